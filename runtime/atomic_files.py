@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from contracts.errors import SettingsError, reason_of
@@ -24,6 +25,22 @@ def check_folder(path: Path, *, option: str) -> None:
             pass
     except OSError as error:
         raise SettingsError(f"{option}: {path} cannot be written ({reason_of(error)}); name another file") from None
+
+
+def check_apart(path: Path, *, option: str, others: Mapping[str, str | Path | None]) -> None:
+    """Check before the work that a file to be written is none of those that the command reads or writes besides.
+
+    Args:
+        path: the file to be written.
+        option: what names it.
+        others: the other files by option; None, and a name that is no file, are passed over.
+
+    Raises:
+        SettingsError: it is one of them, perhaps by another name; names both options.
+    """
+    for name, other in others.items():
+        if other is not None and os.path.realpath(path) == os.path.realpath(other):
+            raise SettingsError(f"{option}: {path} is the file of {name}, which would be lost; name another one")
 
 
 def write_atomically(path: Path, text: str, *, option: str) -> None:

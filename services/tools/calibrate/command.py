@@ -1,10 +1,14 @@
 """``surescale calibrate``: a recording in, a world out."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from runtime import options
+
+if TYPE_CHECKING:
+    from simulation.load.workload import Workload
 
 
 @click.command("calibrate")
@@ -29,7 +33,7 @@ def command(*, recording: Path, job: str | None, out: Path, load_out: Path | Non
     """
     from contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
     from runtime import terminal
-    from runtime.atomic_files import write_atomically
+    from runtime.atomic_files import check_apart, write_atomically
     from runtime.printable import printable
     from services.tools.calibrate.tables import show
     from services.tools.calibrate.windows import chosen_job, windows_of
@@ -37,12 +41,15 @@ def command(*, recording: Path, job: str | None, out: Path, load_out: Path | Non
     from simulation.calibration.fit import PRIOR_RESTART_S, fit
     from simulation.calibration.load import as_csv, recorded_load
     from simulation.calibration.recorded import put_together
+    from simulation.load.workload import load_workload
     from simulation.model.world_file import encoded, is_world_file
 
     if not is_world_file(out.name):
         raise SettingsError(f"--out: {str(out)[:PATH_SHOWN_MAX]} must end in .json, so that evaluate --world knows it for a file")
+    check_apart(out, option="--out", others={"RECORDING": recording})
     _check(out, option="--out", force=force)
     if load_out is not None:
+        check_apart(load_out, option="--load-out", others={"RECORDING": recording, "--out": out})
         _check(load_out, option="--load-out", force=force)
     try:
         opened = Recording(recording)
@@ -57,8 +64,30 @@ def command(*, recording: Path, job: str | None, out: Path, load_out: Path | Non
     show(fitted, terminal.console())
     for note in fitted.notes:
         click.echo(printable(f"note: {note}"), err=True)
-    load = "clarknet" if load_out is None else f"{load_out} --load literal"
-    click.echo(f"written to {out}: surescale evaluate --world {out} --workload {load}")
+    if restart_s is not None and fitted.world.restart.seen:
+        click.echo(
+            "note: --restart-s is not used, since restarts were recorded; evaluate has an option --restart-s too", err=True
+        )
+    load = None if load_out is None else load_workload(str(load_out))
+    click.echo(f"written to {out}: {_next_step(recording, out, load_out, load)}")
+
+
+def _next_step(recording: Path, out: Path, load_out: Path | None, load: "Workload | None") -> str:
+    """Return the command that plays the world; under its own load if that is long enough to tune on and to judge."""
+    from simulation.evaluation.protocol import ProtocolError, place_runs, split
+
+    if load is None:
+        return f"surescale evaluate --world {out} --workload clarknet"
+    for given, calibrate, runs in (("", None, 5), (" --runs 1 --calibrate 0:240", "0:240", 1)):
+        try:
+            place_runs(load, split(load, calibrate), runs, seed=0)
+        except ProtocolError:
+            continue
+        return f"surescale evaluate --world {out} --workload {load_out} --load literal{given}"
+    return (
+        f"its own load is too short for evaluate ({load.minutes} minutes): surescale what-if {recording} --try POLICY plays "
+        f"it, or surescale evaluate --world {out} --workload clarknet"
+    )
 
 
 def _check(path: Path, *, option: str, force: bool) -> None:

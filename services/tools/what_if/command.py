@@ -72,9 +72,10 @@ def command(
     import msgspec
 
     from contracts.errors import SettingsError
-    from runtime.atomic_files import check_folder, write_atomically
+    from runtime.atomic_files import check_apart, check_folder, write_atomically
 
     if html is not None:
+        check_apart(html, option="--html", others={"RECORDING": recording})
         check_folder(html, option="--html")
         if html.exists() and not force:
             raise SettingsError(f"--html: {html} exists; name another file or pass --force")

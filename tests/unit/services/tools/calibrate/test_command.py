@@ -134,6 +134,39 @@ def test_bad_input_is_one_line(recording: Path, tmp_path: Path) -> None:
     assert not Path(out).exists()
 
 
+def test_no_file_takes_the_place_of_another(recording: Path, tmp_path: Path) -> None:
+    """Not the load that of the world, nor one of them that of the recording, with --force either."""
+    out, before = tmp_path / "world.json", recording.read_bytes()
+    for load, of in ((out, "--out"), (recording, "RECORDING")):
+        code, shown, said = surescale("calibrate", str(recording), "--out", str(out), "--load-out", str(load), "--force")
+        assert (code, shown) == (1, "")
+        assert f"--load-out: {load} is the file of {of}, which would be lost; name another one" in said
+    assert not out.exists()
+    assert recording.read_bytes() == before
+
+
+def test_the_command_that_it_names_runs(tmp_path: Path) -> None:
+    """Six hours are too short for evaluate, eight need its least part to tune on, and twelve nothing."""
+    for hours, words in ((6, "surescale what-if"), (8, "--load literal --runs 1 --calibrate 0:240"), (12, "--load literal")):
+        out, load = tmp_path / f"{hours}.json", tmp_path / f"{hours}.csv"
+        path = write_recording(tmp_path / f"{hours}.ssrec", windows_of(JOB, CALM, hours))
+        code, shown, said = surescale("calibrate", str(path), "--out", str(out), "--load-out", str(load), "--restart-s", "90")
+        assert code == 0, said
+        named = shown.splitlines()[-1]
+        assert words in named
+        if "--load literal" in named:
+            given = named.partition("surescale ")[2].split()
+            code, _, said = surescale(*given, "--policy", "hold", "--workers", "1")
+            assert code == 0, said
+
+
+def test_seconds_of_a_restart_that_are_not_used_are_said(recording: Path, tmp_path: Path) -> None:
+    """The recording has restarts, and these count."""
+    code, _, said = surescale("calibrate", str(recording), "--out", str(tmp_path / "world.json"), "--restart-s", "300")
+    assert code == 0, said
+    assert "note: --restart-s is not used, since restarts were recorded" in said
+
+
 def test_evaluate_wants_a_job_or_a_world_with_one(recording: Path, tmp_path: Path) -> None:
     """Neither is missing, and not both are given; a file that is not a world names its field."""
     out = tmp_path / "world.json"

@@ -90,6 +90,8 @@ def test_two_changes_are_compared_with_what_was_in_force(
     assert "script" not in seen.tags
     assert "://" not in text
     assert seen.tags.count("svg") == 5 + 2 + 3
+    lost = surescale(*given, "--html", str(recording), "--force")[2]
+    assert f"--html: {recording} is the file of RECORDING, which would be lost" in lost
     code, shown, said = surescale(*given, "--draws", "2", "--price", "0.1", "--json")
     assert code == 0, said
     report = json.loads(shown)
@@ -139,6 +141,7 @@ def test_differences_below_the_errors_of_the_world_are_refused(tmp_path: Path) -
         (["--try", "paralelism_max=6"], "there is no field 'paralelism_max'; did you mean parallelism_max?"),
         (["--try", "hold,ds2"], "'ds2' is a second policy; use the option once for each"),
         (["--try", "parallelism_max=6"], "no decision is recorded, so name the policy"),
+        (["--try", "objective=fast"], "--try 'objective=fast': 'fast' is not an objective; give cost"),
         (["--try", "hold,price=-1"], "price=-1: give dollars per subtask and hour, 0 or more"),
         (["--try", "ds2,span_minutes=7"], "ds2 decides every 7 minutes; a divisor of 60 is needed"),
         (["--try", 'ds2,tasks={"M9":{"pinned":true}}'], "tasks: the job has no task 'M9'; it has "),
