@@ -191,7 +191,7 @@ world = click.option(
     default="calm",
     show_default=True,
     metavar="NAME[+NAME...][@SECONDS]",
-    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; slo. Joined by +; "
+    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart. Joined by +; "
     "restart@300 sets the seconds of a restart.",
 )
 world_or_file = click.option(

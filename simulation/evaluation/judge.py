@@ -145,7 +145,8 @@ def setting_of(graph: JobGraph, workload: Workload, asked: EvaluationRequest) ->
     """
     world, flows = asked.played, asked.mode == "clean"
     if not flows and (world.has_pressure or world.varies or (world.has_slo and asked.mode != "slo")):
-        raise EvaluationError(f"--world: {asked.world} is played in mode clean only, not {asked.mode}; drop --mode or --world")
+        own = "slo" if world.has_slo else "clean"
+        raise EvaluationError(f"--world: {asked.world} is played in mode {own} only, not {asked.mode}; drop --mode or --world")
     if (world.has_slo or not flows) and world.restart_ms > BATCHES_RESTART_MS_MAX:
         raise EvaluationError(
             f"--restart-s: {world.restart_ms / 1000:g} s; where a batch a minute passes, a restart lasts at most "

@@ -1,7 +1,8 @@
 """The report of an evaluation: a stable document for other programs. Pure.
 
 Keys keep their meaning once published. Figures of a policy: ``reward_mean`` is the mean over the scored minutes of all runs and
-equals -lambda x ``latency_mean`` + (1 - lambda) x ``utilisation``; for ``reward_ci95`` see ``simulation.evaluation.hours``;
+equals -lambda x ``latency_mean`` + (1 - lambda) x ``utilisation``; ``restart_s`` is how long a restart takes in the world, before
+any draw; for ``reward_ci95`` see ``simulation.evaluation.hours``;
 ``share_above_bound`` is null without a bound on latency; ``task_minutes`` and ``decisions`` are per run; ``wall_s`` covers
 calibration and runs.
 """
@@ -119,6 +120,8 @@ class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
     workload: str
     mode: Mode
     world: str
+    world_seed: int
+    restart_s: float
     latency_weight: float = msgspec.field(name="lambda")
     objective: str | None
     load: Load
@@ -142,8 +145,10 @@ def report_of(setting: Setting, results: Sequence[JudgedPolicy], wall_s: dict[st
         job=setting.job.name,
         tasks=setting.job.size,
         workload=setting.workload.name,
-        mode=asked.mode,
+        mode=setting.terms.mode,
         world=asked.world,
+        world_seed=asked.world_seed,
+        restart_s=setting.terms.restart_ms / 1000.0,
         latency_weight=asked.latency_weight,
         objective=in_words(asked.objective),
         load=asked.load,

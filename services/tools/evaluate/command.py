@@ -76,7 +76,7 @@ def command(
     import msgspec
 
     from contracts.errors import SurescaleError
-    from runtime.atomic_files import check_folder, write_atomically
+    from runtime.atomic_files import check_apart, check_folder, write_atomically
     from simulation.evaluation.judge import EvaluationRequest
 
     fitted = _world_of_file(world)
@@ -95,6 +95,9 @@ def command(
     )
     names = _names(policies, asked.policy_folder)
     if out is not None:
+        check_apart(
+            out, option="--out", others={"--world": world, "--workload": workload, "--job": job and job.partition("#")[0]}
+        )
         check_folder(out, option="--out")
     setting = _setting(job, workload, asked)
     report = _report(names, setting, workers or min(WORKERS_MAX, os.cpu_count() or 1))
@@ -140,6 +143,9 @@ def _names(policies: tuple[str, ...], folder: str) -> list[str]:
 def _world_of_file(world: str) -> "WorldFile | None":
     from simulation.model.world_file import is_world_file, read_world
 
+    file, at, seconds = world.rpartition("@")
+    if at and is_world_file(file):
+        raise click.UsageError(f"--world: a file takes no seconds after it; leave out @{seconds} and give --restart-s")
     return read_world(Path(world)) if is_world_file(world) else None
 
 

@@ -7,20 +7,32 @@ from rich.table import Table
 
 from runtime.terminal import Column, fitting
 from simulation.evaluation.report import EvaluationReport, RewardDifference
+from simulation.loops.terms import Mode
+
+MINUTE_S = 60.0
+"""A restart in the world calm, which the heading leaves out."""
+LATENCY: dict[Mode, str] = {
+    "clean": "minutes, at most 10",
+    "slo": "time beyond the SLO over the SLO",
+    "compat": "minutes a request",
+}
+"""What latency counts, per mode."""
 
 
 def show(report: EvaluationReport, console: Console) -> None:
     """Print the table, best reward first, clairvoyant policies last and apart."""
     say = partial(console.print, markup=False, emoji=False)  # names may hold brackets and colons
+    seed = f" (seed {report.world_seed})" if report.world_seed else ""
+    restart = f"restart {report.restart_s:g} s, " if report.restart_s != MINUTE_S else ""
     objective = f"objective {report.objective}, " if report.objective else ""
     say(
         f"{report.job} ({report.tasks} tasks) under {report.workload}, mode {report.mode}, "
-        f"world {report.world}, lambda {report.latency_weight:g}, {objective}load factor {report.load_factor:.3g}"
+        f"world {report.world}{seed}, {restart}lambda {report.latency_weight:g}, {objective}load factor {report.load_factor:.3g}"
     )
     part = report.calibration
     how = "calibrated on" if part.tuned else "rules as shipped; kept free:"
     say(
-        f"{how} minutes {part.first_minute} to {part.end_minute}; {len(report.runs)} runs of "
+        f"{how} minutes {part.first_minute} to {part.end_minute}; {len(report.runs)} run{'s' if len(report.runs) > 1 else ''} of "
         f"{report.scored_hours} scored hours from minutes {', '.join(str(run.offset) for run in report.runs)}"
     )
     for gap in report.gaps:
@@ -64,7 +76,19 @@ def _difference(found: RewardDifference | None) -> str:
     return f"{found.mean:+.4f}" + ("" if error is None else f" ± {error:.4f}")
 
 
+def _units(report: EvaluationReport) -> str:
+    """Return what the columns count."""
+    weight = report.latency_weight
+    is_bound = any(each.share_above_bound is not None for each in report.policies.values())
+    above = "; above: share of the minutes above the bound" if is_bound else ""
+    return (
+        f"reward: {1 - weight:g} x utilisation - {weight:g} x latency, mean over hours; latency: {LATENCY[report.mode]}{above}; "
+        "worst hour: its reward; task minutes: subtask-minutes of one run"
+    )
+
+
 def _notes(report: EvaluationReport, console: Console) -> None:
+    console.print(_units(report))
     if any(figures.clairvoyant for figures in report.policies.values()):
         console.print("* knows the coming minutes; an upper end, not ranked")
     gap = report.comparison.static_to_oracle

@@ -119,9 +119,60 @@ def test_what_cannot_be_done_is_one_line_with_code_1(files: dict[str, str], chan
     assert words in refused.stderr
 
 
+@pytest.mark.parametrize("option", ["--job", "--workload"])
+def test_a_report_never_takes_the_place_of_what_it_is_made_of(files: dict[str, str], option: str, tmp_path: Path) -> None:
+    """Also by another path to the same file; the file stays as it was."""
+    before = Path(files[option]).read_text()
+    other = tmp_path / "link"
+    other.symlink_to(files[option])
+    for out in (files[option], str(other)):
+        refused = evaluate({"--policy": "hold", "--out": out} | files)
+        assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+        assert f"--out: {out} is the file of {option}, which would be lost" in refused.stderr
+    assert Path(files[option]).read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("more", "mode", "seconds", "heading"),
+    [
+        ([], "clean", 60.0, "mode clean, world calm, lambda"),
+        (["--world", "slo"], "slo", 60.0, "mode slo, world slo, lambda"),
+        (["--world", "restart@90", "--world-seed", "3"], "clean", 90.0, "world restart@90 (seed 3), restart 90 s, lambda"),
+        (["--restart-s", "0"], "clean", 0.0, "mode clean, world calm, restart 0 s, lambda"),
+    ],
+)
+def test_a_report_says_what_was_played(
+    files: dict[str, str], tmp_path: Path, more: list[str], mode: str, seconds: float, heading: str
+) -> None:
+    """The mode of the world, its seed and the restart: whoever has the report alone can run it again."""
+    out = tmp_path / "report.json"
+    done = evaluate(files, "--policy", "hold", "--runs", "1", "--workers", "1", *more, "--out", str(out))
+    assert done.exit_code == 0, done.stderr
+    report = json.loads(out.read_text())
+    assert (report["mode"], report["restart_s"], report["world_seed"]) == (mode, seconds, 3 if "--world-seed" in more else 0)
+    assert heading in " ".join(done.stdout.split())
+
+
+def test_the_table_says_what_its_columns_count(files: dict[str, str]) -> None:
+    """Without a look at the documentation; the latency of each mode is another."""
+    for mode, latency in (("clean", "latency: minutes, at most 10"), ("compat", "latency: minutes a request")):
+        shown = evaluate(files, "--policy", "hold", "--runs", "1", "--workers", "1", "--mode", mode, "--lambda", "0.3").stdout
+        assert "reward: 0.7 x utilisation - 0.3 x latency" in " ".join(shown.split())
+        assert latency in " ".join(shown.split())
+        assert "1 run of" in shown
+
+
+def test_a_mode_that_a_world_is_not_played_in_is_named(files: dict[str, str]) -> None:
+    """The world slo has a mode of its own."""
+    for world, own in (("slo", "slo"), ("drift", "clean")):
+        refused = evaluate({"--policy": "hold", "--world": world, "--mode": "compat"} | files)
+        assert f"--world: {world} is played in mode {own} only, not compat" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"--world": "shop.json@300"}, "--world: a file takes no seconds after it; leave out @300 and give --restart-s"),
         ({"--runs": "0"}, "--runs"),
         ({"--lambda": "1.5"}, "--lambda"),
         ({"--mode": "real"}, "--mode"),
