@@ -10,11 +10,15 @@ Minutes in which a task was hardly busy or starved say little, and count as unkn
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from policies.answer import Float64
 from policies.graph import Bool
+
+Number = TypeVar("Number", np.float64, np.int8)
 
 BLOCK_MINUTES = 5
 APART = 6  # blocks: half an hour
@@ -47,9 +51,8 @@ def level_of(busy_minutes: Float64, records: Float64, known: Bool) -> Level | No
     recent = slice(busy_minutes.shape[-2] - blocks * BLOCK_MINUTES, None)
     busy_minutes, records = busy_minutes[..., recent, :], records[..., recent, :]
     known = known[..., recent, :]
-    spent, done, count = (
-        _in_blocks(np.where(known, each, 0.0), blocks) for each in (busy_minutes, records, np.ones_like(records))
-    )
+    spent, done = (_in_blocks(np.where(known, each, 0.0), blocks) for each in (busy_minutes, records))
+    count = _in_blocks(known.astype(np.int8), blocks)
     is_known = (count >= _MINUTES_LEAST) & (spent > 0) & (done > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(is_known, np.log(spent / done), np.nan)
@@ -76,10 +79,15 @@ def level_of(busy_minutes: Float64, records: Float64, known: Bool) -> Level | No
     return Level(np.where(walks, np.exp(mean), np.nan), np.where(walks, spread, 0.0))
 
 
-def _in_blocks(values: Float64, blocks: int) -> Float64:
-    """Return the sums of blocks [.., K, N] of values [.., K * BLOCK_MINUTES, N]."""
-    shape = (*values.shape[:-2], blocks, BLOCK_MINUTES, values.shape[-1])
-    total: Float64 = values.reshape(shape).sum(axis=-2)
+def _in_blocks(values: npt.NDArray[Number], blocks: int) -> npt.NDArray[Number]:
+    """Return the sums of blocks [.., K, N] of values [.., K * BLOCK_MINUTES, N].
+
+    They are added minute by minute: numpy's own sum takes every block by itself, which is far slower for many rows.
+    """
+    minutes = np.moveaxis(values.reshape(*values.shape[:-2], blocks, BLOCK_MINUTES, values.shape[-1]), -2, 0)
+    total: npt.NDArray[Number] = minutes[0] + minutes[1]
+    for each in minutes[2:]:
+        total += each
     return total
 
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from contracts.clock import MINUTE_MS
 from contracts.windows import FIGURE, Float32
 from policies.answer import Float64
-from policies.forecast import forecast_inputs
+from policies.forecast import LookedBack
 from policies.graph import JobGraph, Padded
-from policies.measure import Measured, mean_of_last, measure
+from policies.measure import Measured, measure
 
 FEATURE_VERSION = 1
 DAY_MS = 24 * 60 * MINUTE_MS
@@ -324,12 +324,12 @@ def _fill_load(
     """Fill the slots about the whole job: time of day, trends, yesterday, peak and spread of the hour."""
     first = SLOTS.index("day_sin")
     angle = 2 * np.pi * (window_end_ms % DAY_MS) / DAY_MS
-    inputs, known = forecast_inputs(measured.load, hourly_load, window_end_ms)
-    mean = np.maximum(_or_zero(mean_of_last(measured.load, 60)), _TINY)
+    seen = LookedBack.of(measured.load, hourly_load, window_end_ms)
+    mean = np.maximum(_or_zero(seen.hour), _TINY)
     minutes = np.where(np.isnan(measured.load), mean[..., None], measured.load)
     peak = np.log(np.maximum(minutes.max(axis=-1), _TINY) / mean)
     spread = np.minimum(minutes.std(axis=-1) / mean, 5.0)
-    job = np.stack([np.sin(angle), np.cos(angle), *np.moveaxis(inputs, -1, 0), known, peak, spread])
+    job = np.stack([np.sin(angle), np.cos(angle), *np.moveaxis(seen.inputs, -1, 0), seen.known, peak, spread])
     each_minute = np.repeat(job.astype(np.float32)[..., None], slots.shape[-1], axis=-1)
     slots[first : first + len(job)] = each_minute[:, None]
 

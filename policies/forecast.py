@@ -4,6 +4,8 @@ The daily rhythm comes from the job's own hourly load of the last eight days, no
 trained on one workload does not carry that workload's day into another.
 """
 
+from dataclasses import dataclass
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -34,22 +36,55 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
 
     def load(self, load: Float64, hourly_load: npt.NDArray[np.floating], window_end_ms: npt.NDArray[np.int64]) -> Float64:
         """Return the expected mean load [..] in records per minute; NaN where no minute of load [.., L] is known."""
-        inputs, known = forecast_inputs(load, hourly_load, window_end_ms)
-        full = inputs @ np.array(self.with_history[:-1]) + self.with_history[-1]
-        trend = inputs[..., :TRENDS] @ np.array(self.trend_only[:-1]) + self.trend_only[-1]
-        change = np.clip(np.where(known, full, trend), -CHANGE_MAX, CHANGE_MAX)
-        expected: Float64 = mean_of_last(load, 60) * np.exp(change)
+        return self.expected(LookedBack.of(load, hourly_load, window_end_ms))
+
+    def expected(self, seen: "LookedBack") -> Float64:
+        """Return ``load`` from what was read of it: several forecasts may share that."""
+        full = seen.inputs @ np.array(self.with_history[:-1]) + self.with_history[-1]
+        trend = seen.inputs[..., :TRENDS] @ np.array(self.trend_only[:-1]) + self.trend_only[-1]
+        change = np.clip(np.where(seen.known, full, trend), -CHANGE_MAX, CHANGE_MAX)
+        expected: Float64 = seen.hour * np.exp(change)
         return expected
+
+
+@dataclass(frozen=True, slots=True)
+class LookedBack:
+    """What forecasts read of the past; leading batch axes stand for ``..``.
+
+    Attributes:
+        inputs: float64 [.., 7], in the order of ``INPUTS``.
+        known: bool [..], whether yesterday is known.
+        hour: float64 [..], mean load of the last hour, records per minute; NaN where no minute is known.
+    """
+
+    inputs: Float64
+    known: npt.NDArray[np.bool_]
+    hour: Float64
+
+    @classmethod
+    def of(cls, load: Float64, hourly_load: npt.NDArray[np.floating], window_end_ms: npt.NDArray[np.int64]) -> "LookedBack":
+        """Return it for load [.., L], hourly loads [.., 192] (hours as in ``Window.hourly_load``) and window ends [..]."""
+        hour = mean_of_last(load, 60)
+        inputs, known = _inputs(load, hour, hourly_load, window_end_ms)
+        return cls(inputs, known, hour)
+
+    def rows(self, chosen: slice) -> "LookedBack":
+        """Return some rows, if the first axis is the batch."""
+        return LookedBack(self.inputs[chosen], self.known[chosen], self.hour[chosen])
 
 
 def forecast_inputs(
     load: Float64, hourly_load: npt.NDArray[np.floating], window_end_ms: npt.NDArray[np.int64]
 ) -> tuple[Float64, npt.NDArray[np.bool_]]:
-    """Return inputs float64 [.., 7] in the order of ``INPUTS``, and bool [..] whether yesterday is known.
+    """Return ``inputs`` and ``known`` of ``LookedBack``."""
+    seen = LookedBack.of(load, hourly_load, window_end_ms)
+    return seen.inputs, seen.known
 
-    ``load`` [.., L], ``hourly_load`` [.., 192], ``window_end_ms`` [..]. Hours are those of ``Window.hourly_load``.
-    """
-    hour, *last = (mean_of_last(load, minutes) for minutes in (60, 5, 15, 30))
+
+def _inputs(
+    load: Float64, hour: Float64, hourly_load: npt.NDArray[np.floating], window_end_ms: npt.NDArray[np.int64]
+) -> tuple[Float64, npt.NDArray[np.bool_]]:
+    last = [mean_of_last(load, minutes) for minutes in (5, 15, 30)]
     trends = log_ratio(np.stack(last, axis=-1), hour[..., None])
     into_hour = ((window_end_ms - 1) % HOUR_MS + 1) / MINUTE_MS / 60.0  # (0, 1]: share of the present hour that has passed
     back = 24 * np.arange(1, DAYS + 1)

@@ -116,11 +116,12 @@ def measure(figures: Float32, graph: JobGraph) -> Measured:
     load = np.where(reports.minutes, np.where(reports.reported, came, 0.0).sum(axis=-1), np.nan)
     backlog = _at_known(figures[..., FIGURE["queued_records_last"]], -1)
     warming = _warming(figures, sources)
-    each = _Counters.of(figures, warming)
+    counters = [_counter(figures, name) for name in _COUNTERS]
+    each = _Counters.of(counters, warming)
     flows = _flows(figures, each, backlog, graph)
     lag = np.zeros_like(backlog)
     lag[..., sources] = backlog[..., sources]
-    service, spread = _present_service(figures, _service(figures, each, graph), warming)
+    service, spread = _present_service(figures, counters, _service(figures, each, graph), warming)
     return Measured(
         reported=reported,
         load=load,
@@ -169,17 +170,17 @@ class _Counters:
     known: Bool | None
 
     @classmethod
-    def of(cls, figures: Float32, warming: Bool) -> "_Counters":
-        """Return them for figures [.., L, N, F] with warming minutes [.., L]."""
-        sums = [_sums(_counter(figures, name), warming) for name in _COUNTERS]
+    def of(cls, counters: list[Float64], warming: Bool) -> "_Counters":
+        """Return them for records in and out and busy times [.., L, N] with warming minutes [.., L]."""
+        sums = [_sums(values, warming) for values in counters]
         timed, settled = tuple(whole for whole, _ in sums), tuple(later for _, later in sums)
         if np.isfinite(timed[0] + timed[1] + timed[2]).all():
             return cls(timed[0], timed[1], timed, settled, None)
-        records_in, records_out, busy_ms = (_counter(figures, name) for name in _COUNTERS)
+        records_in, records_out, busy_ms = counters
         into, out = (or_zero(values).sum(axis=-2) for values in (records_in, records_out))
         known = ~np.isnan(records_in) & ~np.isnan(records_out)
         is_timed = known & ~np.isnan(busy_ms)
-        sums = [_sums(np.where(is_timed, values, 0.0), warming) for values in (records_in, records_out, busy_ms)]
+        sums = [_sums(np.where(is_timed, values, 0.0), warming) for values in counters]
         return cls(into, out, tuple(whole for whole, _ in sums), tuple(later for _, later in sums), known)
 
 
@@ -332,12 +333,13 @@ def _counter(figures: Float32, name: str) -> Float64:
 
 
 def _sums(values: Float64, warming: Bool) -> tuple[Float64, Float64]:
-    """Return the sums [.., N] of values [.., L, N] over all minutes, and over those that are not warming; overwrites values."""
+    """Return the sums [.., N] of values [.., L, N] over all minutes, and over those that are not warming."""
     whole: Float64 = values.sum(axis=-2)
     if not warming.any():
         return whole, whole
-    values[warming] = 0.0
-    later: Float64 = values.sum(axis=-2)
+    settled = values.copy(order="K")
+    settled[warming] = 0.0
+    later: Float64 = settled.sum(axis=-2)
     return whole, later
 
 
@@ -369,9 +371,10 @@ def _hot_share(figures: Float32, sources: Int64) -> Float64:
     return np.clip(share * counts, 0.0, 1.0)
 
 
-def _present_service(figures: Float32, service: Float64, warming: Bool) -> tuple[Float64, Float64]:
+def _present_service(figures: Float32, counters: list[Float64], service: Float64, warming: Bool) -> tuple[Float64, Float64]:
     """Return service times and their spread [.., N]: the window's mean, or where that walks its level (``policies.capacity``)."""
-    into, out, busy, idle, held = (_counter(figures, name) for name in (*_COUNTERS, "idle_ms", "backpressured_ms"))
+    into, out, busy = counters
+    idle, held = (_counter(figures, name) for name in ("idle_ms", "backpressured_ms"))
     records = np.fmax(into, out)
     offered = busy + or_zero(idle) + or_zero(held)
     known = (records > 0) & (busy > _BUSY_LEAST * offered) & ~warming[..., None]

@@ -1,5 +1,6 @@
 """Turns an expected load into wanted parallelism, and says whether the change is worth a restart. Used by several rules."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -26,6 +27,27 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
+class SizingRows:
+    """A sizing for each of B rows: those of tasks (``utilisation``, ``catch_up_minutes``) are [B, 1], those of the gate [B]."""
+
+    utilisation: Float64
+    catch_up_minutes: Float64
+    need: Float64
+    saving: Float64
+    backlog_minutes: Float64
+
+    @classmethod
+    def of(cls, sizings: Sequence[Sizing], rows: int) -> "SizingRows":
+        """Return the rows of several sizings, each for so many rows in a row."""
+        constants = np.array([msgspec.structs.astuple(each) for each in sizings]).repeat(rows, axis=0).T
+        utilisation, catch_up_minutes, *of_gate = constants
+        return cls(utilisation[:, None], catch_up_minutes[:, None], *of_gate)
+
+
+Constants = Sizing | SizingRows
+
+
+@dataclass(frozen=True, slots=True)
 class TargetSize:
     """The subtasks a load needs; leading batch axes stand for ``..``.
 
@@ -39,7 +61,7 @@ class TargetSize:
 
 
 def exact_subtasks(
-    measured: Measured, load: Float64, graph: JobGraph, sizing: Sizing, target: Float64 | float | None = None
+    measured: Measured, load: Float64, graph: JobGraph, sizing: Constants, target: Float64 | float | None = None
 ) -> Float64:
     """Return ``(rate x d + waiting x d / catch-up) / utilisation`` [.., N], widened: DS2's demand with Flink's catch-up term.
 
@@ -68,7 +90,7 @@ def urgency(asked: TargetSize, current: Int64, graph: JobGraph) -> tuple[Float64
 
 
 def worth_a_restart(
-    asked: TargetSize, measured: Measured, current: Int64, graph: JobGraph, sizing: Sizing, ease: Float64 | float = 0.0
+    asked: TargetSize, measured: Measured, current: Int64, graph: JobGraph, sizing: Constants, ease: Float64 | float = 0.0
 ) -> Bool:
     """Return [..] whether the job should change at all: a restart stops every task, so small changes are not made.
 

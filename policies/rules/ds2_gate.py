@@ -5,14 +5,15 @@ size, max over i of lambda_i d_i / (u p_i) - 1; when more than a share ``saving`
 when a task that wants more has ``backlog_minutes`` of backlog.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from policies.answer import Answer
+from policies.answer import Answer, Float64
 from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
 from policies.question import Question
-from policies.rules.reading import Estimate, Reading, answer_of, changed_where
-from policies.sizing import Sizing, target_size, worth_a_restart
+from policies.rules.reading import Estimate, Reading, answer_of, changed_where, rates_by
+from policies.sizing import Constants, Sizing, target_size, worth_a_restart
 
 NO_CATCH_UP = 1e9  # minutes: DS2 has no term for backlog
 
@@ -33,16 +34,27 @@ class GatedDS2:
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]; the present one while the gate is closed."""
-        sizing = Sizing(
+        return self.sized(reading, reading.rate(self.estimate, self.span_minutes), self.constants(reading))
+
+    def expected_by(self, rules: Sequence["GatedDS2"], reading: Reading) -> Float64:
+        """Return the load [B] of several rules' rows (``SizingRule``)."""
+        return rates_by([(rule.estimate, rule.span_minutes) for rule in rules], reading)
+
+    def constants(self, _reading: Reading) -> Sizing:
+        """Return the rule's constants as those of a sizing."""
+        return Sizing(
             utilisation=self.utilisation,
             catch_up_minutes=NO_CATCH_UP,
             need=self.need,
             saving=self.saving,
             backlog_minutes=self.backlog_minutes,
         )
-        exact = reading.demand(reading.rate(self.estimate, self.span_minutes)) / reading.target(self.utilisation)
+
+    def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:
+        """Return wanted parallelism [.., N] for a load [..]."""
+        exact = reading.demand(load) / reading.target(constants.utilisation)
         asked = target_size(reading.measured.widened(exact), reading.current)
-        opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, sizing)
+        opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, constants)
         return changed_where(opened, asked.wanted, reading.current)
 
     def sentence(self, reading: Reading) -> str:

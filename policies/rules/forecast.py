@@ -4,17 +4,19 @@ The load of the next hour comes from a ridge regression on short trends, yesterd
 Sizes and gate are those of ``target-utilisation`` (``policies.sizing``). All constants come from the model package.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from contracts.decisions import LoadOutlook
 from policies.answer import Answer, Float64, RawAnswer
+from policies.forecast import LookedBack
 from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
 from policies.question import Question
-from policies.rules.reading import Reading, answer_of, changed_where
-from policies.sizing import exact_subtasks, target_size, worth_a_restart
+from policies.rules.reading import Reading, answer_of, changed_where, parts_of
+from policies.sizing import Constants, Sizing, exact_subtasks, target_size, worth_a_restart
 from policies.sure.base import Base
 
 
@@ -30,26 +32,57 @@ class ForecastRule:
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]; the present one while the gate is closed."""
-        sizing = reading.sizing(self.base.sizing)
-        expected, target = self._expected(reading), reading.target(sizing.utilisation)
-        exact = exact_subtasks(reading.measured, expected, reading.graph, sizing, target)
+        return self.sized(reading, self._expected(reading), self.constants(reading))
+
+    def expected_by(self, rules: Sequence["ForecastRule"], reading: Reading) -> Float64:
+        """Return the load [B] of several rules' rows (``SizingRule``)."""
+        seen, parts = _looked_back(reading), parts_of(reading, len(rules))
+        return np.concatenate([rule.base.forecast.expected(seen.rows(own)) for rule, own in zip(rules, parts, strict=True)])
+
+    def constants(self, reading: Reading) -> Sizing:
+        """Return the rule's constants, with the catch-up time that the job's owner wants."""
+        return reading.sizing(self.base.sizing)
+
+    def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:
+        """Return wanted parallelism [.., N] for a load [..]; the present one while the gate is closed."""
+        exact = exact_subtasks(reading.measured, load, reading.graph, constants, reading.target(constants.utilisation))
         asked = target_size(exact, reading.current)
-        opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, sizing)
+        opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, constants)
         return changed_where(opened, asked.wanted, reading.current)
 
     def _expected(self, reading: Reading) -> Float64:
-        return self.base.forecast.load(reading.measured.load, reading.hourly_load, reading.ends_ms)
+        return self.base.forecast.expected(_looked_back(reading))
 
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
-        minutes = self.base.forecast.horizon_minutes
-        return f"Sized for {float(self._expected(reading)):.0f} records a minute expected over the next {minutes} minutes."
+        return _Expecting(self, self._expected(reading)).sentence(reading)
 
     def answer(self, question: Question) -> Answer:
         """Return the sizes for the expected load, or the present ones if the change is not worth a restart."""
-        found = answer_of(self, question)
-        expected = float(self._expected(Reading.of(question)))
+        expecting = _Expecting(self, self._expected(Reading.of(question)))
+        found, expected = answer_of(expecting, question), float(expecting.load)
         if not isinstance(found, RawAnswer) or not np.isfinite(expected):
             return found
         outlook = LoadOutlook(stage_minutes=self.base.forecast.horizon_minutes, means=(float(f"{expected:.4g}"),))
         return replace(found, outlook=outlook)
+
+
+@dataclass(frozen=True, slots=True)
+class _Expecting:
+    """The rule once it has its forecast: sizes and sentence share it."""
+
+    rule: ForecastRule
+    load: Float64
+
+    def wanted(self, reading: Reading) -> Int64:
+        """Return wanted parallelism [.., N]."""
+        return self.rule.sized(reading, self.load, self.rule.constants(reading))
+
+    def sentence(self, _reading: Reading) -> str:
+        """Return the load that the sizes are for."""
+        minutes = self.rule.base.forecast.horizon_minutes
+        return f"Sized for {float(self.load):.0f} records a minute expected over the next {minutes} minutes."
+
+
+def _looked_back(reading: Reading) -> LookedBack:
+    return LookedBack.of(reading.measured.load, reading.hourly_load, reading.ends_ms)

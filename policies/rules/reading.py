@@ -4,8 +4,9 @@ A rule is arithmetic on a ``Reading``: load, service times, backlog and utilisat
 calibration can run one rule over many closed loops at once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self, TypeVar, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -18,7 +19,7 @@ from policies.graph import Bool, Int64, JobGraph
 from policies.latency_bound import busy_most
 from policies.measure import Measured, mean_of_last, measure
 from policies.question import Question
-from policies.sizing import Sizing, target_size
+from policies.sizing import Constants, Sizing, SizingRows, target_size
 
 Estimate = Literal["mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up"]
 ESTIMATES: tuple[Estimate, ...] = ("mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up")
@@ -126,11 +127,11 @@ class Reading:
             return minutes
         return min(minutes, max(1.0, self.latency_bound.seconds / 60.0))
 
-    def target(self, utilisation: float) -> Float64 | float:
+    def target(self, utilisation: Float64 | float) -> Float64 | float:
         """Return how busy tasks [.., 1] should be: what the rule aims at, or less if a bound on latency asks for more room."""
         if self.latency_bound is None:
             return utilisation
-        return np.fmin(utilisation, busy_most(self.measured.load, self.latency_bound))[..., None]
+        return np.fmin(utilisation, busy_most(self.measured.load, self.latency_bound)[..., None])
 
     def whole(self, exact: Float64) -> Int64:
         """Return subtasks [.., N] rounded up, at least one; the present parallelism where they are NaN."""
@@ -147,6 +148,48 @@ class Rule(Protocol):
     def sentence(self, reading: Reading) -> str:
         """Return one sentence for people about the change wanted; for a reading without batch axes."""
         ...
+
+
+@runtime_checkable
+class SizingRule(Rule, Protocol):
+    """A rule that expects a load, sizes for it, and makes the change if that is worth a restart, by the constants of a sizing."""
+
+    def expected_by(self, rules: Sequence[Self], reading: Reading) -> Float64:
+        """Return the load [B] that rules like this one size for; each has its part of the rows, one after another."""
+        ...
+
+    def constants(self, reading: Reading) -> Sizing:
+        """Return the constants for a job."""
+        ...
+
+    def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:
+        """Return wanted parallelism [.., N] for a load [..]; the present one while the gate is closed."""
+        ...
+
+
+OneKind = TypeVar("OneKind", bound=SizingRule)
+
+
+def wanted_by(rules: Sequence[OneKind], reading: Reading) -> Int64:
+    """Return what rules of one class want, [B, N]: each has its part of the rows, one after another, and the same size of it.
+
+    It is what each would want by itself. Together they read the load once, and a calculation takes all rows at once.
+    """
+    sizings = SizingRows.of([rule.constants(reading) for rule in rules], len(reading.current) // len(rules))
+    return rules[0].sized(reading, rules[0].expected_by(rules, reading), sizings)
+
+
+def rates_by(estimates: Sequence[tuple[Estimate, int]], reading: Reading) -> Float64:
+    """Return ``Reading.rate`` [B] by several estimates and spans; each has its part of the rows, one after another."""
+    rates = {each: reading.rate(*each) for each in set(estimates)}
+    parts = parts_of(reading, len(estimates))
+    return np.concatenate([rates[each][part] for each, part in zip(estimates, parts, strict=True)])
+
+
+def parts_of(reading: Reading, number: int) -> list[slice]:
+    """Return so many parts of a reading's rows, of the same size, one after another."""
+    rows = len(reading.current) // number
+    return [slice(at * rows, (at + 1) * rows) for at in range(number)]
 
 
 def read_figures(

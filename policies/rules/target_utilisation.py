@@ -3,16 +3,17 @@
 It takes over when a learned policy cannot answer. That includes figures that stopped coming; then it removes no subtask.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from policies.answer import Answer
+from policies.answer import Answer, Float64
 from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
 from policies.question import Question
-from policies.rules.reading import Estimate, Reading, answer_of, changed_where
-from policies.sizing import Sizing, exact_subtasks, target_size, worth_a_restart
+from policies.rules.reading import Estimate, Reading, answer_of, changed_where, rates_by
+from policies.sizing import Constants, Sizing, exact_subtasks, target_size, worth_a_restart
 
 # Calibrated on ClarkNet's first week over the training jobs; docs/policy.md shows how flat the optimum is.
 CALIBRATED = Sizing(utilisation=0.75, catch_up_minutes=30.0, need=0.27, saving=0.14, backlog_minutes=1.0)
@@ -32,12 +33,22 @@ class TargetUtilisation:
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]; the present one while the gate is closed."""
-        rate = reading.rate(self.estimate, self.span_minutes)
-        target = reading.target(self.sizing.utilisation)
-        exact = exact_subtasks(reading.measured, rate, reading.graph, reading.sizing(self.sizing), target)
+        return self.sized(reading, reading.rate(self.estimate, self.span_minutes), self.constants(reading))
+
+    def expected_by(self, rules: Sequence["TargetUtilisation"], reading: Reading) -> Float64:
+        """Return the load [B] of several rules' rows (``SizingRule``)."""
+        return rates_by([(rule.estimate, rule.span_minutes) for rule in rules], reading)
+
+    def constants(self, reading: Reading) -> Sizing:
+        """Return the rule's constants, with the catch-up time that the job's owner wants."""
+        return reading.sizing(self.sizing)
+
+    def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:
+        """Return wanted parallelism [.., N] for a load [..]."""
+        exact = exact_subtasks(reading.measured, load, reading.graph, constants, reading.target(constants.utilisation))
         silent = np.isnan(reading.measured.load[..., -SILENT_MINUTES:]).all(axis=-1, keepdims=True)
         asked = target_size(np.where(silent, np.fmax(exact, reading.current), exact), reading.current)
-        opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, self.sizing)
+        opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, constants)
         return changed_where(opened, asked.wanted, reading.current)
 
     def sentence(self, reading: Reading) -> str:

@@ -14,7 +14,7 @@ from policies.answer import Float64
 from policies.graph import Int64
 from policies.guardrails import guard_rows, situation
 from policies.policy import SPAN_MINUTES, Policy
-from policies.rules.reading import Reading, Rule, read_figures
+from policies.rules.reading import Reading, Rule, SizingRule, parts_of, read_figures, wanted_by
 from simulation.evaluation.hours import Hours, hours_of
 from simulation.evaluation.protocol import DAY, HOUR, Split
 from simulation.evaluation.search import ROUNDS, Axis, Constant, constants, flat_optimum
@@ -122,19 +122,28 @@ def rule_scores(
     """Return the mean reward [C] of rules on the calibration part."""
     start = np.tile(ground.job.start_parallelism, (len(rules), 1))
     rows = ground.rows(start, ground.span_minutes)
-    count = len(ground.first_minutes)
+    together = _of_one_kind(rules)
     spans, total = [], ground.hours * HOUR // ground.span_minutes
     for done in range(total):
         reading = reading_of(rows)
-        wanted = np.empty_like(reading.current)
-        for index, rule in enumerate(rules):
-            own = slice(index * count, (index + 1) * count)
-            wanted[own] = rule.wanted(reading.rows(own))
+        wanted = wanted_by(together, reading) if together else _each_wanted(rules, reading)
         seen = situation(reading.measured, rows.graph, reading.current)
         spans.append(rows.step(guard_rows(wanted, seen, ground.job.limits, floor_applies=False)))
         told((done + 1) / total)
     first = np.tile(ground.first_minutes, len(rules))
     return ground.scores(hours_of(spans, rows.terms, first, ground.job), len(rules))
+
+
+def _of_one_kind(rules: Sequence[BatchPolicy]) -> Sequence[SizingRule]:
+    """Return the rules if they can be asked together, else none."""
+    sizing = [rule for rule in rules if isinstance(rule, SizingRule)]
+    return sizing if len(sizing) == len(rules) and len({type(rule) for rule in rules}) == 1 else []
+
+
+def _each_wanted(rules: Sequence[BatchPolicy], reading: Reading) -> Int64:
+    """Return what rules want, [B, N]; each has its part of the rows, one after another."""
+    parts = parts_of(reading, len(rules))
+    return np.concatenate([rule.wanted(reading.rows(own)) for rule, own in zip(rules, parts, strict=True)])
 
 
 def reading_of(rows: LoopRows) -> Reading:

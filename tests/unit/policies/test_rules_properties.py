@@ -15,7 +15,10 @@ from contracts.windows import Window
 from policies.decide import decide
 from policies.graph import job_graph
 from policies.registry import RULES, load_policy
-from policies.rules.reading import read_figures
+from policies.rules.ds2_gate import GatedDS2
+from policies.rules.forecast import ForecastRule
+from policies.rules.reading import Reading, SizingRule, read_figures, wanted_by
+from policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import chain_window, read
 
 NAMES = (*RULES, "forecast")
@@ -32,6 +35,17 @@ windows = st.builds(
 
 # A further subtask helps b as much as c, and a limit lets only one of the two take it.
 EQUAL_TASKS = chain_window(load=83.0, service_minutes=(0.02, 0.03, 0.03), parallelism=(1, 1, 3), queued=(0.0,) * 3, known=5)
+
+
+def rows_of(batch: list[Window]) -> Reading:
+    """Return the reading of several windows of one job."""
+    return read_figures(
+        np.stack([window.figures for window in batch]),
+        job_graph(batch[0].topology.tasks),
+        np.stack([read(window).current for window in batch]),
+        np.stack([window.hourly_load for window in batch]),
+        np.array([window.window_end_ms for window in batch]),
+    )
 
 
 def shuffled(window: Window, order: list[int]) -> Window:
@@ -72,13 +86,25 @@ def test_permuting_tasks_permutes_decisions(name: str, window: Window, order: li
 def test_rows_of_a_batch_do_not_see_one_another(name: str, batch: list[Window]) -> None:
     """Calibration's batched arithmetic gives what each window alone gives."""
     rule = load_policy(name)
-    graph = job_graph(batch[0].topology.tasks)
-    readings = [read(window) for window in batch]
-    together = read_figures(
-        np.stack([window.figures for window in batch]),
-        graph,
-        np.stack([reading.current for reading in readings]),
-        np.stack([window.hourly_load for window in batch]),
-        np.array([window.window_end_ms for window in batch]),
-    )
-    assert rule.wanted(together).tolist() == [rule.wanted(reading).tolist() for reading in readings]  # type: ignore[attr-defined]
+    assert rule.wanted(rows_of(batch)).tolist() == [rule.wanted(read(window)).tolist() for window in batch]  # type: ignore[attr-defined]
+
+
+FORECAST = load_policy("forecast")
+assert isinstance(FORECAST, ForecastRule)
+BUSIER = msgspec.structs.replace(FORECAST.base.sizing, utilisation=0.95, need=0.1)
+TREND_ONLY = msgspec.structs.replace(FORECAST.base.forecast, trend_only=(0.5, 0.2, 0.1, 0.05))
+SETTINGS = (
+    (GatedDS2(), GatedDS2(utilisation=0.9, need=0.05, estimate="peak"), GatedDS2(saving=0.05, estimate="p90")),
+    (TargetUtilisation(), TargetUtilisation(BUSIER, "mean-15"), TargetUtilisation(BUSIER, "peak")),
+    (FORECAST, ForecastRule(msgspec.structs.replace(FORECAST.base, forecast=TREND_ONLY, sizing=BUSIER))),
+)
+
+
+@pytest.mark.parametrize("rules", SETTINGS, ids=lambda rules: rules[0].name)
+@settings(max_examples=8, deadline=None)
+@given(batch=st.lists(windows, min_size=1, max_size=3))
+def test_rules_asked_together_want_what_each_wants(rules: tuple[SizingRule, ...], batch: list[Window]) -> None:
+    """Calibration asks many settings of a rule at once: each gets the answer that it would give by itself."""
+    reading = rows_of(batch * len(rules))
+    alone = [rule.wanted(rows_of(batch)).tolist() for rule in rules]
+    assert wanted_by(rules, reading).tolist() == [row for rows in alone for row in rows]
