@@ -85,8 +85,8 @@ def _next_step(recording: Path, out: Path, load_out: Path | None, load: "Workloa
             continue
         return f"surescale evaluate --world {out} --workload {load_out} --load literal{given}"
     return (
-        f"its own load is too short for evaluate ({load.minutes} minutes): surescale what-if {recording} --try POLICY plays "
-        f"it, or surescale evaluate --world {out} --workload clarknet"
+        f"its own load is too short for evaluate ({load.minutes} minutes): surescale what-if {recording} --try POLICY "
+        f"(plays it), or surescale evaluate --world {out} --workload clarknet"
     )
 
 
