@@ -186,9 +186,20 @@ restart_ms = click.option(
     type=int,
     help="How long a restart takes; below 15000, or a multiple of it (default: the world's; calm 60000, pressure 1000).",
 )
+
+
+def _one_world(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> str:
+    """Return the only world. Two are refused: `train` and `bench worlds` take several, and here the first would be lost."""
+    if len(given) > 1:
+        raise click.BadParameter(f"give it once; worlds are joined by +, as in {'+'.join(given)[:80]}", ctx, param)
+    return given[0]
+
+
 world = click.option(
     "--world",
-    default="calm",
+    multiple=True,
+    callback=_one_world,
+    default=("calm",),
     show_default=True,
     metavar="NAME[+NAME...][@SECONDS]",
     help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart. Joined by +; "
@@ -196,7 +207,9 @@ world = click.option(
 )
 world_or_file = click.option(
     "--world",
-    default="calm",
+    multiple=True,
+    callback=_one_world,
+    default=("calm",),
     show_default=True,
     metavar="NAME[+NAME...][@SECONDS]|FILE",
     help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; slo. Joined by +; "

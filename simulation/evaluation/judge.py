@@ -4,7 +4,7 @@
 same setting, runs and scorer, so one policy has one figure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from contracts.clock import MINUTE_MS
@@ -184,6 +184,16 @@ def usable(name: str, folder: str) -> None:
         raise EvaluationError(f"--policy: {name} decides every {policy.span_minutes} minutes; a divisor of 60 is needed")
 
 
+def check_played(names: Sequence[str], setting: Setting) -> None:
+    """Check before the work that the policies can be judged in a setting.
+
+    Raises:
+        EvaluationError: the ceiling is among them, and the mode is not the one that it is known in.
+    """
+    if ceiling.NAME in names and setting.terms.mode != "clean":
+        raise EvaluationError("--policy: the ceiling is known in mode clean only, where sizes are one family; take oracle")
+
+
 def judge(name: str, setting: Setting, told: OnProgress) -> JudgedPolicy:
     """Calibrate a policy on the calibration part, if it can be calibrated, and run it on what follows."""
     ground, trial = setting.ground, setting.trial
@@ -191,8 +201,7 @@ def judge(name: str, setting: Setting, told: OnProgress) -> JudgedPolicy:
     if name == oracle.NAME:
         return JudgedPolicy(name, oracle.follow_oracle(trial, best_static(ground).sizes, running))
     if name == ceiling.NAME:
-        if trial.terms.mode != "clean":
-            raise EvaluationError("--policy: the ceiling is known in mode clean only, where sizes are one family; take oracle")
+        check_played((name,), setting)
         return JudgedPolicy(name, ceiling.follow_ceiling(trial, running))
     if name == clairvoyant.NAME:
         rule = clairvoyant.tuned_clairvoyant(ground)

@@ -77,7 +77,7 @@ def command(
 
     from contracts.errors import SurescaleError
     from runtime.atomic_files import check_apart, check_folder, write_atomically
-    from simulation.evaluation.judge import EvaluationRequest
+    from simulation.evaluation.judge import EvaluationRequest, check_played
 
     fitted = _world_of_file(world)
     if (job is None) == (fitted is None):
@@ -100,6 +100,7 @@ def command(
         )
         check_folder(out, option="--out")
     setting = _setting(job, workload, asked)
+    check_played(names, setting)
     report = _report(names, setting, workers or min(WORKERS_MAX, os.cpu_count() or 1))
     text, failure = json.dumps(msgspec.to_builtins(report), indent=1, allow_nan=False) + "\n", None
     if out is not None:

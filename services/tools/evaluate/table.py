@@ -23,7 +23,7 @@ def show(report: EvaluationReport, console: Console) -> None:
     """Print the table, best reward first, clairvoyant policies last and apart."""
     say = partial(console.print, markup=False, emoji=False)  # names may hold brackets and colons
     seed = f" (seed {report.world_seed})" if report.world_seed else ""
-    restart = f"restart {report.restart_s:g} s, " if report.restart_s != MINUTE_S else ""
+    restart = f"restart {report.restart_s:.4g} s, " if report.restart_s != MINUTE_S else ""
     objective = f"objective {report.objective}, " if report.objective else ""
     say(
         f"{report.job} ({report.tasks} tasks) under {report.workload}, mode {report.mode}, "

@@ -72,6 +72,12 @@ def is_needed(record: RawRecord) -> bool:
     return end_ms is None or end_ms // MINUTE_MS % EVERY_MINUTES == 0
 
 
+def _labelled(candidate: Candidate) -> list[tuple[str, Policy]]:
+    """Return the policies to play, named for the progress shown: one that is calibrated is judged on each half of the days."""
+    judged = candidate.judged
+    return [(candidate.name + (f", half {at}" if len(judged) > 1 else ""), policy) for at, policy in enumerate(judged, start=1)]
+
+
 def hold(asked: Ask, told: OnProgress) -> Report:
     """Return the outcome of a tournament.
 
@@ -107,7 +113,7 @@ def hold(asked: Ask, told: OnProgress) -> Report:
             f"{error.working:.0%}, so nothing is changed"
         )
     tried = candidates(ground, settings, aim, _shipped(asked), (serving, own), in_time)
-    variants = [Variant(f"{each.name} {at}", policy, settings, None) for each in tried for at, policy in enumerate(each.judged)]
+    variants = [Variant(label, policy, settings, None) for each in tried for label, policy in _labelled(each)]
     try:
         played = play_all(ground, variants, draws=asked.draws, seed=asked.seed, limit_s=_left_s(until_s), told=told)
     except TimeLimitReached:

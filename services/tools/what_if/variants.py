@@ -49,7 +49,8 @@ def variant_of(text: str, option: str, known: AsRecorded) -> Variant:
             raise WhatIfError("name a policy or a change, e.g. parallelism_max=8")
         return _variant(text, known)
     except (WhatIfError, SettingsError) as error:
-        raise SettingsError(f"{option} {text[:80]!r}: {str(error).removeprefix('--policy: ')}") from None
+        named = f"{option} {text[:80]!r}" if text else option
+        raise SettingsError(f"{named}: {str(error).removeprefix('--policy: ')}") from None
 
 
 def _variant(text: str, known: AsRecorded) -> Variant:

@@ -162,6 +162,14 @@ def test_the_table_says_what_its_columns_count(files: dict[str, str]) -> None:
         assert "1 run of" in shown
 
 
+def test_what_cannot_be_judged_is_refused_before_the_work(files: dict[str, str]) -> None:
+    """The ceiling in another mode, after other policies: nothing is run for nothing."""
+    for more in (["--mode", "slo"], ["--world", "slo"]):
+        refused = evaluate(files, "--policy", "hold", "--policy", "ceiling", "--runs", "1", "--workers", "1", *more)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert refused.stderr.startswith("surescale: --policy: the ceiling is known in mode clean only")
+
+
 def test_a_mode_that_a_world_is_not_played_in_is_named(files: dict[str, str]) -> None:
     """The world slo has a mode of its own."""
     for world, own in (("slo", "slo"), ("drift", "clean")):
@@ -172,6 +180,7 @@ def test_a_mode_that_a_world_is_not_played_in_is_named(files: dict[str, str]) ->
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"--world": "drift", "--world=skew": "--json"}, "'--world': give it once; worlds are joined by +, as in drift+skew"),
         ({"--world": "shop.json@300"}, "--world: a file takes no seconds after it; leave out @300 and give --restart-s"),
         ({"--runs": "0"}, "--runs"),
         ({"--lambda": "1.5"}, "--lambda"),

@@ -108,6 +108,12 @@ def test_two_changes_are_compared_with_what_was_in_force(
     assert surescale(*given, "--html", str(page))[2].endswith("exists; name another file or pass --force\n")
 
 
+def test_a_baseline_that_is_missing_is_named(recording: Path) -> None:
+    """Without recorded decisions there is nothing in force to compare with."""
+    code, shown, said = surescale("what-if", str(recording), "--try", "hold")
+    assert (code, shown, said) == (1, "", "surescale: --baseline: no decision is recorded, so name the policy\n")
+
+
 def test_the_same_figures_every_time(recording: Path) -> None:
     """Draws and resamples follow from the recording's seed."""
     given = ["what-if", str(recording), "--baseline", "ds2", "--try", "hold", "--draws", "2", "--json"]
