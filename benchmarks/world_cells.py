@@ -44,16 +44,21 @@ class CellGrid:
     rounds: int | None = None
 
     def cells(self) -> Iterator[Cell]:
-        """Yield the cells, a round of all worlds and loads before the next: an unfinished table is a smaller one."""
+        """Yield the cells, a round of all worlds and loads before the next: an unfinished table is a smaller one.
+
+        What is named twice counts once.
+        """
+        worlds, loads, jobs = (tuple(dict.fromkeys(each)) for each in (self.worlds, self.loads, self.jobs))
+        draws = tuple(dict.fromkeys(self.draws))
         if self.rounds is not None:
-            for turn, (at, job) in product(range(self.rounds), enumerate(self.jobs)):
+            for turn, (at, job) in product(range(self.rounds), enumerate(jobs)):
                 # With three loads and three draws, three jobs meet all nine pairs in three rounds.
-                load, draw = self.loads[(at + turn) % len(self.loads)], self.draws[(at + 2 * turn) % len(self.draws)]
-                yield from (Cell(world, load, job, draw) for world in self.worlds)
+                load, draw = loads[(at + turn) % len(loads)], draws[(at + 2 * turn) % len(draws)]
+                yield from (Cell(world, load, job, draw) for world in worlds)
             return
-        for job in self.jobs:
-            for draw in self.draws:
-                yield from (Cell(world, load, job, draw) for world in self.worlds for load in self.loads)
+        for job in jobs:
+            for draw in draws:
+                yield from (Cell(world, load, job, draw) for world in worlds for load in loads)
 
 
 def hours_in(cell: Cell, policy: str, days: int, kept: Path | None) -> Hours:

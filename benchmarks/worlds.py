@@ -53,6 +53,10 @@ def command(
     *, days: int, quick: bool, ceiling: bool, keep: Path | None, only: tuple[str, ...], as_json: bool, **named: Any
 ) -> None:
     """Judge policies and the best constant in every world."""
+    from simulation.evaluation.judge import usable
+
+    for policy in only:
+        usable(policy, "")
     grid = CellGrid(**named)
     if quick:
         grid, days = CellGrid(QUICK_WORLDS, LOADS[:1], JOBS[:1], DRAWS), QUICK_DAYS

@@ -79,6 +79,19 @@ def test_what_is_kept_is_not_judged_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert asked == [(CELL, "sure", 7), (CELL, "sure", 1), (Cell("drift", "nasa", "j", 1), "sure", 7)]
 
 
+def test_a_policy_that_does_not_exist_is_refused_before_the_work(tmp_path: Path) -> None:
+    """Its rule to fall back on would be judged and kept under that name."""
+    done = CliRunner().invoke(command, ["--policy", "nosuch", "--keep", str(tmp_path)])
+    assert "--policy: nosuch" in str(done.exception)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_name_that_is_given_twice_is_one_cell() -> None:
+    """Otherwise its hours would count twice."""
+    twice = CellGrid(("calm", "calm"), ("nasa", "nasa"), ("j", "j"), (1, 1))
+    assert list(twice.cells()) == [Cell("calm", "nasa", "j", 1)]
+
+
 def test_single_policies_need_a_folder_to_run_into() -> None:
     """A run without a table and without results would be lost."""
     told = CliRunner().invoke(command, ["--policy", "static"])
