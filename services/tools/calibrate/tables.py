@@ -18,7 +18,8 @@ def show(fitted: Fitted, console: Console) -> None:
     world, errors = fitted.world, fitted.errors
     if world.recorded is not None:
         part = world.recorded
-        say(f"{world.job}: {part.minutes} minutes from {part.first} to {part.last} UTC, {part.rescales} restarts")
+        restarts = f"{part.rescales} restart{'' if part.rescales == 1 else 's'}"
+        say(f"{world.job}: {part.minutes} minutes from {part.first} to {part.last} UTC, {restarts}")
     tasks = world.tasks
     columns = (
         Column("task", [each.task for each in tasks]),

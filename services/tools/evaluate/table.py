@@ -37,8 +37,9 @@ def show(report: EvaluationReport, console: Console) -> None:
     )
     for gap in report.gaps:
         say(f"gap: minutes {gap.first_minute} to {gap.last_minute} without requests, left out")
-    console.print(_table(report, console.width))
-    _notes(report, console)
+    table = _table(report, console.width)
+    console.print(table)
+    _notes(report, {str(column.header) for column in table.columns}, console)
 
 
 def _table(report: EvaluationReport, width: int) -> Table:
@@ -76,19 +77,21 @@ def _difference(found: RewardDifference | None) -> str:
     return f"{found.mean:+.4f}" + ("" if error is None else f" ± {error:.4f}")
 
 
-def _units(report: EvaluationReport) -> str:
-    """Return what the columns count."""
+def _units(report: EvaluationReport, shown: set[str]) -> str:
+    """Return what the columns count, of those that are shown: a narrow terminal has fewer."""
     weight = report.latency_weight
-    is_bound = any(each.share_above_bound is not None for each in report.policies.values())
-    above = "; above: share of the minutes above the bound" if is_bound else ""
-    return (
-        f"reward: {1 - weight:g} x utilisation - {weight:g} x latency, mean over hours; latency: {LATENCY[report.mode]}{above}; "
-        "worst hour: its reward; task minutes: subtask-minutes of one run"
-    )
+    counted = {
+        "reward": f"{1 - weight:g} x utilisation - {weight:g} x latency, mean over hours",
+        "latency": LATENCY[report.mode],
+        "above": "share of the minutes above the bound",
+        "worst hour": "its reward",
+        "task minutes": "subtask-minutes of one run",
+    }
+    return "; ".join(f"{title}: {what}" for title, what in counted.items() if title in shown)
 
 
-def _notes(report: EvaluationReport, console: Console) -> None:
-    console.print(_units(report))
+def _notes(report: EvaluationReport, shown: set[str], console: Console) -> None:
+    console.print(_units(report, shown))
     if any(figures.clairvoyant for figures in report.policies.values()):
         console.print("* knows the coming minutes; an upper end, not ranked")
     gap = report.comparison.static_to_oracle

@@ -62,6 +62,14 @@ def test_a_recording_becomes_a_world_that_evaluate_plays(recording: Path, tmp_pa
     assert judged["world"] == str(out)
 
 
+def test_a_single_restart_is_one_restart(tmp_path: Path) -> None:
+    """A job that was resized once."""
+    path = write_recording(tmp_path / "once.ssrec", windows_of(JOB, CALM, 4, widths=(6,)))
+    code, shown, said = surescale("calibrate", str(path), "--out", str(tmp_path / "once.json"))
+    assert code == 0, said
+    assert shown.splitlines()[0].endswith(" UTC, 1 restart")
+
+
 def test_a_calm_job_is_judged_from_its_recording_as_from_its_graph(tmp_path: Path) -> None:
     """The same proportions and the same world: the same sizes, and rewards equal to five digits."""
     out, reports = tmp_path / "calm.json", []

@@ -162,6 +162,15 @@ def test_the_table_says_what_its_columns_count(files: dict[str, str]) -> None:
         assert "1 run of" in shown
 
 
+def test_a_narrow_table_explains_the_columns_that_it_has(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no others."""
+    for width, has in ((60, False), (160, True)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        shown = " ".join(evaluate(files, "--policy", "hold", "--runs", "1", "--workers", "1").stdout.split())
+        assert "latency: minutes, at most 10" in shown
+        assert ("worst hour" in shown, "subtask-minutes" in shown) == (has, has)
+
+
 def test_what_cannot_be_judged_is_refused_before_the_work(files: dict[str, str]) -> None:
     """The ceiling in another mode, after other policies: nothing is run for nothing."""
     for more in (["--mode", "slo"], ["--world", "slo"]):
