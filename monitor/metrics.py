@@ -22,6 +22,12 @@ SOURCE_ERRORS = Metric(
     "Calls that the source of figures did not answer, by job.",
     labels=("streaming_job",),
 )
+WATCHER_FAULTS = Metric(
+    "surescale_monitor_watcher_faults_total",
+    "counter",
+    "Unexpected faults while watching a job, by job; the log names them, and the job is tried again after a pause.",
+    labels=("streaming_job",),
+)
 JOBS = Metric("surescale_monitor_jobs", "gauge", "Jobs that are watched.")
 LAST_MINUTE = Metric(
     "surescale_monitor_last_minute_timestamp_seconds",
@@ -38,4 +44,15 @@ MARKER_DELAY = Metric(
     buckets=SECONDS,
 )
 
-METRICS = (RECORDS_WRITTEN, MINUTES, MINUTES_MISSING, SAMPLES, MALFORMED, SOURCE_ERRORS, JOBS, LAST_MINUTE, MARKER_DELAY)
+METRICS = (
+    RECORDS_WRITTEN,
+    MINUTES,
+    MINUTES_MISSING,
+    SAMPLES,
+    MALFORMED,
+    SOURCE_ERRORS,
+    WATCHER_FAULTS,
+    JOBS,
+    LAST_MINUTE,
+    MARKER_DELAY,
+)

@@ -29,13 +29,14 @@ from runtime.backoff import Stopped, Throttle, wait_for
 from runtime.beats import TurnLock, beat, beside, pause
 from runtime.kafka import producer, wait_for_topics
 from runtime.metrics import Reading, RoleMetrics, Tally
+from runtime.stacks import fault_in_words
 from runtime.tracing.context import Headers
 from runtime.tracing.setup import tracer_of
 from runtime.tracing.spans import NO_TRACER, Attributes, Tracer
 
 WATCHERS_END_WITHIN_S = 3.0  # all together: one may hang in a request to an engine that is gone, and loses nothing
 LOOK_FOR_JOBS_EVERY_S = 2.0
-RETRY_AFTER_S = 1.0
+RETRY_AFTER_S, RETRY_AFTER_FAULT_S = 1.0, 60.0  # the latter at most: the pause doubles with each fault in a row
 HOSTS_AGAIN_S = 600.0
 T = TypeVar("T")
 TOPICS_USED = (TASK_METRICS, CLOCK, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, ENGINE_EVENTS)
@@ -55,8 +56,8 @@ class Monitor:
         self._knows_markers = False
         self._ends: EndedJobs | None = None  # once the topic has been read
         self._source_answers = False  # when last asked for its jobs
-        self._refused: set[str] = set()  # jobs whose last records Kafka refused
-        self._written, self._source_errors = Tally(), Tally()
+        self._troubled: set[str] = set()  # jobs whose last minute Kafka refused, or whose watcher met a fault
+        self._written, self._source_errors, self._faults = Tally(), Tally(), Tally()
         self._tracer = tracer_of("monitor")
         self.metrics = RoleMetrics("monitor", metrics.METRICS, self._readings)
 
@@ -90,11 +91,11 @@ class Monitor:
         self._tracer.close()
 
     def report(self) -> Mapping[str, Any]:
-        """Return the health: ready while the source answers and Kafka refuses no job's records."""
+        """Return the health: ready while the source answers, Kafka refuses no job's records and no watcher meets a fault."""
         watchers = dict(self._jobs)
         return {
             "role": "monitor",
-            "ready": self._knows_markers and self._source_answers and not self._refused & self._listed,
+            "ready": self._knows_markers and self._source_answers and not self._troubled & self._listed,
             "jobs": {name: watcher.after_ms for name, watcher in watchers.items() if name in self._listed},
             "minutes": sum(watcher.minutes_sent for watcher in watchers.values()),
             "samples": sum(watcher.samples_sent for watcher in watchers.values()),
@@ -105,6 +106,7 @@ class Monitor:
         watchers = dict(self._jobs)
         yield from self._written.readings(metrics.RECORDS_WRITTEN)
         yield from self._source_errors.readings(metrics.SOURCE_ERRORS)
+        yield from self._faults.readings(metrics.WATCHER_FAULTS)
         yield Reading(metrics.MINUTES, sum(watcher.minutes_sent for watcher in watchers.values()))
         yield Reading(metrics.SAMPLES, sum(watcher.samples_sent for watcher in watchers.values()))
         yield Reading(metrics.MALFORMED, sum(watcher.malformed_sent for watcher in watchers.values()))
@@ -150,29 +152,51 @@ class Monitor:
         self._log.info("watching %s from %d", job, watcher.after_ms, extra={"job": job})
 
     def _run_watcher(self, watcher: "JobWatcher") -> None:
-        """Step until the job is gone; the main loop starts a new watcher if the job is still listed."""
-        seldom = Throttle()
+        """Step until the job is gone; the main loop starts a new watcher if the job is still listed.
+
+        A fault that nobody expected costs this job alone: it is said and counted, and the job is tried again after a pause.
+        """
+        seldom, pause_s = Throttle(), RETRY_AFTER_S
         while not self._stop.is_set() and not watcher.is_done:
             beat()
             after_ms = watcher.after_ms
             try:
-                watcher.step()
-                if watcher.after_ms > after_ms:
-                    self._refused.discard(watcher.job)
-            except SourceUnavailable as away:
-                self._source_errors.add(watcher.job)
-                if seldom.is_time():
-                    self._log.warning("%s: %s", watcher.job, away, extra={"job": watcher.job})
-                pause(self._stop, RETRY_AFTER_S)
-            except Stopped:
-                return
-            except (UnknownJob, DeliveryFailed) as ended:
-                if isinstance(ended, DeliveryFailed):
-                    self._refused.add(watcher.job)
-                self._log.warning("%s: watching ends: %s", watcher.job, ended, extra={"job": watcher.job})
-                watcher.announce_end()
+                goes_on = self._step(watcher, seldom)
+            except Exception as fault:
+                self._troubled.add(watcher.job)
+                self._faults.add(watcher.job)
+                words = "%s: a fault that nobody expected: %s; the job is tried again in %.0f s"
+                self._log.error(words, watcher.job, fault_in_words(fault), pause_s, extra={"job": watcher.job})
+                self._log.debug("its trace", exc_info=fault)
                 watcher.begin_again(self._outbox(watcher.outbox.producer))
+                pause(self._stop, pause_s)
+                pause_s = min(2 * pause_s, RETRY_AFTER_FAULT_S)
+                continue
+            if not goes_on:
                 return
+            if watcher.after_ms > after_ms:
+                self._troubled.discard(watcher.job)
+                pause_s = RETRY_AFTER_S
+
+    def _step(self, watcher: "JobWatcher", seldom: Throttle) -> bool:
+        """Take one step; return whether there will be another."""
+        try:
+            watcher.step()
+        except SourceUnavailable as away:
+            self._source_errors.add(watcher.job)
+            if seldom.is_time():
+                self._log.warning("%s: %s", watcher.job, away, extra={"job": watcher.job})
+            pause(self._stop, RETRY_AFTER_S)
+        except Stopped:
+            return False
+        except (UnknownJob, DeliveryFailed) as ended:
+            if isinstance(ended, DeliveryFailed):
+                self._troubled.add(watcher.job)
+            self._log.warning("%s: watching ends: %s", watcher.job, ended, extra={"job": watcher.job})
+            watcher.announce_end()
+            watcher.begin_again(self._outbox(watcher.outbox.producer))
+            return False
+        return True
 
     def _outbox(self, shared: Producer) -> Outbox:
         names = TopicNames(self._settings.topic_prefix)
@@ -251,7 +275,7 @@ class JobWatcher:
     def begin_again(self, outbox: Outbox) -> None:
         """Forget everything but the last minute: a job that left and comes back may be a different one under the same name."""
         self.outbox = outbox
-        self._topology, self._history = None, None
+        self._topology, self._history, self._marked_ms = None, None, self.after_ms
 
     def announce_end(self) -> None:
         """Publish what the source knows of the end; no minute of this job will."""

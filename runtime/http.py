@@ -10,7 +10,7 @@ import socket
 import time
 import urllib.request
 from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead, InvalidURL
 from typing import Any, cast
 from urllib.error import HTTPError
 
@@ -124,10 +124,13 @@ def open_url(request: str | urllib.request.Request, *, timeout_s: float) -> HTTP
     Raises:
         urllib.error.HTTPError: it was answered with a status of 300 or more.
         OSError: nobody answers in time. Reading the answer raises it too, if the rest does not come in time.
-        http.client.HTTPException: what answers does not speak HTTP.
+        http.client.HTTPException: what answers does not speak HTTP, or the address is none.
     """
     beat()
-    return cast(HTTPResponse, _direct.open(request, timeout=timeout_s))
+    try:
+        return cast(HTTPResponse, _direct.open(request, timeout=timeout_s))
+    except OverflowError:
+        raise InvalidURL("its port is above 65535") from None
 
 
 def ask(request: str | urllib.request.Request, *, timeout_s: float, bytes_max: int = ANSWER_BYTES_MAX) -> bytes:

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from contracts.figures import known_count
+
 PROJECT, SERVICE, NUMBER = "com.docker.compose.project", "com.docker.compose.service", "com.docker.compose.container-number"
 ONE_OFF = "com.docker.compose.oneoff"
 """Labels that every release of Compose writes."""
@@ -74,8 +76,7 @@ class Container(msgspec.Struct, frozen=True, rename="pascal"):
     @property
     def number(self) -> int:
         """Return its number within the service; 0 if Compose gave it none."""
-        text = self.labels.get(NUMBER, "")
-        return int(text) if text.isascii() and text.isdigit() else 0
+        return known_count(self.labels.get(NUMBER)) or 0
 
     @property
     def is_draining(self) -> bool:

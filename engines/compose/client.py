@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from contracts.addresses import without_password
+from contracts.figures import known_count
 from engines.compose.answers import ONE_OFF, PROJECT, Container, Created, Image, Listed, Version
 from engines.compose.errors import SETTING, ComposeUnavailable, NotAnEngine, NotFound, problem_of
 from runtime.http import NoAnswer
@@ -150,5 +151,5 @@ class ComposeClient:
 
 
 def _numbers(version: str) -> tuple[int, int] | None:
-    major, _, minor = version.partition(".")
-    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
+    major, minor = map(known_count, version.partition(".")[::2])
+    return None if major is None or minor is None else (major, minor)

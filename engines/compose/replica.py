@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from contracts.figures import known_count
 from engines.compose.answers import MADE_FOR, NUMBER, Container
 from engines.compose.client import MANY_NETWORKS
 from engines.compose.target import Service
@@ -32,7 +33,7 @@ def refusal_of(service: Service, model: Container, api: tuple[int, int]) -> str 
         return f"its container has a name of its own, {model.plain_name}; remove container_name from the Compose file"
     for inside, bound in sorted((model.host_config.get("PortBindings") or {}).items()):
         for each in bound or ():
-            if (each.get("HostPort") or "0").isdigit() and int(each.get("HostPort") or 0):
+            if known_count(each.get("HostPort")):
                 return (
                     f"its port {inside} is published at {each['HostPort']} of the host, which only one container can have; "
                     "publish it without a port of the host, or not at all"

@@ -4,9 +4,9 @@ Times are milliseconds since 1970; -1 and 0 stand for "not yet", as Flink writes
 default. A figure may be the string ``"NaN"``, which ``known`` makes None.
 """
 
-import math
-
 import msgspec
+
+from contracts.figures import known_count
 
 Figure = int | float | str | None
 """A number, or the string ``"NaN"``."""
@@ -20,9 +20,7 @@ NEVER_MS = 2**63 - 1
 
 def known(figure: Figure) -> int | None:
     """Return a count or time as an integer, None for what Flink does not know."""
-    if figure is None or isinstance(figure, str):
-        return None
-    return int(figure) if math.isfinite(figure) and figure >= 0 else None
+    return known_count(figure)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

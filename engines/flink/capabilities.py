@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from contracts.capabilities import Capabilities
+from contracts.figures import known_count
 from engines.flink.answers import Overview
 from engines.flink.requirements import grows
 
@@ -66,8 +67,8 @@ def is_before_2(version: str) -> bool:
 def duration_ms(text: str) -> int | None:
     """Return a duration as Flink writes it (``30 s``, ``1min``, ``500``) in milliseconds; None if it is none."""
     found = _DURATION.fullmatch(text.strip().lower())
-    unit = _UNITS_MS.get(found[2]) if found else None
-    return None if found is None or unit is None else int(int(found[1]) * unit)
+    unit, number = (_UNITS_MS.get(found[2]), known_count(found[1])) if found else (None, None)
+    return None if number is None or unit is None else known_count(number * unit)
 
 
 def _stabilization_ms(version: str, configuration: Mapping[str, str]) -> int:

@@ -17,6 +17,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import ConsumerGroupDescription  # type: ignore[attr-defined]
 
 from contracts.errors import SurescaleError
+from contracts.figures import known_count
 from contracts.settings import PipelineSettings
 from engines.kafka.offsets import ANSWER_TIMEOUT_S, Partition
 from runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client
@@ -29,7 +30,7 @@ _STATES: dict[ConsumerGroupState, GroupState] = {
 }
 _REFUSALS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 _ABSENT = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
-_LAST_NUMBER = re.compile(r"(\d+)\D*$")
+_NUMBER = re.compile(r"[0-9]+")
 
 
 class GroupsUnavailable(SurescaleError):
@@ -45,10 +46,10 @@ class Member:
     host: str
     partitions: frozenset[Partition]
 
-    def filled_in(self, template: str) -> str:
-        """Return a template with this member's ``{host}`` and ``{number}``, the last number in its client id."""
-        number = _LAST_NUMBER.search(self.client_id)
-        return template.format(host=self.host, number=number[1] if number else "")
+    def filled_in(self, template: str) -> str | None:
+        """Return a template with ``{host}`` and ``{number}``, the last number in the client id; None without such a number."""
+        number = (_NUMBER.findall(self.client_id) or [""])[-1]
+        return None if known_count(number) is None and "{number}" in template else template.format(host=self.host, number=number)
 
 
 @dataclass(frozen=True, slots=True)

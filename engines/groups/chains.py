@@ -29,9 +29,10 @@ service = "parse"
 The broker does not know who writes a topic, so ``writes`` cannot be found out. Without a file each group is a job of its own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from string import Formatter
 from typing import Annotated, Literal
 
 import msgspec
@@ -47,8 +48,8 @@ from engines.settings_file import SettingsFile
 
 SETTING = "SURESCALE_GROUPS_FILE"
 _FILE = SettingsFile(SETTING, "docs/consumers.md")
-_MEMBER_FIELDS = {"host": "h", "number": "1"}  # not the client id itself: a member could name any host in it
-_WORKER_FIELDS = {"index": "0", "port": "1"}
+_MEMBER_FIELDS = ("host", "number")  # not the client id itself: a member could name any host in it
+_WORKER_FIELDS = ("index", "port")
 Names = tuple[Annotated[str, Meta(min_length=1, max_length=249)], ...]
 
 
@@ -154,12 +155,14 @@ def _check(chain: Chain, path: Path) -> None:
         raise SettingsError(f"{_FILE.at(path)}: {chain.name}: {rejected.message}; a job must not read what it wrote") from None
 
 
-def _check_template(template: str, known: dict[str, str], where: str) -> None:
-    try:
-        template.format(**known)
-    except (KeyError, IndexError, ValueError):
+def _check_template(template: str, known: Collection[str], where: str) -> None:
+    try:  # a format of its own, such as a width, could ask for any amount of memory
+        filled = {(name, spec, form) for _, name, spec, form in Formatter().parse(template) if name is not None}
+    except ValueError:
+        filled = {("", "", None)}
+    if not filled <= {(name, "", None) for name in known}:
         names = " and ".join(f"{{{name}}}" for name in known)
-        raise SettingsError(f"{where}: {template!r}: only {names} can be filled in; write {{{{ for a brace") from None
+        raise SettingsError(f"{where}: {template!r}: only {names} can be filled in; write {{{{ for a brace")
 
 
 def _check_groups_once(chains: Iterable[Chain], path: Path) -> None:

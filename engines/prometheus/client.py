@@ -14,6 +14,7 @@ import msgspec
 
 from contracts.addresses import without_password
 from contracts.errors import SurescaleError
+from contracts.figures import known_count, known_number
 from runtime.access import Access, TokenUnreadable
 from runtime.http import NoAnswer
 from runtime.http_pool import Answer, ConnectionPool
@@ -89,10 +90,13 @@ class PrometheusClient:
         """Return what time it is for Prometheus."""
         answer = self._query("time()", None)
         try:
-            value = msgspec.convert(msgspec.json.decode(answer.result), tuple[float, str])[1]
-            return round(float(value) * 1000)
-        except (msgspec.MsgspecError, ValueError, OverflowError):
-            raise PrometheusUnavailable(f"{self.url} does not say what time it is; check that it is a Prometheus") from None
+            seconds = known_number(msgspec.convert(msgspec.json.decode(answer.result), tuple[float, str])[1])
+        except (msgspec.MsgspecError, ValueError):
+            seconds = None
+        at_ms = None if seconds is None else known_count(round(seconds * 1000))
+        if at_ms is None:
+            raise PrometheusUnavailable(f"{self.url} does not say what time it is; check that it is a Prometheus")
+        return at_ms
 
     def dated(self, expression: str, at_ms: int) -> list[Series]:
         """Return the series of an expression at a time, each with the time at which it was scraped. One request.

@@ -1,16 +1,15 @@
 """Series -> readings: what one figure says of each task and subtask. Pure."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from contracts.figures import known_number
 from engines.prometheus.client import Labels, QueryRefused, Series
 from engines.prometheus.jobs import WatchedJob
 from engines.prometheus.mappings import TIMES, Figure, FigureName
 from runtime.printable import printable
 
 MILLISECONDS = {"s": 1_000.0, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
-VALUE_MAX = 2.0**53
 _SHOWN_MAX = 160
 Subtask = tuple[str, ...]
 """Values of the labels that tell a subtask apart; empty: the whole task."""
@@ -109,4 +108,4 @@ def _apart(labels: Labels, others: Labels) -> Labels:
 def _in_unit(value: float, name: FigureName, figure: Figure) -> float | None:
     if name in TIMES:
         value *= MILLISECONDS[figure.unit]
-    return value if math.isfinite(value) and 0 <= value <= VALUE_MAX else None
+    return known_number(value)

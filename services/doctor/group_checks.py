@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contracts.errors import SettingsError
 from contracts.topics import own_groups
 from engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable
-from engines.groups.busy import busy_seconds
+from engines.groups.busy import busy_of
 from engines.groups.chains import Chain, Group
 from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
 from engines.source_settings import SourceSettings
@@ -36,12 +36,11 @@ def groups(settings: SourceSettings, chains: Mapping[str, Chain] | None) -> Iter
 
 def _busy(task: str, group: Group, seen: GroupDescription) -> Iterator[Finding]:
     """Say which members do not show how busy they are, though the file says where they do."""
-    silent = [member for member, seconds in zip(seen.members, busy_seconds(group, seen.members), strict=True) if seconds is None]
-    if group.metrics and silent:
-        where = silent[0].filled_in(group.metrics)
+    silent = [each.problem for each in busy_of({task: (group, seen.members)})[task] if each.problem]
+    if silent:
         others = f", and {len(silent) - 1} more" if len(silent) > 1 else ""
         yield Finding(
-            "warning", _SUBJECT, f"{task}: no counter {group.busy} at {where} (member {silent[0].client_id}){others}",
+            "warning", _SUBJECT, f"{task}: {silent[0]}{others}",
             "correct metrics and busy in the file, or let the monitor's machine reach it; until then busy time is unknown",
         )  # fmt: skip
 

@@ -1,8 +1,9 @@
-"""A server over HTTP that answers in a thread of the test."""
+"""Servers over HTTP that answer in a thread of the test: by a handler, or with bytes that need be no answer at all."""
 
 import contextlib
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -18,3 +19,25 @@ def serving(handler: type[BaseHTTPRequestHandler], port: int = 0) -> Iterator[st
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextlib.contextmanager
+def sending(parts: Iterable[bytes], pause_s: float = 0.0) -> Iterator[str]:
+    """Yield the address of a server that answers one request with these parts, a pause before each."""
+    done = threading.Event()
+
+    def send() -> None:
+        connection, _ = server.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(4_096)
+            for part in parts:
+                if done.wait(pause_s):
+                    return
+                connection.sendall(part)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sender = threading.Thread(target=send, daemon=True)
+        sender.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+        done.set()
+        sender.join(10)

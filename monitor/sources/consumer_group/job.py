@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from contracts.errors import RecordRejected
+from contracts.figures import known_count
 from contracts.messages import EventKind, Input, JobState, JobTopology, ReceivedRecords, TaskSample, TaskSpec
 from contracts.modes import MODE_LABEL
 from contracts.topology import check_topology, under_lasting_version
 from engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable, Member
-from engines.groups.busy import busy_seconds
+from engines.groups.busy import Busy, busy_of
 from engines.groups.chains import Chain
 from engines.groups.requirement import Required
 from engines.kafka.offsets import OffsetsUnavailable, Partition, TopicOffsets
@@ -17,11 +18,13 @@ from monitor.event_log import EventLog, changes
 from monitor.minutes import Clock, JobSnapshot
 from monitor.sources.base import HELD, SourceUnavailable
 from monitor.sources.consumer_group.positions import Hindrance, Positions
+from runtime.backoff import Throttle
 
 ENGINE = "kafka"
 MEMBERS_MAX = 10_000
 REBALANCE_MS = 5_000
 """A group that rebalances is asked again for so long; then the minute has no figures and the job is not running."""
+SAY_EVERY_S = 600.0
 _log = logging.getLogger("surescale.monitor")
 
 
@@ -46,6 +49,7 @@ class _Task:
     outputs: dict[Partition, int] = field(default_factory=dict)
     hindrance: Hindrance | None = None
     last_members: int = 1
+    seldom: Throttle = field(default_factory=lambda: Throttle(SAY_EVERY_S))
 
 
 class ChainJob:
@@ -162,12 +166,21 @@ class ChainJob:
     ) -> tuple[TaskSample, ...]:
         is_first = not self._last_ms
         self._note_members(seen, now_ms)
+        busy = busy_of({task: (self._chain.groups[task], group.members) for task, group in seen.items()})
         found: list[TaskSample] = []
         for task, group in seen.items():
-            busy = busy_seconds(self._chain.groups[task], group.members)
-            found += self._of_group(task, group, own[task], upstream[task], busy, ends, now_ms)
+            self._say_unknown(task, busy[task])
+            found += self._of_group(task, group, own[task], upstream[task], busy[task], ends, now_ms)
         self._last_ms = now_ms
         return () if is_first else tuple(found)
+
+    def _say_unknown(self, task: str, busy: Sequence[Busy]) -> None:
+        """Name the first member whose busy time is unknown, which makes the task's unknown; seldom."""
+        silent = [each.problem for each in busy if each.problem]
+        if silent and self._tasks[task].seldom.is_time():
+            more = f"; {len(silent) - 1} more members do not tell either" if len(silent) > 1 else ""
+            words = "%s: the busy time of %s is unknown: %s%s; correct metrics and busy in SURESCALE_GROUPS_FILE"
+            _log.warning(words, self._job, task, silent[0], more, extra={"job": self._job})
 
     def _note_members(self, seen: dict[str, GroupDescription], now_ms: int) -> None:
         """Begin a new attempt if somebody joined or left."""
@@ -197,7 +210,7 @@ class ChainJob:
         group: GroupDescription,
         own: dict[Partition, int],
         upstream: Sequence[str],
-        busy: list[float | None],
+        busy: list[Busy],
         ends: dict[Partition, int],
         now_ms: int,
     ) -> list[TaskSample]:
@@ -206,9 +219,9 @@ class ChainJob:
         remembered.written += sum(end - remembered.outputs.get(each, end) for each, end in outputs.items())
         remembered.outputs = outputs
         samples = []
-        for subtask, (member, busy_s) in enumerate(zip(group.members, busy, strict=True)):
+        for subtask, (member, told) in enumerate(zip(group.members, busy, strict=True)):
             counted, mine = remembered.members[member.id], _partitions(group, member, subtask, own)
-            self._count(counted, mine, remembered.positions, busy_s, upstream)
+            self._count(counted, mine, remembered.positions, told.seconds, upstream)
             lags = [remembered.positions.lag.get(each) for each in mine]
             samples.append(
                 TaskSample(
@@ -248,7 +261,7 @@ class ChainJob:
             return
         # A counter that fell belongs to a process that started over.
         spent_s = busy_s - counted.busy_s if busy_s >= counted.busy_s else busy_s
-        counted.busy_ms = (counted.busy_ms or 0) + round(spent_s * 1_000 * self._speed)
+        counted.busy_ms = known_count(round((counted.busy_ms or 0) + spent_s * 1_000 * self._speed))
         counted.busy_s = busy_s
 
     # Topology

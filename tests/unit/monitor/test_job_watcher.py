@@ -39,14 +39,19 @@ class FailingOutbox:
         return True
 
 
-def watcher(box: FailingOutbox) -> JobWatcher:
-    """Return a watcher of a recording of three minutes."""
+def recorded() -> list[bytes]:
+    """Return a recording of three minutes."""
     lines: list[bytes] = []
     for minute in (1, 2, 3):
         lines.append(encode(sample_of(JOB, minute)))
         history = HISTORY if minute == 1 else ()
         lines.append(encode(MinuteMarker(job=JOB, minute_end_ms=minute * MINUTE, topology=job_chain(JOB), load_history=history)))
-    source = TraceSource(lines, "recording")
+    return lines
+
+
+def watcher(box: FailingOutbox) -> JobWatcher:
+    """Return a watcher of that recording."""
+    source = TraceSource(recorded(), "recording")
     return JobWatcher(JOB, source, box, ClusterWatcher(source, box), 0)  # type: ignore[arg-type]  # the same two methods
 
 

@@ -1,19 +1,18 @@
 """Requests to our own services, against a small real server."""
 
-import contextlib
 import http.server
 import itertools
 import os
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from runtime.http import ErrorAnswer, NoAnswer, ask, fetch_json, is_ok
+from tests.support.http_server import sending
 
 
 class _Echo(http.server.BaseHTTPRequestHandler):
@@ -64,28 +63,6 @@ def test_no_proxy_stands_in_between(url: str) -> None:
     assert subprocess.run([sys.executable, "-c", program], env=environment, check=False, timeout=60).returncode == 0
 
 
-@contextlib.contextmanager
-def sending(parts: Iterable[bytes], pause_s: float = 0.0) -> Iterator[str]:
-    """Yield the address of a server that answers one request with these parts, a pause before each."""
-    done = threading.Event()
-
-    def send() -> None:
-        connection, _ = server.accept()
-        with connection, contextlib.suppress(OSError):
-            connection.recv(4_096)
-            for part in parts:
-                if done.wait(pause_s):
-                    return
-                connection.sendall(part)
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        sender = threading.Thread(target=send, daemon=True)
-        sender.start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
-        done.set()
-        sender.join(10)
-
-
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nX-Long: ", b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n"])
 def test_an_answer_that_drips_ends_with_the_time_given(head: bytes) -> None:
     """Every byte comes in time, and the whole never does: in the status line, in a header, in the body."""
@@ -116,6 +93,13 @@ def test_a_redirect_is_an_error_and_not_followed(url: str) -> None:
     with sending([head.encode()]) as redirecting, pytest.raises(ErrorAnswer, match="302 Found") as raised:
         ask(redirecting, timeout_s=10)
     assert (raised.value.status, raised.value.body) == (302, b"there")
+
+
+@pytest.mark.parametrize("port", ["65536", "9" * 30, "9" * 5_000, "-1", "x"], ids=["next", "huge", "long", "negative", "word"])
+def test_a_port_that_is_none_is_no_answer(port: str) -> None:
+    """However large the number: a part of the address may come from outside."""
+    with pytest.raises(NoAnswer):
+        ask(f"http://127.0.0.1:{port}/", timeout_s=1)
 
 
 def test_the_body_of_an_error_is_limited_too() -> None:

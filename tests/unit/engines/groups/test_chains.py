@@ -114,4 +114,15 @@ def test_a_member_fills_in_its_host_and_the_last_number_of_its_client_id() -> No
     """And nothing else: a client id is chosen by whoever connects."""
     member = Member("id", "parse-3-9400", "10.0.0.7", frozenset())
     assert member.filled_in("http://{host}:{number}/metrics") == "http://10.0.0.7:9400/metrics"
-    assert Member("id", "nobody@evil", "::1", frozenset()).filled_in("{number}") == ""
+
+
+@pytest.mark.parametrize(
+    "client_id",
+    ["nobody@evil", f"x-{'9' * 5_000}", f"x-{2**54}", f"{'1' * 30_000}a" * 2, "\u0661\u0662"],
+    ids=["none", "5,000 digits", "above 2^53", "60,000 digits", "digits of another script"],
+)
+def test_a_client_id_without_a_usable_number_fills_in_none(client_id: str) -> None:
+    """No other port is asked in its place; where no number is wanted, the host is enough."""
+    member = Member("id", client_id, "h", frozenset())
+    assert member.filled_in("http://{host}:{number}/metrics") is None
+    assert member.filled_in("http://{host}:9400/metrics") == "http://h:9400/metrics"
