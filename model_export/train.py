@@ -276,11 +276,12 @@ def _weeks(settings: TrainSettings) -> list[tuple[Workload, Workload]]:
 def _refuse_long_gap(week: Workload) -> None:
     """Refuse a week with a gap as long as a window, which would show nothing; in training the week repeats."""
     window = Terms().window_minutes
-    repeated = replace(week, requests=np.concatenate([week.requests, week.requests[:window]]))
+    counted = np.where(week.masked, np.nan, week.requests)
+    repeated = Workload.counted(week.name, np.concatenate([counted, counted[:window]]), week.trace_start_ms)
     long = [gap for gap in repeated.gaps if gap.last - gap.first + 1 >= window]
     if long:
         raise TrainingRefused(
-            f"workload {week.name}: minutes {long[0].first} to {long[0].last % week.minutes} have no requests; training needs a "
+            f"workload {week.name}: nobody counted minutes {long[0].first} to {long[0].last % week.minutes}; training needs a "
             f"first week without gaps of {window} minutes and more: fill them, or give another workload"
         )
 

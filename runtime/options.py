@@ -202,7 +202,8 @@ world = click.option(
     default=("calm",),
     show_default=True,
     metavar="NAME[+NAME...][@SECONDS]",
-    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart. Joined by +; "
+    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; nights: "
+    "hours without a record. Joined by +; "
     "restart@300 sets the seconds of a restart.",
 )
 world_or_file = click.option(
@@ -212,7 +213,8 @@ world_or_file = click.option(
     default=("calm",),
     show_default=True,
     metavar="NAME[+NAME...][@SECONDS]|FILE",
-    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; slo. Joined by +; "
+    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; nights: "
+    "hours without a record; slo. Joined by +; "
     "restart@300 sets the seconds of a restart. Or a .json file of surescale calibrate.",
 )
 world_seed = click.option(

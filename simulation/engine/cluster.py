@@ -23,6 +23,7 @@ from simulation.errors import RunError
 from simulation.load.jobs import SizedJob
 from simulation.load.workload import Workload
 from simulation.model.costs import RestartCost
+from simulation.model.course import load_in
 from simulation.model.queueing import STEP_MS, STEPS
 from simulation.model.reward import REWARD_LAMBDA
 from simulation.model.worlds import CALM, World
@@ -72,7 +73,7 @@ class SimulatedCluster:
             RunError: the stretch lies outside the trace, two jobs share a name, or the hosts have too few units.
         """
         self.options = options or RunOptions()
-        self.workload = workload
+        self.workload = load_in(self.options.world, workload)
         self._first_minute = _checked_start(self.options, workload)
         self.start_ms = workload.minute_start_ms(self._first_minute)
         self.end_ms = self.start_ms + self.options.minutes * MINUTE_MS

@@ -94,7 +94,7 @@ def place_runs(workload: Workload, part: Split, runs: int, seed: int) -> Runs:
         if workload.masked[offset + HOUR : offset + found.minutes].all():
             raise ProtocolError(
                 f"--runs: the run from minute {offset} to {offset + found.minutes} cannot be judged: {workload.name} has "
-                "no requests after its first hour; give another --calibrate or --seed, or a fuller workload"
+                "no counted minute after its first hour; give another --calibrate or --seed, or a fuller workload"
             )
     return found
 

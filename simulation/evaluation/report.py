@@ -35,7 +35,7 @@ class Calibration(msgspec.Struct, frozen=True):
 
 
 class GapMinutes(msgspec.Struct, frozen=True):
-    """Minutes without requests, which are left out."""
+    """Minutes whose requests nobody counted, which are left out."""
 
     first_minute: int
     last_minute: int

@@ -24,6 +24,7 @@ from simulation.loops.hourly import HourlyLoads
 
 SHRINK = 10.0  # weight of the shipped forecast in the fit, in summed squares of the inputs
 EVERY_MINUTES = 10
+LEAST_LOAD = 1e-3  # records a minute
 SHIPPED, FITTED = "shipped", "fitted"
 
 _UTILISATION = Axis("utilisation", 0.4, 0.98)
@@ -107,8 +108,10 @@ def fitted(shipped: Forecast, part: Workload, first: int) -> Forecast:
     loads = np.where(part.masked, np.nan, requests)[at[:, None] - 60 + np.arange(60)]
     inputs, known = forecast_inputs(loads, HourlyLoads.of(requests, part.masked).before(at), part.trace_start_ms + at * MINUTE_MS)
     coming = (cumulated[at + shipped.horizon_minutes] - cumulated[at]) / shipped.horizon_minutes
-    whole = part.is_whole(at, 60, shipped.horizon_minutes)
-    target = np.log(np.maximum(coming, 1e-3) / np.maximum(np.nan_to_num(loads).mean(axis=1), 1e-3))
+    seen = np.nan_to_num(loads).mean(axis=1)
+    # From or to a load of zero there is no ratio that could be learned.
+    whole = part.is_whole(at, 60, shipped.horizon_minutes) & (np.minimum(coming, seen) >= LEAST_LOAD)
+    target = np.log(np.maximum(coming, LEAST_LOAD) / np.maximum(seen, LEAST_LOAD))
     return msgspec.structs.replace(
         shipped,
         with_history=_drawn(inputs[known & whole], target[known & whole], shipped.with_history),

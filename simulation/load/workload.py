@@ -1,7 +1,8 @@
 """Workloads: requests per minute, shipped or from a CSV file. They depend on no job and no clock.
 
-A minute with 0 requests is data. Ten or more of them in a row count as a hole in the record, a *gap*: forecasts and scores skip
-it (``Workload.masked``), and reports name it (``Workload.gaps``).
+A minute with 0 requests is data, however many there are in a row: a night without records. A minute without a count is a hole in
+the record, a *gap*: forecasts and scores skip it (``Workload.masked``), and reports name it (``Workload.gaps``). In a file its
+cell is empty; ``data/gaps.csv`` lists those of the shipped traces.
 """
 
 import csv
@@ -23,11 +24,12 @@ from contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES
 
 Int64 = npt.NDArray[np.int64]
 
+Float64 = npt.NDArray[np.float64]
+
 Bool = npt.NDArray[np.bool_]
 
 UNDATED_MS = 978_307_200_000  # 2001-01-01, a Monday, 00:00 UTC: where a file without dates begins
 UNDATED_HISTORY_MS = HOURS * HOUR_MS  # nothing is dated before the epoch, also not eight days back
-GAP_MINUTES = 10  # consecutive zeros that make a gap
 REQUESTS_MAX = 10**9  # a minute; sums of eight days stay exact in float64
 
 _COLUMNS = ["minute", "requests"]
@@ -51,7 +53,7 @@ class WorkloadError(SurescaleError):
 
 @dataclass(frozen=True)
 class Gap:
-    """Minutes ``first`` to ``last``, inclusive, without a single request."""
+    """Minutes ``first`` to ``last``, inclusive, whose requests nobody counted."""
 
     first: int
     last: int
@@ -63,15 +65,17 @@ class Workload:
 
     Attributes:
         name: a known name, or the file's.
-        requests: int64 [minutes].
+        requests: int64 [minutes]; 0 in a gap.
         trace_start_ms: event time at which minute 0 begins; a multiple of an hour.
         default_start_minute: where a run starts by default.
+        unknown: the gaps, in order; those beyond the last minute do not matter, so a trace can be cut short.
     """
 
     name: str
     requests: Int64
     trace_start_ms: int
     default_start_minute: int = 0
+    unknown: tuple[Gap, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that hours start at minute 0, as the arithmetic assumes."""
@@ -82,12 +86,15 @@ class Workload:
         """Return the length of the trace."""
         return len(self.requests)
 
+    @classmethod
+    def counted(cls, name: str, requests: Float64, trace_start_ms: int) -> "Workload":
+        """Return the workload of requests per minute [minutes] that are NaN where nobody counted."""
+        return cls(name, np.nan_to_num(requests).astype(np.int64), trace_start_ms, unknown=_gaps(np.isnan(requests)))
+
     @cached_property
     def gaps(self) -> tuple[Gap, ...]:
-        """Return the runs of ten or more minutes without requests, in order."""
-        silent = np.concatenate([[False], self.requests == 0, [False]])
-        edges = np.flatnonzero(silent[1:] != silent[:-1]).reshape(-1, 2)
-        return tuple(Gap(int(first), int(end) - 1) for first, end in edges if end - first >= GAP_MINUTES)
+        """Return the minutes that nobody counted, in order."""
+        return tuple(Gap(gap.first, min(gap.last, self.minutes - 1)) for gap in self.unknown if gap.first < self.minutes)
 
     @cached_property
     def masked(self) -> Bool:
@@ -157,7 +164,7 @@ def load_workload(name_or_path: str) -> Workload:
         raise WorkloadError(f"workload {told!r}: cannot be read ({reason_of(problem)}); name another file") from None
     except csv.Error as problem:
         raise WorkloadError(f"{path.name}: not a CSV file ({problem}); give one with the columns minute,requests") from None
-    return Workload(path.stem, requests, UNDATED_MS if first_ms is None else first_ms)
+    return Workload.counted(path.stem, requests, UNDATED_MS if first_ms is None else first_ms)
 
 
 @cache
@@ -165,13 +172,29 @@ def _shipped(name: str) -> Workload:
     """Return a shipped workload; all who ask share it, so nobody may write to it."""
     file, trace_start_ms = _NAMED[name]
     with (files("simulation") / "data" / file).open(encoding="utf-8") as lines:
-        requests, _ = _parse(lines, file)
+        counted, _ = _parse(lines, file)
+    requests = counted.astype(np.int64)
     requests.flags.writeable = False
-    return Workload(name, requests, trace_start_ms, _START_MINUTES.get(name, 0))
+    return Workload(name, requests, trace_start_ms, _START_MINUTES.get(name, 0), _listed_gaps(file))
 
 
-def _parse(lines: Iterable[str], file: str) -> tuple[Int64, int | None]:
-    """Return the requests of each minute, and when the first one starts, in milliseconds of the epoch; None: not told."""
+def _listed_gaps(file: str) -> tuple[Gap, ...]:
+    """Return the minutes without counts of a shipped file; those that its author filled in count like any other."""
+    with (files("simulation") / "data" / "gaps.csv").open(encoding="utf-8") as lines:
+        rows = [row for row in csv.DictReader(lines) if f"{row['trace']}.csv" == file and row["kind"] == "no_records"]
+    return tuple(Gap(int(row["first_minute"]), int(row["last_minute"])) for row in rows)
+
+
+def _gaps(is_unknown: Bool) -> tuple[Gap, ...]:
+    edges = np.flatnonzero(np.diff(is_unknown, prepend=False, append=False)).reshape(-1, 2)
+    return tuple(Gap(int(first), int(end) - 1) for first, end in edges)
+
+
+def _parse(lines: Iterable[str], file: str) -> tuple[Float64, int | None]:
+    """Return the requests of each minute, NaN where the cell is empty, and when the first one starts.
+
+    That is in milliseconds of the epoch; None: not told.
+    """
     reader = csv.reader(lines)
     header = [column.strip() for column in next(reader, [])]
     if header != _COLUMNS:
@@ -179,15 +202,15 @@ def _parse(lines: Iterable[str], file: str) -> tuple[Int64, int | None]:
     rows = _rows(reader, file)
     first_ms, first = next(rows, (None, None))
     found = [] if first is None else [first]
-    requests = np.fromiter(chain(found, (count for _, count in rows)), dtype=np.int64)
+    requests = np.fromiter(chain(found, (count for _, count in rows)), dtype=np.float64)
     if not len(requests):
         raise WorkloadError(f"{file}: the file has no rows; give one row per minute")
-    if not requests.any():
+    if not np.nan_to_num(requests).any():
         raise WorkloadError(f"{file}: column requests is 0 in every row; give a trace with some load")
     return requests, first_ms
 
 
-def _rows(reader: Iterator[list[str]], file: str) -> Iterator[tuple[int | None, int]]:
+def _rows(reader: Iterator[list[str]], file: str) -> Iterator[tuple[int | None, float]]:
     """Yield each row's start, if rows are dated, and its requests; of either kind every minute is there once."""
     expected, first_ms = 0, None
     for number, cells in enumerate(reader, start=2):
@@ -199,7 +222,7 @@ def _rows(reader: Iterator[list[str]], file: str) -> Iterator[tuple[int | None, 
             raise WorkloadError(
                 f"{file}: row {number}, column {column}: the row reads {read!r}; give two cells, minute and requests"
             )
-        requests = _count(cells[1], _COLUMNS[1], number, file)
+        requests = _count(cells[1], _COLUMNS[1], number, file) if cells[1].strip() else np.nan
         if expected == 0 and "T" in cells[0].upper():
             first_ms = _instant_ms(cells[0], number, file)
             if first_ms % HOUR_MS:
@@ -211,7 +234,7 @@ def _rows(reader: Iterator[list[str]], file: str) -> Iterator[tuple[int | None, 
         if minute != expected:
             raise WorkloadError(
                 f"{file}: row {number}, column minute: {minute} instead of {expected}; "
-                "list every minute once, counted from 0, with 0 requests if there were none"
+                "list every minute once, counted from 0, with 0 requests if there were none and an empty cell if nobody counted"
             )
         expected += 1
         yield first_ms, requests

@@ -10,15 +10,20 @@ policy, however time is cut, and whatever the policy does. Only what a rescale r
 - **hot keys**: with a share h of the records on one key, the busiest of p subtasks has 1 + h (p - 1) times the mean. Which keys
   fall on the same subtask is redrawn at every rescale.
 - **state**: the length of a restart follows the size of the state, which wanders over half a day.
+- **nights**: from an hour in the evening on no record comes for seven to ten hours, and in half of the draws none at weekends:
+  shops that close, offices, markets. The load is 0 there and known to be; what comes in the other hours is the trace's.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from contracts.clock import MINUTE_MS
+from contracts.windows import HOUR_MS
 from simulation.load.jobs import SizedJob
+from simulation.load.workload import Workload
 from simulation.model.worlds import World
 
 Float64 = npt.NDArray[np.float64]
@@ -32,6 +37,10 @@ TASKS_A_HOST = 3
 THROTTLE_MINUTES = (40, 120)
 THROTTLE_A_DAY = 2.0  # per job
 THROTTLE_LEAST = 1.5
+NIGHT_BEGINS = (20, 23)  # hour of the day
+NIGHT_HOURS = (7, 10)
+_DAY_HOURS = 24
+_EPOCH_WEEKDAY = 3  # 1 January 1970 was a Thursday
 _UNEVEN = 0.25  # a rescale changes a hot key's usual surplus on its subtask by at most this share
 _DAY = 24 * 60
 
@@ -81,6 +90,20 @@ def course_of(job: SizedJob, world: World) -> Course | None:
     if not world.varies:
         return None
     return _drawn(world, job.size, tuple((job.service_minutes > 0).tolist()))
+
+
+def load_in(world: World, workload: Workload) -> Workload:
+    """Return the load as it comes in a world; of a load that has come through the world already, the same."""
+    if not world.has_nights:
+        return workload
+    generator = np.random.default_rng([world.seed, 6])
+    begins, lasts = (int(generator.integers(*hours, endpoint=True)) for hours in (NIGHT_BEGINS, NIGHT_HOURS))
+    rests_at_weekends = bool(generator.random() < 0.5)
+    hours = (workload.trace_start_ms + np.arange(workload.minutes) * MINUTE_MS) // HOUR_MS
+    is_silent = (hours - begins) % _DAY_HOURS < lasts
+    if rests_at_weekends:
+        is_silent |= (hours // _DAY_HOURS + _EPOCH_WEEKDAY) % 7 >= 5
+    return replace(workload, requests=np.where(is_silent, 0, workload.requests))
 
 
 @lru_cache(maxsize=8)

@@ -45,6 +45,7 @@ class World:
         state_spread: standard deviation of the log of a restart's length, which follows the size of the state.
         redone_s: seconds of work that a restart does again, since the last checkpoint.
         has_slo: latency counts beyond an SLO, a batch a minute (mode ``slo``).
+        has_nights: no record comes at all in the hours of a night, and perhaps at weekends; that is known, and no gap.
         seed: draws all of the above.
         own: per task of one job, source and sink included, in place of ``drift``, ``jitter`` and ``hot_share``, which then hold
             the largest of the tasks; empty: the same for all tasks, and shares drawn up to ``hot_share``.
@@ -61,6 +62,7 @@ class World:
     state_spread: float = 0.0
     redone_s: float = 0.0
     has_slo: bool = False
+    has_nights: bool = False
     seed: int = 0
     drift_minutes: float = DRIFT_MINUTES
     jitter: float = 0.0
@@ -115,6 +117,7 @@ _EFFECTS: dict[str, tuple[dict[str, Any], str]] = {
         "bounded buffers; one throttled task hides what those behind it could do",
     ),
     "slo": ({"has_slo": True}, "a batch a minute; only what is later than an SLO counts"),
+    "nights": ({"has_nights": True}, "at night no record comes at all, in some jobs at weekends neither"),
 }
 WORLDS = {
     CALM.name: CALM,
@@ -158,7 +161,7 @@ def world_named(name: str, *, seed: int = 0, restart_s: float | None = None) -> 
     if len(parts) > 1:
         found = replace(found, name="+".join(parts), why="; ".join(WORLDS[part].why for part in parts))
     if found.has_slo and (found.has_pressure or replace(found, state_spread=0.0, redone_s=0.0).varies):
-        raise RunError("--world: slo runs batches, which know only restarts; join it with restart or with nothing")
+        raise RunError("--world: slo runs batches, which know only restarts and nights; join it with these or with nothing")
     restart_ms = found.restart_ms if restart_s is None else round(restart_s * 1000)
     return replace(found, restart_ms=restart_ms, seed=seed)
 

@@ -28,7 +28,7 @@ def expectation(winner: Sequence[Played], ground: Scenario, error: TwinError) ->
     """
     load = ground.load.astype(np.float64)
     work, waiting = (
-        [_of(busy_ms(ground.recorded.figures), recorded_load(ground.recorded).astype(np.float64))],
+        [_of(busy_ms(ground.recorded.figures), recorded_load(ground.recorded))],
         [np.array([np.nan])],
     )
     for played in winner:

@@ -124,7 +124,7 @@ def scenario_of(recorded: Recorded, fitted: Fitted, first_window: Window) -> Sce
             f"{recorded.job}: {recorded.known_minutes} minutes with figures are too few to try something on; "
             f"record at least {MINUTES_LEAST}, better a day"
         )
-    if workload.masked[first:].all():
+    if not workload.requests[first:].any():
         raise WhatIfError(f"{recorded.job}: no records came in the recorded time; record it under load")
     graph = fitted.world.graph()
     sized = size_job(graph, workload, minutes=(lead, workload.minutes), load="literal", literal_factor=SECOND_MINUTES)
@@ -176,7 +176,7 @@ def _workload(recorded: Recorded, first_window: Window) -> Workload:
     load = recorded_load(recorded)
     before = (begins_ms - hour_ms) // MINUTE_MS
     newest_ms = (first_window.window_end_ms - 1) // HOUR_MS * HOUR_MS  # the hour that the window ends in
-    past = np.zeros(HOURS * HOUR_MINUTES + before, dtype=np.int64)
+    past = np.full(HOURS * HOUR_MINUTES + before, np.nan)
     for at in range(HOURS + 1):
         back = (newest_ms - hour_ms) // HOUR_MS + HOURS - at
         place = HOURS - 1 - back
@@ -185,17 +185,18 @@ def _workload(recorded: Recorded, first_window: Window) -> Workload:
                 float(first_window.hourly_load[place]), float(first_window.hourly_peak[place]), len(past) - at * HOUR_MINUTES
             )
     requests = np.concatenate([past, load])
-    if not load.any():
+    if not np.nan_to_num(load).any():
         raise WhatIfError(f"{recorded.job}: the load is unknown: no source reported what came in; record while sources report")
-    return Workload(recorded.job.rpartition("/")[2], requests, hour_ms - HOURS * HOUR_MS)
+    return Workload.counted(recorded.job.rpartition("/")[2], requests, hour_ms - HOURS * HOUR_MS)
 
 
-def _minutes_of(mean: float, peak: float, room: int) -> Int64:
-    """Return up to 60 minutes with this mean whose largest mean over five of them is the peak; zeros where it is unknown."""
+def _minutes_of(mean: float, peak: float, room: int) -> Float64:
+    """Return up to 60 minutes with this mean whose largest mean over five of them is the peak; NaN where it is unknown."""
     if not np.isfinite(mean):
-        return np.zeros(min(HOUR_MINUTES, room), dtype=np.int64)
+        return np.full(min(HOUR_MINUTES, room), np.nan)
     high = max(mean, peak) if np.isfinite(peak) else mean
     rest = max(0.0, (HOUR_MINUTES * mean - PEAK_MINUTES * high) / (HOUR_MINUTES - PEAK_MINUTES))
     minutes: Float64 = np.full(HOUR_MINUTES, rest)
     minutes[_PEAK_AT : _PEAK_AT + PEAK_MINUTES] = high
-    return np.minimum(np.rint(minutes), REQUESTS_MAX).astype(np.int64)[:room]
+    whole: Float64 = np.minimum(np.rint(minutes), REQUESTS_MAX)[:room]
+    return whole

@@ -36,7 +36,7 @@ def show(report: EvaluationReport, console: Console) -> None:
         f"{report.scored_hours} scored hours from minutes {', '.join(str(run.offset) for run in report.runs)}"
     )
     for gap in report.gaps:
-        say(f"gap: minutes {gap.first_minute} to {gap.last_minute} without requests, left out")
+        say(f"gap: minutes {gap.first_minute} to {gap.last_minute} that nobody counted, left out")
     table = _table(report, console.width)
     console.print(table)
     _notes(report, {str(column.header) for column in table.columns}, console)

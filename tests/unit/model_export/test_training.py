@@ -52,7 +52,7 @@ from policies.sure.policy import SurePolicy  # noqa: E402
 from simulation.evaluation.judge import EvaluationRequest, judge, setting_of  # noqa: E402
 from simulation.load.graphs import load_graph  # noqa: E402
 from simulation.load.jobs import load_job  # noqa: E402
-from simulation.load.workload import load_workload  # noqa: E402
+from simulation.load.workload import Workload, load_workload  # noqa: E402
 from simulation.model.worlds import world_named  # noqa: E402
 
 SMALL = TrainSettings(
@@ -215,29 +215,31 @@ def test_a_workload_shorter_than_a_week_is_refused(tmp_path: Path) -> None:
 
 def _week_with_gap(path: Path, first: int, minutes: int) -> str:
     """Write a week of ClarkNet that lacks some minutes and return its name."""
-    requests = load_workload("clarknet").requests[:10_080].copy()
-    requests[(first + np.arange(minutes)) % len(requests)] = 0
-    path.write_text("minute,requests\n" + "".join(f"{minute},{count}\n" for minute, count in enumerate(requests)))
+    counts = [str(count) for count in load_workload("clarknet").requests[:10_080].tolist()]
+    for minute in range(first, first + minutes):
+        counts[minute % len(counts)] = ""
+    path.write_text("minute,requests\n" + "".join(f"{minute},{count}\n" for minute, count in enumerate(counts)))
     return str(path)
 
 
 @pytest.mark.parametrize(("first", "last"), [(3_000, 3_059), (10_050, 29)])
 def test_a_week_with_a_gap_of_a_whole_window_is_refused(first: int, last: int, tmp_path: Path) -> None:
-    """An hour without requests shows a policy nothing, also where the week's end and its beginning make one gap together."""
+    """An hour without counts shows a policy nothing, also where the week's end and its beginning make one gap together."""
     name = _week_with_gap(tmp_path / "gap.csv", first, 60)
-    with pytest.raises(SurescaleError, match=rf"minutes {first} to {last} have no requests"):
+    with pytest.raises(SurescaleError, match=rf"nobody counted minutes {first} to {last};"):
         start_run(replace(SMALL, workloads=(name,)))
 
 
 def test_what_a_gap_hides_is_not_learned(tmp_path: Path) -> None:
     """A gap of half an hour at noon of every day is no daily dip: the forecast is nearly that of the whole record."""
     whole = load_workload("clarknet")
-    holes = whole.requests[:10_080].copy()
-    holes.reshape(7, 1_440)[:, 720:750] = 0
-    found = [fit_forecast(first_week(replace(whole, requests=requests))) for requests in (whole.requests, holes)]
+    holes = whole.requests[:10_080].astype(np.float64)
+    holes.reshape(7, 1_440)[:, 720:750] = np.nan
+    holed = Workload.counted("holed", holes, whole.trace_start_ms)
+    found = [fit_forecast(first_week(each)) for each in (whole, holed)]
     np.testing.assert_allclose(found[1].trend_only, found[0].trend_only, atol=0.05)
     with pytest.raises(SurescaleError, match="no 120 minutes in a row without a gap"):
-        fit_forecast(replace(whole, requests=np.tile([0] * 30 + [100] * 90, 84)))
+        fit_forecast(Workload.counted("torn", np.tile([np.nan] * 30 + [100.0] * 90, 84), whole.trace_start_ms))
 
 
 def test_a_run_whose_loss_is_no_number_stops_and_keeps_its_checkpoint(begun: bytes, tmp_path: Path) -> None:

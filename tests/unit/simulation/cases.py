@@ -8,7 +8,7 @@ from contracts.commands import RescheduleCommand, TaskChange
 from simulation.engine.cluster import RunOptions, SimulatedCluster
 from simulation.load.graphs import JobGraph
 from simulation.load.jobs import SizedJob, load_job, size_job
-from simulation.load.workload import Workload, load_workload
+from simulation.load.workload import Gap, Workload, load_workload
 from simulation.model.attempts import FlowRows
 from simulation.model.costs import RestartCost
 from simulation.model.queueing import Float64
@@ -18,9 +18,9 @@ MINUTE = 60_000
 HOUR = 60 * MINUTE
 
 
-def workload(requests: list[int], name: str = "test") -> Workload:
+def workload(requests: list[int], name: str = "test", gaps: tuple[Gap, ...] = ()) -> Workload:
     """Return a workload that begins at the epoch."""
-    return Workload(name, np.array(requests, dtype=np.int64), 0)
+    return Workload(name, np.array(requests, dtype=np.int64), 0, unknown=gaps)
 
 
 @cache

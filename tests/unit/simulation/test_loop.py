@@ -10,7 +10,7 @@ from contracts.window_history import WindowHistory
 from contracts.windows import FIGURE, FIGURES
 from policies.features import encode
 from simulation.load.jobs import SizedJob, load_job
-from simulation.load.workload import Workload
+from simulation.load.workload import Gap, Workload
 from simulation.loops.batches_core import BatchRows
 from simulation.loops.hourly import HourlyLoads, HourlyPeaks
 from simulation.loops.records_core import RecordRows
@@ -140,7 +140,7 @@ def test_a_copy_lives_on_by_itself(terms: Terms) -> None:
 def test_minutes_in_a_gap_count_for_nothing_and_are_not_shown(mode: Mode) -> None:
     """An hour with a gap of twenty minutes: forty count, twenty are no reported minutes."""
     job = sized(chain(1.0))
-    load = workload([50] * 140 + [0] * 20 + [50] * 140)
+    load = workload([50] * 140 + [0] * 20 + [50] * 140, gaps=(Gap(140, 159),))
     rows = LoopRows(job, load, np.array([120]), np.array([[1, 1, 1]]), Terms(mode=mode, span_minutes=60))
     span = rows.step(np.array([[1, 1, 1]]))
     assert (span.counted_minutes[0], span.allocated_minutes[0]) == (39 if mode == "compat" else 40, 40)
@@ -151,7 +151,7 @@ def test_minutes_in_a_gap_count_for_nothing_and_are_not_shown(mode: Mode) -> Non
 
 def test_the_pipelines_core_leaves_gaps_out_as_well() -> None:
     """The same sums over the same forty minutes."""
-    job, load = sized(chain(1.0)), workload([50] * 140 + [0] * 20 + [50] * 140)
+    job, load = sized(chain(1.0)), workload([50] * 140 + [0] * 20 + [50] * 140, gaps=(Gap(140, 159),))
     spans = []
     for terms in (Terms(span_minutes=60), Terms(span_minutes=60, engine_steps=True)):
         rows = LoopRows(job, load, np.array([120]), np.array([[1, 1, 1]]), terms)
@@ -166,14 +166,15 @@ def test_the_pipelines_core_leaves_gaps_out_as_well() -> None:
 def test_an_hour_of_which_no_minute_counts_has_no_reward() -> None:
     """Two hours without a record of anything."""
     job = sized(chain(1.0))
-    rows = LoopRows(job, workload([50] * 120 + [0] * 120), np.array([120]), np.array([[1, 1, 1]]), Terms(span_minutes=60))
+    load = workload([50] * 120 + [0] * 120, gaps=(Gap(120, 239),))
+    rows = LoopRows(job, load, np.array([120]), np.array([[1, 1, 1]]), Terms(span_minutes=60))
     span = rows.step(np.array([[1, 1, 1]]))
     assert (span.counted_minutes[0], rows.reward(span)[0], span.allocated_minutes[0]) == (0, 0, 0)
 
 
 def test_hourly_loads_leave_gaps_out() -> None:
     """The hour of a gap is the mean of its other minutes; before the trace nothing is known."""
-    load = workload([10] * 60 + [20] * 30 + [0] * 30 + [30] * 60)
+    load = workload([10] * 60 + [20] * 30 + [0] * 30 + [30] * 60, gaps=(Gap(90, 119),))
     hours = HourlyLoads.of(load.requests, load.masked).before(np.array([180, 150]))
     assert hours[0, -3:].tolist() == [10.0, 20.0, 30.0]
     assert hours[1, -3:].tolist() == [10.0, 20.0, 30.0]
@@ -190,7 +191,7 @@ def test_the_last_hour_is_known_as_far_as_it_has_come() -> None:
 def test_hourly_peaks_are_those_of_the_pipeline() -> None:
     """What a loop says of a trace's hours is what a pipeline finds that was there from the first minute, a gap included."""
     generator = np.random.default_rng(3)
-    load = workload([*generator.integers(1, 500, 170), *[0] * 20, *generator.integers(1, 500, 75)])
+    load = workload([*generator.integers(1, 500, 170), *[0] * 20, *generator.integers(1, 500, 75)], gaps=(Gap(170, 189),))
     pipeline, spec = WindowHistory("sim/chain", 5), sized(chain(1.0)).specs()
     topology = JobTopology(job="sim/chain", version=0, at_ms=0, tasks=spec)
     peaks = HourlyPeaks.of(load.requests, load.masked)

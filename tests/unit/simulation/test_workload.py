@@ -1,11 +1,13 @@
 """Workloads are read as they are, and refused with file, row and column."""
 
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from simulation.load.workload import WorkloadError, load_workload
+from simulation.load.workload import Gap, WorkloadError, load_workload
 from tests.unit.simulation.cases import HOUR, workload
 
 
@@ -63,7 +65,8 @@ def test_a_file_is_dated_by_its_minutes_or_not_at_all(tmp_path: Path) -> None:
         ("", "load.csv: the first row must name the columns minute,requests"),
         ("minute,load\n0,1\n", "it reads 'minute,load'"),
         ("minute,requests\n", "load.csv: the file has no rows"),
-        ("minute,requests\n0,1\n1,\n", "load.csv: row 3, column requests: is empty"),
+        ("minute,requests\n0,1\n,2\n", "load.csv: row 3, column minute: is empty"),
+        ("minute,requests\n0,\n1,0\n", "column requests is 0 in every row"),
         ("minute,requests\n0,-1\n", "load.csv: row 2, column requests: -1 is not between"),
         ("minute,requests\n-1,1\n", "row 2, column minute: -1 is not between 0 and 1000000000; count the minutes from 0"),
         ("minute,requests\n0,1.5\n", "row 2, column requests: '1.5' is not a whole number"),
@@ -108,11 +111,20 @@ def test_a_path_that_cannot_be_looked_at_is_refused_as_a_workload() -> None:
         load_workload("a" * 5_000)
 
 
-def test_ten_silent_minutes_in_a_row_are_a_gap_and_nine_are_data() -> None:
-    """At the beginning, within, and at the end of a trace."""
-    load = workload([0] * 10 + [5] + [0] * 9 + [5] + [0] * 11)
-    assert [(gap.first, gap.last) for gap in load.gaps] == [(0, 9), (21, 31)]
-    assert load.masked.tolist() == [True] * 10 + [False] * 11 + [True] * 11
+def test_minutes_of_zero_are_data_and_empty_cells_are_a_gap(tmp_path: Path) -> None:
+    """A night without records counts, however long; a minute that nobody counted does not, and 0 stands for it in no sum."""
+    cells = ["5", *["0"] * 600, "7", "", "", "9", " "]
+    load = load_workload(written(tmp_path, "minute,requests\n" + "".join(f"{at},{cell}\n" for at, cell in enumerate(cells))))
+    assert load.requests.tolist() == [5, *[0] * 600, 7, 0, 0, 9, 0]
+    assert load.gaps == (Gap(602, 603), Gap(605, 605))
+    assert np.flatnonzero(load.masked).tolist() == [602, 603, 605]
+
+
+def test_a_trace_cut_short_keeps_the_gaps_that_are_left() -> None:
+    """A gap that the cut goes through ends there, and a later one is gone."""
+    load = replace(workload([5] * 20, gaps=(Gap(2, 3), Gap(8, 12), Gap(15, 16))), requests=np.full(10, 5))
+    assert load.gaps == (Gap(2, 3), Gap(8, 9))
+    assert np.flatnonzero(load.masked).tolist() == [2, 3, 8, 9]
 
 
 def test_the_gaps_of_the_shipped_traces_are_those_of_their_list() -> None:

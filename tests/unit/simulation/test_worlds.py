@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from contracts.windows import FIGURE
+from simulation.engine.cluster import RunOptions, SimulatedCluster
 from simulation.errors import RunError
 from simulation.evaluation.judge import EvaluationError, EvaluationRequest, setting_of
 from simulation.load.graphs import load_graph
@@ -11,7 +12,7 @@ from simulation.load.jobs import SizedJob, load_job
 from simulation.load.workload import load_workload
 from simulation.loops.rows import LoopRows
 from simulation.loops.terms import Terms
-from simulation.model.course import COURSE_MINUTES, course_of
+from simulation.model.course import COURSE_MINUTES, course_of, load_in
 from simulation.model.worlds import CALM, World, cluster_world, world_named
 
 WORKLOAD = load_workload("clarknet")
@@ -112,10 +113,48 @@ def test_work_done_twice_takes_time_and_earns_nothing() -> None:
     assert (mine.utilisation <= theirs.utilisation + 1e-9).all()
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_nights_are_known_hours_of_zero_and_the_other_hours_are_the_traces(seed: int) -> None:
+    """Seven to ten hours of every day, the same for whoever draws them again; nothing becomes a gap."""
+    world = world_named("nights", seed=seed)
+    played = load_in(world, WORKLOAD)
+    days = (played.requests == 0).reshape(14, 24, 60).all(axis=2)
+    assert set(days[:5].sum(axis=1).tolist()) <= {7, 8, 9, 10}
+    assert (played.requests[played.requests > 0] == WORKLOAD.requests[played.requests > 0]).all()
+    assert played.gaps == WORKLOAD.gaps
+    assert (load_in(world, played).requests == load_in(world_named("nights", seed=seed), WORKLOAD).requests).all()
+    assert load_in(CALM, WORKLOAD) is WORKLOAD
+
+
+def test_draws_of_nights_differ_and_some_rest_at_weekends() -> None:
+    """In other draws other hours are silent, and in some a whole Saturday is."""
+    drawn = [load_in(world_named("nights", seed=seed), WORKLOAD).requests for seed in range(6)]
+    saturday = [bool((each[5 * 1_440 : 6 * 1_440] == 0).all()) for each in drawn]
+    assert len({each.tobytes() for each in drawn}) > 1
+    assert any(saturday)
+    assert not all(saturday)
+
+
+def test_loops_and_the_engine_play_a_night() -> None:
+    """Nothing comes and nothing works, and that is known: minutes of zero, the same in arrays and in the engine."""
+    world = world_named("nights", seed=3)
+    silent = int(np.flatnonzero(load_in(world, WORKLOAD).requests == 0)[0])
+    rows = rows_in(world, first=(silent + 120,))
+    figures = rows.observe().figures[0]
+    assert (figures[..., FIGURE["coverage"]] == 1.0).all()
+    assert (figures[..., FIGURE["records_in"]] == 0.0).all()
+    assert (figures[:, 0, FIGURE["arrived"]] == 0.0).all()
+    assert rows.observe().hourly_load[0, -1] == 0.0
+    assert rows.step(JOB.start_parallelism[None]).counted_minutes.tolist() == [20]
+    engine = SimulatedCluster([JOB], WORKLOAD, RunOptions(minutes=30, start_minute=silent + 60, world=world))
+    engine.advance(engine.end_ms)
+    assert [minute.rows[0, FIGURE["arrived"]] for minute in engine.jobs[f"sim/{JOB.name}"].minutes][1:] == [0.0] * 29
+
+
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("storm", {}, "--world: 'storm' is not a world; known: calm, pressure, drift, slow, skew, restart, starved, slo"),
+        ("storm", {}, "--world: 'storm' is not a world; known: calm, pressure, drift, slow, skew, restart, starved, slo, nights"),
         ("drift+storm", {}, "'storm' is not a world"),
         ("calm+drift", {}, "calm cannot be joined"),
         ("slo+drift", {}, "slo runs batches"),

@@ -14,7 +14,7 @@ from policies.question import Question
 from simulation.evaluation.closed_loop import follow
 from simulation.evaluation.judge import EvaluationError, EvaluationRequest, judge, known_names, setting_of, usable
 from simulation.evaluation.report import GapMinutes, report_of
-from simulation.load.workload import Workload
+from simulation.load.workload import Gap, Workload
 from tests.unit.simulation.cases import chain
 from tests.unit.simulation.evaluation.cases import DAY, quiet, setting, wave
 
@@ -81,10 +81,10 @@ def test_regret_is_what_the_ceiling_has_more() -> None:
 
 
 def test_gaps_are_named_and_do_not_count() -> None:
-    """Twenty minutes without requests in the judged part are in the report and in no sum."""
+    """Twenty minutes in the judged part that nobody counted are in the report and in no sum."""
     requests = wave(1.5).requests.copy()
     requests[1200:1220] = 0
-    here = setting(Workload("holed", requests, 0), runs=1)
+    here = setting(Workload("holed", requests, 0, unknown=(Gap(1200, 1219),)), runs=1)
     hold = judge("hold", here, quiet)
     told = report_of(here, [hold], {"hold": 0.0})
     assert told.gaps == [GapMinutes(1200, 1219)]
@@ -192,3 +192,24 @@ def test_every_promised_name_is_known() -> None:
     assert set(promised) <= set(known_names())
     for name in promised:
         usable(name, "")
+
+
+def test_zero_nights_are_played_and_judged() -> None:
+    """Ten hours a day without a record are no gap: every hour counts, what is rented in them too, and no figure is unknown."""
+    requests = wave(3).requests.copy()
+    requests.reshape(3, 24, 60)[:, 14:] = 0
+    here = setting(Workload("nights", requests, 0), runs=1)
+    for name in ("hold", "forecast", "sure"):
+        hours = judge(name, here, quiet).outcome.hours
+        assert (hours.weight == 1.0).all()
+        assert np.isfinite([*hours.rewards.ravel(), *hours.task_minutes.ravel()]).all()
+    told = report_of(here, [judge("hold", here, quiet)], {"hold": 0.0})
+    assert told.gaps == []
+    assert told.policies["hold"].task_minutes == 15 * here.runs.hours * 60
+
+
+def test_a_world_of_nights_takes_the_load_away_and_leaves_the_job_as_it_is() -> None:
+    """The setting's load is silent at night; the job is sized as in the world calm."""
+    calm, nights = setting(), setting(world="nights", world_seed=1)
+    assert (nights.workload.requests == 0).mean() == pytest.approx(0.35, abs=0.1)
+    assert nights.job.scale_factor == calm.job.scale_factor

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from simulation.evaluation.protocol import ProtocolError, Split, place_runs, split
+from simulation.load.workload import Gap
 from tests.unit.simulation.cases import clarknet, workload
 from tests.unit.simulation.evaluation.cases import DAY, wave
 
@@ -71,7 +72,7 @@ def test_a_part_that_cannot_be_is_refused(given: str, words: str) -> None:
 
 def test_a_run_in_which_nothing_counts_is_refused() -> None:
     """After minute 540 of eighteen hours there is one long gap: a run that begins there would be worth nothing."""
-    holed = workload([5] * 540 + [0] * 540)
+    holed = workload([5] * 540 + [0] * 540, gaps=(Gap(540, 1079),))
     with pytest.raises(ProtocolError, match="--runs: the run from minute 540 to 1080 cannot be judged"):
         place_runs(holed, Split(0, 540), 1, seed=0)
     assert place_runs(holed, Split(0, 360), 1, seed=0).offsets.tolist() == [360]

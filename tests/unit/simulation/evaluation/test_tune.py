@@ -161,9 +161,7 @@ def test_a_gap_is_no_load_of_zero_to_the_fit() -> None:
     """A half-missing hour counts as its other half; counted as half a load it moved weights by 0.07."""
     rule = load_policy("forecast")
     assert isinstance(rule, ForecastRule)
-    holed = wave().requests.copy()
-    holed[DAY + 600 : DAY + 630] = holed[2 * DAY + 900 : 2 * DAY + 945] = 0
-    whole, with_gaps = (
-        fitted(rule.base.forecast, replace(wave(), requests=requests), 0) for requests in (wave().requests, holed)
-    )
+    holed = wave().requests.astype(np.float64)
+    holed[DAY + 600 : DAY + 630] = holed[2 * DAY + 900 : 2 * DAY + 945] = np.nan
+    whole, with_gaps = (fitted(rule.base.forecast, each, 0) for each in (wave(), Workload.counted("holed", holed, 0)))
     assert with_gaps.with_history == pytest.approx(whole.with_history, abs=0.005)
