@@ -12,13 +12,25 @@ STEP = 2.0
 """Factor of one decision, down on every engine and up on the simulated one: the range of SURE's actions (IJCAI 2022)."""
 STEP_UP = 4.0
 """The same, up, on a real engine: there a load four times as high must not take a third rescale."""
+PARALLELISM_MAX = 10
+"""Of a task on the simulated engine, whose published figures it keeps."""
+TOTAL_LIMIT = 200
+"""Of a job on the simulated engine; a real one has no total unless its owner sets one."""
+GROWTH_MAX = 200
+"""Of a task on a real engine whose owner set no maximum. It bounds growth only, and is the default of Flink's
+``job.autoscaler.vertex.max-parallelism``."""
+SCALE_DOWN_AFTER_MINUTES = 30
+"""On a real engine, however short the span: upstream's ``job.autoscaler.scale-down.interval`` is an hour."""
 BACKLOG_HOLD_MINUTES = 5.0
 """On a real engine; the default of Flink's ``job.autoscaler.backlog-processing.lag-threshold``."""
 NO_LIMITS = TaskLimits()
 
 
 class Bounds(NamedTuple):
-    """The parallelism that one task may have. The maximum wins over the minimum."""
+    """The parallelism that one task may have. The maximum wins over the minimum.
+
+    A maximum that nobody set is never below what runs. One that the owner set may be: the guardrails go there in steps.
+    """
 
     least: int
     most: int
@@ -38,6 +50,28 @@ def step_up(settings: JobSettings, engine: str) -> float:
 def step_down(settings: JobSettings) -> float:
     """Return the largest factor by which one decision may narrow a task."""
     return settings.step_down_max or settings.step_ratio_max or STEP
+
+
+def parallelism_max(settings: JobSettings, engine: str) -> int | None:
+    """Return the most subtasks that the owner allows every task; None: none was set. The simulated engine always has one."""
+    return settings.parallelism_max or (PARALLELISM_MAX if is_simulated(engine) else None)
+
+
+def total_limit(settings: JobSettings, engine: str) -> int | None:
+    """Return the most subtasks of a job's scalable tasks together; None: any number."""
+    return settings.total_limit or (TOTAL_LIMIT if is_simulated(engine) else None)
+
+
+def scale_down_after_minutes(settings: JobSettings, engine: str) -> int:
+    """Return how long a lower need must have lasted before a task shrinks; 0: no time at all."""
+    if settings.scale_down_after_minutes is not None:
+        return settings.scale_down_after_minutes
+    return 0 if is_simulated(engine) else SCALE_DOWN_AFTER_MINUTES
+
+
+def utilisation(settings: JobSettings) -> float | None:
+    """Return how busy subtasks should be, a share of their time; None: as the policy has it."""
+    return settings.utilisation or None
 
 
 def backlog_hold_minutes(settings: JobSettings, engine: str) -> float:
@@ -62,13 +96,25 @@ def task_limits(settings: JobSettings, spec: TaskSpec) -> TaskLimits:
     return settings.tasks.get(spec.task) or settings.tasks.get(spec.label) or NO_LIMITS
 
 
-def bounds_of(settings: JobSettings, spec: TaskSpec) -> Bounds:
+def owners_maximum(settings: JobSettings, spec: TaskSpec, engine: str) -> int | None:
+    """Return the most subtasks that the owner allows one task; None: no maximum was set."""
+    return task_limits(settings, spec).parallelism_max or parallelism_max(settings, engine)
+
+
+def bounds_of(settings: JobSettings, spec: TaskSpec, engine: str) -> Bounds:
     """Return the narrower of what settings and engine allow. A task's own bounds take the place of the job's.
 
-    More subtasks than partitions of a source, or than key groups of a stateful task, would have nothing to do.
+    More subtasks than partitions of a source, or than key groups of a stateful task, would have nothing to do. ``engine``: the
+    kind that runs the job.
     """
-    own = task_limits(settings, spec)
-    most = min(own.parallelism_max or settings.parallelism_max, spec.max_parallelism, spec.useful_max or spec.max_parallelism)
+    own, owners = task_limits(settings, spec), owners_maximum(settings, spec, engine)
+    useful = min(spec.max_parallelism, spec.useful_max or spec.max_parallelism)
     if spec.stateful:
-        most = min(most, spec.vnodes)
-    return Bounds(least=own.parallelism_min or settings.parallelism_min, most=most, pinned=own.pinned)
+        useful = min(useful, spec.vnodes)
+    unset = useful if owners is not None else min(useful, GROWTH_MAX)
+    most = max(unset, spec.parallelism)
+    return Bounds(
+        least=own.parallelism_min or settings.parallelism_min,
+        most=most if owners is None else min(most, owners),
+        pinned=own.pinned,
+    )

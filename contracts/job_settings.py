@@ -16,6 +16,7 @@ Objective = Literal["cost", "balanced", "latency"]
 Factor = Annotated[float, Meta(gt=1.0, le=1_000_000.0)]
 PolicyName = Annotated[str, Meta(max_length=256)]
 Minutes = Annotated[float, Meta(ge=0.0, le=10_080.0)]
+Share = Annotated[float, Meta(ge=0.05, le=1.0)]
 ClockTime = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$")]
 Day = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -81,21 +82,21 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
 
     Of a record whose job is ``CLUSTER/*`` only ``pause`` counts: it holds for every job of the cluster.
 
-    A limit that is null has the default of the job's engine (``policies.limits``).
+    A limit that is null has the default of the job's engine (``contracts.job_limits``).
     """
 
     job: Text
     version: Count = 0
     mode: Mode | None = None  # null: the job's label decides, else its engine (contracts.modes)
     parallelism_min: Parallelism = 1  # per task
-    parallelism_max: Parallelism = 10  # per task; the engine's own maximum holds too
-    total_limit: Parallelism = 200  # sum over the job's scalable tasks
+    parallelism_max: Parallelism | None = None  # per task; the engine's own maximum holds too
+    total_limit: Parallelism | None = None  # sum over the job's scalable tasks
     step_ratio_max: Factor | None = None  # of records before there were two steps: the limit both ways
     step_up_max: Factor | None = None  # one decision makes a task at most this many times as wide
     step_down_max: Factor | None = None  # one decision leaves a task at least this part of its width
     tasks: LimitsByTask = msgspec.field(default_factory=dict)  # by name or label of a task
     backlog_hold_minutes: Minutes | None = None  # no task shrinks while one has more work than this waiting; 0: never held
-    scale_down_after_minutes: Annotated[int, Meta(ge=0, le=10_080)] = 0  # a lower need must have held this long
+    scale_down_after_minutes: Annotated[int, Meta(ge=0, le=10_080)] | None = None  # a lower need must have held this long
     excluded: Annotated[tuple[ExcludedPeriod, ...], Meta(max_length=100)] = ()
     rescales_a_day_max: Count | None = None  # begun for decisions within 24 hours; null: any number
     block_ineffective: bool | None = None  # a scale-up that brought no throughput is not repeated for an hour
@@ -112,6 +113,7 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     adopted_at_ms: TimeMs = 0  # what somebody else had asked for by then is taken over
     reapplied_at_ms: TimeMs = 0  # what was required before a new submission seen by then is asked for again
     memory_limit: Annotated[float, Meta(gt=0.0)] | msgspec.UnsetType = msgspec.UNSET  # GiB for the job; absent: any
+    utilisation: Share | msgspec.UnsetType = msgspec.UNSET  # how busy subtasks should be; absent: as the policy has it
     emergency_growth: bool | msgspec.UnsetType = msgspec.UNSET  # plain overload is answered at once; absent: on a real engine
     # Percent of features outside of the training above which the rule takes over; absent: never.
     feature_drift_max: Annotated[float, Meta(ge=0.0, le=100.0)] | msgspec.UnsetType = msgspec.UNSET

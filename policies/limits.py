@@ -6,12 +6,14 @@ from math import gcd
 
 import numpy as np
 
-from contracts.job_limits import STEP, Bounds, backlog_hold_minutes, bounds_of, step_down, step_up
+from contracts.job_limits import STEP, Bounds, backlog_hold_minutes, bounds_of, step_down, step_up, total_limit
 from contracts.job_settings import JobSettings
 from contracts.messages import JobTopology, TaskSpec
 from policies.excluded_periods import Freeze, freeze_at
 from policies.graph import Bool, Int64
 
+ANY_TOTAL = 2**53
+"""More subtasks than a job can have."""
 Ties = tuple[Int64, ...]
 """Positions of tasks that keep one parallelism, for each such group of two and more."""
 
@@ -46,20 +48,21 @@ class Limits:
     @classmethod
     def of(cls, settings: JobSettings, topology: JobTopology, at_ms: int) -> "Limits":
         """Return the limits of a job at a time (milliseconds of the epoch)."""
-        bounds, ties = [bounds_of(settings, spec) for spec in topology.tasks], _ties(topology.tasks)
+        engine = topology.engine
+        bounds, ties = [bounds_of(settings, spec, engine) for spec in topology.tasks], _ties(topology.tasks)
         pinned = _pinned(bounds, topology.tasks, ties)
         ties = tuple(members for members in ties if not pinned[members].any())
         dealt = _dealt(topology.tasks, ties)
         return cls(
             least=_least(bounds, ties),
             most=_most(bounds, ties),
-            total=settings.total_limit,
-            step_up=step_up(settings, topology.engine),
+            total=total_limit(settings, engine) or ANY_TOTAL,
+            step_up=step_up(settings, engine),
             step_down=step_down(settings),
             pinned=pinned if pinned.any() else None,
             ties=ties,
             dealt=dealt if settings.align and dealt.any() else None,
-            backlog_hold_minutes=backlog_hold_minutes(settings, topology.engine),
+            backlog_hold_minutes=backlog_hold_minutes(settings, engine),
             freeze=freeze_at(settings.excluded, at_ms),
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from contracts.errors import SettingsError
-from contracts.job_limits import bounds_of, task_limits
+from contracts.job_limits import bounds_of, owners_maximum, task_limits, total_limit
 from contracts.job_settings import JobSettings
 from contracts.messages import JobTopology, TaskSpec
 
@@ -34,6 +34,7 @@ OPTIONS = {
     "restart_seconds": "--restart-seconds",
     "objective": "--objective",
     "minutes_known_min": "--minutes-known",
+    "utilisation": "--utilisation",
     "on_drift": "--on-drift",
     "priority": "--priority",
     "policy": "--policy",
@@ -137,30 +138,30 @@ def resumed(history: Iterable[Recorded], job: str) -> dict[str, object]:
 
 
 def _check(settings: JobSettings, topology: JobTopology) -> None:
-    least, most = settings.parallelism_min, settings.parallelism_max
-    if least > most:
+    least, most, total = settings.parallelism_min, settings.parallelism_max, total_limit(settings, topology.engine)
+    if most is not None and least > most:
         raise SettingsError(f"--min: {least} is more than --max {most}; give a --min of at most {most} or a higher --max")
     scalable = [task for task in topology.tasks if task.scalable]
-    needed = sum(task.parallelism if task_limits(settings, task).pinned else bounds_of(settings, task).least for task in scalable)
-    if settings.total_limit < needed:
+    bounds = [bounds_of(settings, task, topology.engine) for task in scalable]
+    needed = sum(task.parallelism if each.pinned else each.least for task, each in zip(scalable, bounds, strict=True))
+    if total is not None and total < needed:
         what = "--task and --min" if settings.tasks else f"--min {least} each"
         raise SettingsError(
-            f"--total: {settings.total_limit} is less than {len(scalable)} scalable tasks with {what} need; "
+            f"--total: {total} is less than {len(scalable)} scalable tasks with {what} need; "
             f"give at least {needed} or a lower --min"
         )
     for task in scalable:
-        _check_task(settings, task)
+        _check_task(settings, task, topology.engine)
 
 
-def _check_task(settings: JobSettings, task: TaskSpec) -> None:
+def _check_task(settings: JobSettings, task: TaskSpec, engine: str) -> None:
     own, name = task_limits(settings, task), task.label or task.task
+    most = owners_maximum(settings, task, engine)
     least = own.parallelism_min or settings.parallelism_min
     given = f"--task: {name}={least}.." if own.parallelism_min else f"--min: {least}"
     if own.parallelism_max and least > own.parallelism_max:
         raise SettingsError(f"{given} is more than the {own.parallelism_max} that task {name} may have; give at most that")
-    if own.parallelism_min and not own.parallelism_max and least > settings.parallelism_max:
-        raise SettingsError(
-            f"{given} is more than --max {settings.parallelism_max}; give the task a maximum too, like {name}={least}..{least}"
-        )
+    if most is not None and least > most:
+        raise SettingsError(f"{given} is more than --max {most}; give the task a maximum too, like {name}={least}..{least}")
     if least > task.max_parallelism and not own.pinned:
         raise SettingsError(f"{given} is more than task {name} can have ({task.max_parallelism}); give at most that")

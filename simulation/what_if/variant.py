@@ -29,6 +29,7 @@ PLAYED = (
     "minutes_known_min",
     "emergency_growth",
     "calibrated_spread",
+    "utilisation",
 )
 """Settings that policies and guardrails read. What the rescaler reads (limits a day, pauses, modes) is not played."""
 
@@ -95,7 +96,7 @@ def with_settings(settings: JobSettings, changes: dict[str, object]) -> JobSetti
         raise WhatIfError(f"{at}: {what[0].lower()}{what[1:]}" if at else what) from None
     _check_parts("tasks", changes.get("tasks"), TaskLimits)
     _check_parts("excluded", changes.get("excluded"), ExcludedPeriod)
-    if found.parallelism_min > found.parallelism_max:
+    if found.parallelism_max is not None and found.parallelism_min > found.parallelism_max:
         raise WhatIfError(f"parallelism_min={found.parallelism_min}: above parallelism_max={found.parallelism_max}")
     return found
 

@@ -94,7 +94,15 @@ def test_a_job_known_from_prometheus_grows(kafka: KafkaForTests, redis_url: str,
                 span_minutes=1,
             )
             create_topics(settings)
-            allowed = JobSettings(job=ID, version=1, mode="act", parallelism_max=4, minutes_known_min=1, set_by="test")
+            allowed = JobSettings(
+                job=ID,
+                version=1,
+                mode="act",
+                parallelism_max=4,
+                scale_down_after_minutes=0,
+                minutes_known_min=1,
+                set_by="test",
+            )
             send_all(settings, JOB_SETTINGS, [(ID.encode(), allowed)])
             arguments = ["--master", "local[1]", "--checkpoint", str(tmp_path / "checkpoint")]
             spark = spark_environment(lambda _line: None)

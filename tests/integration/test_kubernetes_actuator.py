@@ -95,7 +95,7 @@ def played(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Cluster]:
             )
             pipeline.send(CLUSTER_TOPOLOGY, "sim", msgspec.structs.replace(cluster(), version=2, hosts=(), engine=KUBERNETES))
             pipeline.send(JOB_TOPOLOGY, JOB, topology)
-            pipeline.send(JOB_SETTINGS, JOB, JobSettings(job=JOB, version=1, mode="act"))
+            pipeline.send(JOB_SETTINGS, JOB, JobSettings(job=JOB, version=1, mode="act", scale_down_after_minutes=0))
             yield found
 
 

@@ -141,7 +141,7 @@ def test_no_size_that_changes_is_out_of_bounds(case: Case) -> None:
     desired = case.proposal.desired
     for task, spec in enumerate(case.topology.tasks):
         if desired[task] != spec.parallelism:
-            least, most, _ = bounds_of(case.settings, spec)
+            least, most, _ = bounds_of(case.settings, spec, case.topology.engine)
             assert desired[task] <= most
             assert desired[task] >= min(least, most, case.limits.most[task])  # a tied task's maximum holds for both
 

@@ -39,7 +39,7 @@ class FlinkPipeline:
         """Have jobs decided on after a single minute; their mode stays what their label says."""
         client = producer(self.settings)
         for job in jobs:
-            settings = JobSettings(job=_id(job), version=1, minutes_known_min=1, set_by="test")
+            settings = JobSettings(job=_id(job), version=1, minutes_known_min=1, scale_down_after_minutes=0, set_by="test")
             client.produce(TopicNames(self.settings.topic_prefix)(JOB_SETTINGS), key=settings.job, value=encode(settings))
         assert client.flush(30) == 0
 

@@ -88,7 +88,7 @@ class RequirementPipeline(KeepsEffects):
         """Change the job's settings."""
         self._changed = True
         version = 1 if self._settings is None else self._settings.version + 1
-        before = self._settings or JobSettings(job=JOB)
+        before = self._settings or JobSettings(job=JOB, scale_down_after_minutes=0)
         self._settings = msgspec.structs.replace(before, **settings, version=version)
 
     def decide(self, wanted: Mapping[str, int], **fields: Any) -> Outcome:

@@ -16,6 +16,9 @@ from contracts.window_history import WindowHistory
 from contracts.windows import encode_window
 from tests.support.builders import JOB, row, sample, topology
 
+LIMITS = {"parallelism_max": 10, "total_limit": 200, "scale_down_after_minutes": 0}
+"""What records of settings named while these limits had no engine's default."""
+
 MESSAGES: dict[str, Message] = {
     "sample": sample(),
     "topology": topology(),
@@ -36,12 +39,16 @@ MESSAGES: dict[str, Message] = {
         cluster="sim", version=1, at_ms=0, hosts=(m.Host(host="m1", units=(1, 2), price_per_s=0.0024, zone="a"),)
     ),
     "engine-event": m.EngineEvent(cluster="sim", sequence=4, event_id="9.4", at_ms=9, kind="host_lost", host="m1"),
-    "job-settings": JobSettings(job=JOB, version=2, mode="advise", policy="static", set_by="ana", set_at_ms=5),
+    "job-settings": JobSettings(job=JOB, version=2, mode="advise", policy="static", set_by="ana", set_at_ms=5, **LIMITS),
     "job-settings-pause": JobSettings(
-        job=JOB, version=3, pause=Pause(direction="up", until_ms=120_000, why="release day", by="ana", at_ms=5), set_by="ana"
+        job=JOB,
+        version=3,
+        pause=Pause(direction="up", until_ms=120_000, why="release day", by="ana", at_ms=5),
+        set_by="ana",
+        **LIMITS,
     ),
     "job-settings-approval": JobSettings(
-        job=JOB, version=4, approval=Approval(decision_id=f"{JOB}@60000/sure", by="ana", at_ms=5), set_by="ana"
+        job=JOB, version=4, approval=Approval(decision_id=f"{JOB}@60000/sure", by="ana", at_ms=5), set_by="ana", **LIMITS
     ),
     "policy-release": m.PolicyRelease(cluster="sim", policy="sure", sha256="ab" * 32, valid_from_ms=60_000, set_by="ana"),
     "policy-release-canary": ScopedRelease(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contracts.decisions import TaskDecision
-from contracts.job_limits import bounds_of
+from contracts.job_limits import bounds_of, total_limit
 from contracts.job_settings import JobSettings
 from contracts.messages import JobTopology, TaskSpec
 from contracts.modes import ModeInForce
@@ -30,8 +30,8 @@ class Objection:
 def objection_to(decision: SizeRequest, topology: JobTopology, settings: JobSettings, mode: ModeInForce) -> Objection | None:
     """Return the first objection; None if the decision can be accepted.
 
-    ``topology`` is the job as it runs now. Only tasks that the decision changes are checked against the bounds: one
-    that is outside them already may stay as it is.
+    ``topology`` is the job as it runs now. A task that is outside its bounds already may stay as it is, and may go towards them
+    in steps.
     """
     if has_ended(topology):
         return Objection(OutcomeReason.JOB_NOT_RUNNING, f"job: {topology.state}")
@@ -46,7 +46,7 @@ def objection_to(decision: SizeRequest, topology: JobTopology, settings: JobSett
         if task.task in wanted:
             return Objection(OutcomeReason.REPEATED_TASK, f"{field}.task: {task.task!r} is named twice")
         wanted[task.task] = task.desired
-        objection = _task_objection(field, task, specs[task.task], settings)
+        objection = _task_objection(field, task, specs[task.task], settings, topology.engine)
         if objection:
             return objection
     return _total_objection(wanted, topology, settings)
@@ -73,17 +73,17 @@ def _observed(mode: ModeInForce) -> Objection:
     return Objection(OutcomeReason.OBSERVE, "" if mode.source == "settings" else f"mode: {mode}")
 
 
-def _task_objection(field: str, task: TaskDecision, spec: TaskSpec, settings: JobSettings) -> Objection | None:
+def _task_objection(field: str, task: TaskDecision, spec: TaskSpec, settings: JobSettings, engine: str) -> Objection | None:
     if task.desired == spec.parallelism:
         return None
     if not spec.scalable:
         return Objection(
             OutcomeReason.NOT_SCALABLE, f"{field}.desired: {task.task!r} has the fixed parallelism {spec.parallelism}"
         )
-    least, most, pinned = bounds_of(settings, spec)
+    least, most, pinned = bounds_of(settings, spec, engine)
     if pinned:
         return Objection(OutcomeReason.OUT_OF_BOUNDS, f"{field}.desired: {task.task!r} is pinned to {spec.parallelism}")
-    if not least <= task.desired <= most:
+    if not min(least, spec.parallelism) <= task.desired <= max(most, spec.parallelism):
         return Objection(
             OutcomeReason.OUT_OF_BOUNDS, f"{field}.desired: {task.desired} for {task.task!r}, allowed {least} to {most}"
         )
@@ -94,6 +94,7 @@ def _total_objection(wanted: dict[str, int], topology: JobTopology, settings: Jo
     scalable = [spec for spec in topology.tasks if spec.scalable]
     before = sum(spec.parallelism for spec in scalable)
     after = sum(wanted.get(spec.task, spec.parallelism) for spec in scalable)
-    if after <= max(settings.total_limit, before):
+    total = total_limit(settings, topology.engine)
+    if total is None or after <= max(total, before):
         return None
-    return Objection(OutcomeReason.ABOVE_TOTAL_LIMIT, f"tasks: {after} subtasks in all, allowed {settings.total_limit}")
+    return Objection(OutcomeReason.ABOVE_TOTAL_LIMIT, f"tasks: {after} subtasks in all, allowed {total}")

@@ -60,7 +60,7 @@ def on_decision(context: JobContext, decision: Decision, newest: Decision | None
         _supersede(context, decision)
     memory.last_span_end_ms = decision.span_end_ms
     memory.advised = None
-    memory.limits = limits.with_needs(memory.limits, decision, context.world.allowed)
+    memory.limits = limits.with_needs(memory.limits, decision, context.world.allowed, context.world.engine.engine)
     if not acts:
         context.add_outcome(decision, "held", OutcomeReason.HOLD)
     elif newest is not None and _is_stale(context, decision, newest):

@@ -15,7 +15,7 @@ import msgspec
 
 from contracts.clock import MINUTE_MS
 from contracts.decisions import Decision, TaskDecision
-from contracts.job_limits import blocks_ineffective
+from contracts.job_limits import blocks_ineffective, scale_down_after_minutes, total_limit
 from contracts.job_settings import JobSettings
 from contracts.messages import Host, JobTopology
 from contracts.topology import slots_needed
@@ -78,11 +78,12 @@ class LimitedAct:
     refusal: OutcomeReason | None = None
 
 
-def with_needs(memory: LimitsMemory, decision: Decision, settings: JobSettings) -> LimitsMemory:
-    """Return the memory with what a decision says each task needs."""
-    if not settings.scale_down_after_minutes:
+def with_needs(memory: LimitsMemory, decision: Decision, settings: JobSettings, engine: str) -> LimitsMemory:
+    """Return the memory with what a decision says each task needs; ``engine``: the kind that runs the job."""
+    minutes = scale_down_after_minutes(settings, engine)
+    if not minutes:
         return msgspec.structs.replace(memory, needs={}) if memory.needs else memory
-    oldest_ms = decision.span_end_ms - settings.scale_down_after_minutes * MINUTE_MS
+    oldest_ms = decision.span_end_ms - minutes * MINUTE_MS
     needs = {
         task.task: _after(memory.needs.get(task.task, ()), decision.span_end_ms, task.desired, oldest_ms)
         for task in decision.tasks
@@ -115,13 +116,14 @@ def apply_limits(
     current = {spec.task: spec.parallelism for spec in topology.tasks}
     decided = {task.task: task.desired for task in decision.tasks}
     wanted, words, reasons = dict(decided), [], []
+    minutes, total = scale_down_after_minutes(settings, engine), total_limit(settings, engine)
     for task in decision.tasks:
         running = current[task.task]
         if task.desired < running:
-            lasting = _lasting(memory.needs.get(task.task, ()), decision.span_end_ms, settings, running)
+            lasting = _lasting(memory.needs.get(task.task, ()), decision.span_end_ms, minutes, running)
             if lasting > task.desired:
                 wanted[task.task] = lasting
-                words.append(f"{task.task}: {_waits(task, lasting, settings)}")
+                words.append(f"{task.task}: {_waits(task, lasting, minutes)}")
                 reasons.append(OutcomeReason.SCALE_DOWN_WAITS)
         elif task.desired > running and blocks_ineffective(settings, engine):
             growth = memory.growths.get(task.task)
@@ -130,7 +132,7 @@ def apply_limits(
                 words.append(f"{task.task}: {_in_vain(growth, task)}")
                 reasons.append(OutcomeReason.INEFFECTIVE)
     wanted = _tied(wanted, topology)
-    if _total(wanted, topology) > max(settings.total_limit, _total(current, topology)):
+    if total is not None and _total(wanted, topology) > max(total, _total(current, topology)):
         wanted, words = decided, []  # what was to shrink makes room for what grows: the total is worth more than the wait
     if all(wanted[task] == current[task] for task in wanted):
         return LimitedAct(wanted, _sentence(words), reasons[0] if reasons else None)
@@ -155,11 +157,11 @@ def after_end(memory: LimitsMemory, *, ok: bool, at_ms: int) -> LimitsMemory:
     return msgspec.structs.replace(memory, growths=growths)
 
 
-def _lasting(needs: tuple[Need, ...], at_ms: int, settings: JobSettings, running: int) -> int:
-    """Return the most that a task has needed within the time that a lower need must last, at most what runs."""
-    if not settings.scale_down_after_minutes:
+def _lasting(needs: tuple[Need, ...], at_ms: int, minutes: int, running: int) -> int:
+    """Return the most that a task has needed within the minutes that a lower need must last, at most what runs."""
+    if not minutes:
         return 0
-    oldest_ms = at_ms - settings.scale_down_after_minutes * MINUTE_MS
+    oldest_ms = at_ms - minutes * MINUTE_MS
     settled = [need.size for need in needs if need.since_ms <= oldest_ms]
     return min(settled[-1], running) if settled else running
 
@@ -178,8 +180,8 @@ def _gained(growth: Growth, task: TaskDecision) -> float:
     return task.records_per_minute / growth.records_per_minute - 1.0
 
 
-def _waits(task: TaskDecision, lasting: int, settings: JobSettings) -> str:
-    return f"{task.desired} must be enough for {settings.scale_down_after_minutes} minutes, until then {lasting}"
+def _waits(task: TaskDecision, lasting: int, minutes: int) -> str:
+    return f"{task.desired} must be enough for {minutes} minutes, until then {lasting}"
 
 
 def _in_vain(growth: Growth, task: TaskDecision) -> str:

@@ -169,6 +169,7 @@ def _limits(job: str) -> JobSettings:
         mode="act",
         parallelism_max=PARTITIONS,
         policy=job,
+        scale_down_after_minutes=0,  # a short run must show a job that shrinks
         minutes_known_min=1,
         catch_up_minutes=CATCH_UP_MINUTES,
         set_by="demo-consumers",

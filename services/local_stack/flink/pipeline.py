@@ -146,6 +146,7 @@ class FlinkPipeline(ComparisonPipeline):
             mode="act",
             parallelism_max=self.options.parallelism_max,
             policy=job,
+            scale_down_after_minutes=0,  # a short run must show a job that shrinks
             minutes_known_min=1,
             catch_up_minutes=self.options.catch_up_minutes,
             set_by="flink-demo",

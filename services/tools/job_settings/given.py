@@ -40,7 +40,7 @@ def as_settings(given: Mapping[str, object]) -> dict[str, object]:
         wanted["emergency_growth"] = CHOICES["emergency_growth"].get(str(given["emergency_growth"]), UNSET)
     if "calibrated_spread" in wanted:
         wanted["calibrated_spread"] = CHOICES["calibrated_spread"].get(str(given["calibrated_spread"]), UNSET)
-    for name in ("memory_limit", "feature_drift_max"):
+    for name in ("memory_limit", "feature_drift_max", "utilisation"):
         if wanted.get(name, UNSET) is None:
             wanted[name] = UNSET
     if "excluded" in given:

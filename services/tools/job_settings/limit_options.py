@@ -35,8 +35,8 @@ _ABOVE_0 = options.FiniteRange(0, 10_080, min_open=True)
 
 limits = options.grouped(
     click.option("--min", "parallelism_min", type=_WIDE, help="Lowest parallelism of a task."),
-    click.option("--max", "parallelism_max", type=_WIDE, help="Highest parallelism of a task."),
-    click.option("--total", "total_limit", type=_WIDE, help="Limit on the sum over the job's scalable tasks."),
+    click.option("--max", "parallelism_max", type=OrDefault(_WIDE), help="Highest parallelism of a task."),
+    click.option("--total", "total_limit", type=OrDefault(_WIDE), help="Limit on the sum over the job's scalable tasks."),
     click.option(
         "--task",
         "tasks",
@@ -58,7 +58,7 @@ limits = options.grouped(
     click.option(
         "--scale-down-after",
         "scale_down_after_minutes",
-        type=click.IntRange(0, 10_080),
+        type=OrDefault(click.IntRange(0, 10_080)),
         help="Minutes that a lower need must last before the job shrinks.",
     ),
     click.option(
@@ -114,6 +114,11 @@ limits = options.grouped(
         "--objective",
         type=OrDefault(options.OBJECTIVE),
         help="Fewer subtasks or less latency, or a bound: latency=30@0.01 is 30 s in 99 % of the minutes.",
+    ),
+    click.option(
+        "--utilisation",
+        type=OrDefault(options.FiniteRange(0.05, 1)),
+        help="Share of their time that subtasks should be busy, for policies that aim at one.",
     ),
     click.option(
         "--minutes-known",

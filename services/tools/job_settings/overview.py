@@ -5,7 +5,17 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET
 
-from contracts.job_limits import answers_emergencies, backlog_hold_minutes, blocks_ineffective, step_down, step_up
+from contracts.job_limits import (
+    answers_emergencies,
+    backlog_hold_minutes,
+    blocks_ineffective,
+    parallelism_max,
+    scale_down_after_minutes,
+    step_down,
+    step_up,
+    total_limit,
+    utilisation,
+)
 from contracts.job_settings import JobSettings, Mode
 from contracts.modes import Source
 from contracts.objectives import in_words as in_words_of
@@ -23,8 +33,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     mode_set_by: Source
     parallelism_min: int
-    parallelism_max: int
-    total_limit: int
+    parallelism_max: int | None
+    total_limit: int | None
     tasks: list[str]
     step_up_max: float
     step_down_max: float
@@ -43,6 +53,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     catch_up_minutes: float | None
     restart_seconds: float | None
     objective: str | None
+    utilisation: float | None
     minutes_known_min: int
     on_drift: Literal["adopt", "insist", "stop"]
     priority: int
@@ -79,13 +90,13 @@ def overview(snapshot: SettingsSnapshot, pipeline_policy: str) -> Overview:
         mode=snapshot.mode.mode,
         mode_set_by=snapshot.mode.source,
         parallelism_min=settings.parallelism_min,
-        parallelism_max=settings.parallelism_max,
-        total_limit=settings.total_limit,
+        parallelism_max=parallelism_max(settings, engine),
+        total_limit=total_limit(settings, engine),
         tasks=in_words(settings.tasks),
         step_up_max=step_up(settings, engine),
         step_down_max=step_down(settings),
         backlog_hold_minutes=backlog_hold_minutes(settings, engine),
-        scale_down_after_minutes=settings.scale_down_after_minutes,
+        scale_down_after_minutes=scale_down_after_minutes(settings, engine),
         excluded=in_words(settings.excluded),
         paused=str(snapshot.pauses) or "no",
         rescales_a_day_max=settings.rescales_a_day_max,
@@ -99,6 +110,7 @@ def overview(snapshot: SettingsSnapshot, pipeline_policy: str) -> Overview:
         catch_up_minutes=settings.catch_up_minutes,
         restart_seconds=settings.restart_seconds,
         objective=in_words_of(settings.latency_bound or settings.objective),
+        utilisation=utilisation(settings),
         minutes_known_min=settings.minutes_known_min,
         on_drift=settings.on_drift,
         priority=settings.priority,

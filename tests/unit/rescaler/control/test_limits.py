@@ -208,7 +208,7 @@ def test_what_is_kept_is_the_most_that_was_needed_in_the_time(needs: list[tuple[
     for pause, size in needs:
         now += pause
         wanted = decision(at(now), {"map": size})
-        memory = with_needs(memory, wanted, settings)
+        memory = with_needs(memory, wanted, settings, "flink")
         history.append((now, size))
         kept = apply_limits(memory, wanted, topology, settings, engine="flink", hosts=())
         ends = [*(time for time, _ in history[1:]), now + 1]

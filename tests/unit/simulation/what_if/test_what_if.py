@@ -150,7 +150,7 @@ def test_a_target_utilisation_changes_the_rules_that_have_one(name: str) -> None
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"parallelism_max": "many"}, "parallelism_max: expected int, got str"),
+        ({"parallelism_max": "many"}, "parallelism_max: expected int | null, got str"),
         ({"parallelism_min": 9, "parallelism_max": 4}, "parallelism_min=9: above parallelism_max=4"),
         ({"rescales_a_day_max": 3}, "rescales_a_day_max: a what-if does not play this setting"),
         ({"tasks": {"M1": {"pined": True}}}, "tasks: there is no field 'pined'"),

@@ -274,7 +274,7 @@ def test_what_people_change_is_told_with_their_names() -> None:
         replace(first, version=5, parallelism_max=9, mode="advise", approval=approval, set_by="bo"),
     ]
     assert told(watch, topics.JOB_SETTINGS, *changes) == [
-        ("job.settings_changed", "demo has changed settings of sim/clicks: max 10 -> 4"),
+        ("job.settings_changed", "demo has changed settings of sim/clicks: max default -> 4"),
         ("job.settings_changed", "ana has changed settings of sim/clicks: mode default -> advise, max 4 -> 9"),
         ("job.paused", "scaling up of sim/clicks is paused by ana until further notice: release day"),
         ("job.resumed", "rescaling of sim/clicks is resumed by bo"),
