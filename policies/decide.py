@@ -28,6 +28,7 @@ from policies.measure import mean_of_last
 from policies.policy import Policy, ask, is_span_end
 from policies.question import Question
 from policies.rules.target_utilisation import TargetUtilisation
+from policies.witness import Doubt, doubts_of, words_for
 
 LOAD_MINUTES = 5  # over which the reported load and each task's records are averaged
 WANTED_MAX = 2**53  # a ``Count``
@@ -105,7 +106,9 @@ def decide(
 
 def _decision(question: Question, answered: _PolicyAnswer, emergency: Emergency | None, asked: str) -> Decision:
     window, graph, current = question.window, question.graph, question.current
-    seen = _with_emergency(situation(question.measured, graph, current), question, answered, emergency)
+    doubts = doubts_of(question)
+    seen = _with_doubts(situation(question.measured, graph, current), doubts)
+    seen = _with_emergency(seen, question, answered, emergency)
     load = float(mean_of_last(question.measured.load, LOAD_MINUTES))
     if isinstance(answered.answer, NotReady):
         ratios, proposed = np.ones(len(current)), current
@@ -119,7 +122,9 @@ def _decision(question: Question, answered: _PolicyAnswer, emergency: Emergency 
     else:
         outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
     acts = bool((outcome.desired != current).any())
-    facts = _Facts(_overload_in_words(question, emergency), _hindrance(window.topology))
+    facts = _Facts(
+        _overload_in_words(question, emergency), _doubt_in_words(question, doubts, outcome), _hindrance(window.topology)
+    )
     return Decision(
         decision_id=decision_id(window.job, window.window_end_ms, asked),
         job=window.job,
@@ -142,6 +147,20 @@ def _decision(question: Question, answered: _PolicyAnswer, emergency: Emergency 
         emergency=UNSET if emergency is None else _overload(question, emergency),
         drift=answered.drift or UNSET,
     )
+
+
+def _with_doubts(seen: Situation, doubts: tuple[Doubt, ...]) -> Situation:
+    """Return the situation in which no task shrinks where one of the doubts holds."""
+    unproven = [doubt.tasks for doubt in doubts]
+    if not unproven:
+        return seen
+    unproven += [] if seen.unproven is None else [seen.unproven]
+    return replace(seen, unproven=np.logical_or.reduce(unproven))
+
+
+def _doubt_in_words(question: Question, doubts: tuple[Doubt, ...], outcome: Proposal) -> str:
+    held = [at for at, made in enumerate(outcome.amendments) if any(amendment.rule == "unproven" for amendment in made)]
+    return words_for(doubts, held, [spec.label or spec.task for spec in question.window.topology.tasks])
 
 
 def _with_emergency(seen: Situation, question: Question, answered: _PolicyAnswer, emergency: Emergency | None) -> Situation:
@@ -252,6 +271,7 @@ class _Facts:
     """What a decision's reason says beside the policy's own words; empty where there is nothing to say."""
 
     overload: str
+    doubt: str
     hindrance: str
 
 
@@ -266,6 +286,8 @@ def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, 
     rules = sorted({amendment.rule for amendments in outcome.amendments for amendment in amendments})
     if rules:
         words.append(f"Amended by {', '.join(rules)}.")
+    if facts.doubt:
+        words.append(_shortened(facts.doubt, HINDRANCE_MAX))
     if acts:
         before = int(seen.current[seen.graph.scalable].sum())
         after = int(outcome.desired[seen.graph.scalable].sum())

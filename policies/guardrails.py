@@ -6,12 +6,13 @@ They come in a fixed order, and a later one wins over an earlier one:
 2. ``floor``: no task gets less than the measured load needs.
 3. ``emergency``: a plainly overloaded task gets what the present load needs, and no task shrinks below that.
 4. ``backlog_hold``: no task shrinks while the job works off a backlog.
-5. ``max_step``: no task changes by more than a factor at once; an overloaded one may grow further.
-6. ``tied``: tasks on forward edges keep one parallelism, the widest of them.
-7. ``bounds``: the narrower of what the owner, the engine, the partitions and the key groups allow.
-8. ``aligned``: a size that divides key groups or partitions evenly, where that costs little.
-9. ``excluded``: in an excluded period nothing changes, or only an overloaded task grows.
-10. ``total_limit``: the job's total.
+5. ``unproven``: no task shrinks where the newest figures do not prove that it needs less (``policies.witness``).
+6. ``max_step``: no task changes by more than a factor at once; an overloaded one may grow further.
+7. ``tied``: tasks on forward edges keep one parallelism, the widest of them.
+8. ``bounds``: the narrower of what the owner, the engine, the partitions and the key groups allow.
+9. ``aligned``: a size that divides key groups or partitions evenly, where that costs little.
+10. ``excluded``: in an excluded period nothing changes, or only an overloaded task grows.
+11. ``total_limit``: the job's total.
 
 The virtual source and sink of a simulated job are never changed.
 
@@ -31,7 +32,10 @@ from policies.graph import Bool, Int64, JobGraph
 from policies.limits import Limits
 from policies.measure import Measured, mean_of_last, or_zero
 
-ORDER = ("pinned", "floor", "emergency", "backlog_hold", "max_step", "tied", "bounds", "aligned", "excluded", "total_limit")
+ORDER = (
+    *("pinned", "floor", "emergency", "backlog_hold", "unproven", "max_step"),
+    *("tied", "bounds", "aligned", "excluded", "total_limit"),
+)
 FLOOR_MINUTES = 15  # known minutes that count as "the measured load"; five would chase noise and cost restarts
 OVERLOAD_BACKLOG_MINUTES = 2.0  # a task with this much work waiting is overloaded whatever its load
 OVERLOAD_STEP = 2  # an overloaded task may always double, however small the step
@@ -44,7 +48,8 @@ class Situation:
     """What the guardrails know about the job; arrays are [.., N] in the order of its tasks.
 
     ``backlog_minutes``: minutes each task needs for the work that is waiting; None: nothing waits. ``urgent``: what each task
-    needs at once, 0 where nothing is; None: no task needs anything at once.
+    needs at once, 0 where nothing is; None: no task needs anything at once. ``unproven``: tasks that must not shrink, because
+    nothing proves that they need less; None: there are none.
     """
 
     graph: JobGraph
@@ -53,6 +58,7 @@ class Situation:
     overloaded: Bool
     backlog_minutes: Float64 | None = None
     urgent: Int64 | None = None
+    unproven: Bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +73,16 @@ def situation(measured: Measured, graph: JobGraph, current: Int64) -> Situation:
     """Return floor and overload from the measured load.
 
     ``floor`` = ceil(rate x service time) over the last 15 known minutes, at most ``FLOOR_MAX``; 0 where unknown or virtual.
-    A task is overloaded when that demand exceeds its parallelism, or when two minutes of its work are waiting.
+    A task is overloaded when that demand exceeds its parallelism, or when two minutes of its work are waiting. It may not shrink
+    while its own newest minute is unknown, or the job's load in it.
     """
     demand = or_zero(measured.demand(mean_of_last(measured.load, FLOOR_MINUTES)))
     floor = np.where(graph.scalable, np.clip(np.ceil(demand - _EPSILON), 0, FLOOR_MAX), 0).astype(np.int64)
     backlog = measured.backlog_minutes(current)
     overloaded = graph.scalable & ((demand > current) | (backlog >= OVERLOAD_BACKLOG_MINUTES))
-    return Situation(graph=graph, current=current, floor=floor, overloaded=overloaded, backlog_minutes=backlog)
+    silent = ~measured.reported[..., -1, :] | np.isnan(measured.load[..., -1:])
+    unproven = silent if silent.any() else None
+    return Situation(graph, current, floor, overloaded, backlog_minutes=backlog, unproven=unproven)
 
 
 def unmeasured(graph: JobGraph, current: Int64) -> Situation:
@@ -118,6 +127,9 @@ def _stages(proposed: Int64, seen: Situation, limits: Limits, *, floor_applies: 
         yield "emergency", desired
     desired = backlog_hold(desired, seen, limits)
     yield "backlog_hold", desired
+    if seen.unproven is not None and floor_applies:
+        desired = np.where(seen.unproven, np.maximum(desired, current), desired)
+        yield "unproven", desired
     nearest, farthest = step_range(seen, floor, limits)
     desired = np.clip(desired, nearest, farthest)
     yield "max_step", desired

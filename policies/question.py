@@ -46,6 +46,11 @@ class Question:
         return cls(window, settings, seed, graph, current, measure(window.figures, graph), limits)
 
     @property
+    def figures(self) -> Float32:
+        """Return the window's figures [L, N, F]."""
+        return self.window.figures
+
+    @property
     def latency_bound(self) -> LatencyBound | None:
         """Return the bound on latency that the job's owner wants kept; None: there is none."""
         wanted = self.settings.latency_bound
