@@ -7,14 +7,17 @@ summary is computed from its figures, to the same bytes.
 import math
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from contracts.messages import Count, Identity, Share, TimeMs
 from contracts.minute_figures import JobMinute, TaskMinutes, job_minute, task_minutes
 from contracts.source_load import source_load
-from contracts.windows import Window
+from contracts.windows import FIGURE, Float32, Window
 from contracts.wire import decode, encode
 
 SUMMARY_HEADER = "summary"
+RESTARTS_MINUTES = 10
 
 
 class WindowSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +38,7 @@ class WindowSummary(msgspec.Struct, frozen=True, kw_only=True):
     window_minutes: Count
     minute: JobMinute | None = None  # how the newest minute went; null: an older version wrote the summary
     minute_by_task: TaskMinutes | msgspec.UnsetType = msgspec.UNSET  # in the header alone
+    restarts: Count = 0  # of its last ten minutes: in which an attempt began although no task changed its size
 
 
 def summary_of(window: Window) -> WindowSummary:
@@ -67,7 +71,22 @@ def summary_of(window: Window) -> WindowSummary:
         reached_wall_ms=window.reached_wall_ms,
         minute=job_minute(by_task, window.topology),
         minute_by_task=by_task,
+        restarts=_restarts(window.figures),
     )
+
+
+def _restarts(figures: Float32) -> int:
+    """Return in how many of the last ten minutes the job restarted at the size it had: a rescale is no restart."""
+    lately = figures[-RESTARTS_MINUTES - 1 :]
+    began = (lately[1:, :, FIGURE["restarts"]] > 0).any(axis=-1)  # False where unknown
+    sizes = lately[..., FIGURE["parallelism"]]
+    return int((began & ~_changed(sizes[:-1], sizes[1:])).sum())
+
+
+def _changed(before: Float32, after: Float32) -> npt.NDArray[np.bool_]:
+    """Return [M], whether any task of the minutes [M, N] had another size in the minute before."""
+    differs: npt.NDArray[np.bool_] = ((before != after) & (before > 0) & (after > 0)).any(axis=-1)  # False where unknown
+    return differs
 
 
 def encode_summary(summary: WindowSummary) -> bytes:

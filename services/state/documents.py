@@ -15,6 +15,7 @@ from contracts.modes import Source
 from services.state.read.status import Status
 from services.state.record_documents import (
     CommandDocument,
+    ConditionDocument,
     DecisionDocument,
     GateDocument,
     SettingsDocument,
@@ -91,6 +92,8 @@ class JobDocument(ViewDocument, frozen=True, kw_only=True):
     """How it is, in one word."""
     minute_by_task: tuple[TaskMinuteDocument, ...]
     """How its newest minute went, task by task; empty before the first."""
+    conditions: tuple[ConditionDocument, ...] = ()
+    """How it is: the conditions of the rescaler, and Measured, which says whether figures come."""
     unreadable: tuple[str, ...] | UnsetType = UNSET
     """Names of the parts that cannot be read, and are left out; absent if there are none."""
 
@@ -158,6 +161,12 @@ class JobOverview(ViewDocument, frozen=True, kw_only=True):
     """Share of the features behind its latest decision that lie outside of the policy's training, 0 to 1; null: unknown."""
     feature_drift_usual: float | None = None
     """The share that 99 of 100 windows of that training stay below."""
+    restarts: int | None = None
+    """Minutes, of the ten up to the newest window's end, in which it restarted at the size that it had."""
+    seen_ms: int | None = None
+    """When the monitor last told its topology."""
+    began_ms: int | None = None
+    """When its engine last began to run it; null where the engine does not say."""
     unreadable: tuple[str, ...] | UnsetType = UNSET
     """Names of the parts that cannot be read, and are left out; absent if there are none."""
 

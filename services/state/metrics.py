@@ -68,6 +68,12 @@ JOB_OVERLOADED = Metric(
     "1 while a task of the job never rests, or has two minutes of its work waiting, else 0.",
     labels=_JOB,
 )
+JOB_RESTARTS = Metric(
+    "surescale_state_job_restarts",
+    "gauge",
+    "Of the job's ten newest minutes, those in which it restarted at the size that it had.",
+    labels=_JOB,
+)
 JOB_AT_LIMIT = Metric(
     "surescale_state_job_at_limit",
     "gauge",
@@ -127,6 +133,7 @@ JOB_DRIFT_USUAL = Metric(
 JOBS = (
     JOB_UP,
     JOB_OVERLOADED,
+    JOB_RESTARTS,
     JOB_AT_LIMIT,
     JOB_FALLBACK,
     JOB_GENERATION,
@@ -207,6 +214,7 @@ def of_jobs(jobs: Iterable[JobOverview]) -> Iterator[Reading]:
         figures: dict[Metric, float | None] = {
             JOB_UP: job.status != "down",
             JOB_OVERLOADED: job.overloaded_tasks and 1,
+            JOB_RESTARTS: job.restarts,
             JOB_AT_LIMIT: job.is_at_limit,
             JOB_FALLBACK: job.fallback_reason is not None,
             JOB_GENERATION: job.applied_generation,

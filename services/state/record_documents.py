@@ -301,17 +301,17 @@ class ConditionDocument(ViewDocument, frozen=True, kw_only=True):
     """One statement about a job, in the style of Kubernetes conditions."""
 
     last_transition_ms: int
-    """When the status last changed."""
+    """When the status last changed; of Measured, the end of the minute that it speaks of."""
     message: str
     """A sentence for people."""
     observed_generation: int
     """The generation that the condition describes."""
     reason: str
     """One word for programs."""
-    status: bool
-    """Whether it holds."""
+    status: bool | None
+    """Whether it holds; null: nobody knows."""
     type: str
-    """Available, Balanced, Progressing, Draining or Degraded."""
+    """Available, Owned, Balanced, Progressing, Draining, Degraded, Paused or Measured."""
 
 
 class StandbysDocument(ViewDocument, frozen=True, kw_only=True):

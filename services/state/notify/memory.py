@@ -8,7 +8,7 @@ from contracts.job_settings import JobSettings
 from contracts.messages import JobTopology
 from contracts.rescaler_state import JobSummary
 from contracts.summaries import WindowSummary
-from services.state.read.status import AVAILABLE, RAN_LEAST, is_down
+from services.state.read.status import AVAILABLE, RAN_LEAST, is_down, is_measured
 
 MINUTES_IN_A_ROW = 3
 """A job counts as overloaded, or as fine again, after so many minutes: one minute says little."""
@@ -60,10 +60,9 @@ class JobMemory:
         if minute is not None and minute.ran is not None and is_whole:
             self.ran = minute.ran
         self.has_run = self.has_run or (self.ran is not None and self.ran >= RAN_LEAST)
-        is_overloaded = minute is not None and minute.overloaded > 0
-        if is_overloaded:
+        if minute is not None and minute.overloaded > 0:
             self.overloaded = max(self.overloaded, 0) + 1
-        else:
+        elif is_measured(window):  # a minute of which nothing is known does not say that the job keeps up
             self.overloaded = min(self.overloaded, 0) - 1
         return True
 

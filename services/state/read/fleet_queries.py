@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from contracts.ids import cluster_of
 from services.state import keys
 from services.state.fleet_documents import (
-    Clocks,
     ClusterDocument,
     ClusterInfo,
     ClusterOverview,
@@ -28,7 +27,6 @@ from services.state.read.stored import Documents, decoded
 from services.state.read.view import NotFound, StaleCursor, View
 from services.state.record_documents import (
     BalanceDocument,
-    ClockDocument,
     CommandDocument,
     DeadLetterDocument,
     EngineEventDocument,
@@ -204,12 +202,6 @@ class FleetQueries(View):
         """Return how many distinct records there were, by kind and, within it, by what tells them apart."""
         stored = {name: int(count) for name, count in self._client.hgetall(self._key(keys.COUNTS)).items()}
         return _nested({name: count for name, count in stored.items() if count})
-
-    def clocks(self) -> Clocks:
-        """Return the current segment of each pipeline's clock."""
-        stored = sorted(self._client.hgetall(self._key(keys.CLOCKS)).items())
-        read = Documents()
-        return {pipeline: clock for pipeline, body in stored if (clock := read.one(pipeline, body, ClockDocument))}
 
     def _cluster_overview(self, cluster: str, jobs: Sequence[str]) -> ClusterOverview:
         read = Documents()

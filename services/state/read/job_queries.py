@@ -1,7 +1,7 @@
 """Queries on jobs: one line each, or all about one of them. Writes nothing."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 import msgspec
@@ -15,12 +15,13 @@ from contracts.modes import mode_in_force
 from contracts.own_acts import WHY, own_act_of
 from services.state import keys
 from services.state.documents import HistoryDocument, JobDocument, JobOverview, JobRent, TaskMinuteDocument
+from services.state.read.conditions import conditions_of
 from services.state.read.history import MarkedDecision, history
 from services.state.read.overviews import Overviews, minutes_behind
 from services.state.read.rent import Prices, job_rent
 from services.state.read.status import status_of
 from services.state.read.stored import Documents, decoded
-from services.state.read.view import NotFound, View, near
+from services.state.read.view import NotFound, View, near, wall_now_ms
 from services.state.record_documents import (
     CommandDocument,
     DecisionDocument,
@@ -46,15 +47,15 @@ _STATUSES = ("accepted", "warming", "applied", "failed")
 class JobQueries(View):
     """Queries on jobs."""
 
-    def __init__(self, client: redis.Redis, prefix: str) -> None:
-        super().__init__(client, prefix)
+    def __init__(self, client: redis.Redis, prefix: str, wall_ms: Callable[[], int] = wall_now_ms) -> None:
+        super().__init__(client, prefix, wall_ms)
         self._overviews = Overviews(self._client, self._key)
 
     def jobs(self, *, after: str = "", limit: int | None = None) -> list[JobOverview]:
         """Return an overview of every job, in the order of their ids; with ``after`` or ``limit``, of a part of them."""
         ids = self.job_ids()
         ids = ids[bisect_right(ids, after) :]
-        return self._overviews.of(ids if limit is None else ids[:limit])
+        return self._overviews.of(ids if limit is None else ids[:limit], self._lateness())
 
     def job(self, job: str) -> JobDocument:
         """Return everything known of a job.
@@ -76,6 +77,7 @@ class JobQueries(View):
         gate = read.one("gate", fields[2], GateDocument)
         minute = read.one("minute", fields[3], NewestMinuteDocument)
         silent_minutes = minutes_behind(window, newest_window_ms)
+        late = self._lateness()(window)
         return JobDocument(
             job=job,
             topology=topology,
@@ -88,8 +90,9 @@ class JobQueries(View):
             gate=gate,
             command=None if command is None else self._with_progress(job, [(command, read)])[0],
             rent=self._rent(topology, hosts, read) if topology and hosts and hosts.engine.places == "commanded" else None,
-            status=status_of(topology, gate, window, mode=mode.mode, silent_minutes=silent_minutes),
+            status=status_of(topology, gate, window, mode=mode.mode, silent_minutes=silent_minutes, late=late),
             minute_by_task=_by_task(minute.tasks) if minute else (),
+            conditions=conditions_of(topology, gate, window, late=late),
             unreadable=read.unreadable,
         )
 

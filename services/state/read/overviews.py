@@ -1,6 +1,6 @@
 """The overviews of all jobs. Redis is asked for many jobs in one round trip, and only for what an overview shows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -76,8 +76,8 @@ class Overviews:
     def __init__(self, client: TextReader, key: Keys) -> None:
         self._client, self._key = client, key
 
-    def of(self, jobs: Sequence[str]) -> list[JobOverview]:
-        """Return the overview of each job."""
+    def of(self, jobs: Sequence[str], is_late: Callable[[WindowDocument | None], bool]) -> list[JobOverview]:
+        """Return the overview of each job; ``is_late`` says whether its newest window is."""
         windows = self.newest_windows(jobs)
         newest: dict[str, int] = {}
         for job, (_, end_ms) in windows.items():
@@ -89,7 +89,7 @@ class Overviews:
             for job, bodies in zip(few, self._bodies(few, windows), strict=True):
                 cluster = cluster_of(job)
                 place = _Place(hosts.get(cluster), prices.get(cluster), newest.get(cluster))
-                found.append(_overview(job, bodies, place))
+                found.append(_overview(job, bodies, place, is_late))
         return found
 
     def newest_windows(self, jobs: Iterable[str]) -> dict[str, tuple[str, int]]:
@@ -141,7 +141,7 @@ def in_parts(jobs: Sequence[str]) -> Iterable[Sequence[str]]:
     return (jobs[at : at + JOBS_AT_ONCE] for at in range(0, len(jobs), JOBS_AT_ONCE))
 
 
-def _overview(job: str, bodies: _Bodies, place: _Place) -> JobOverview:
+def _overview(job: str, bodies: _Bodies, place: _Place, is_late: Callable[[WindowDocument | None], bool]) -> JobOverview:
     read = Documents()
     topology = read.one("topology", bodies.topology, TopologyDocument)
     settings = read.one("settings", bodies.settings, SettingsDocument)
@@ -170,7 +170,7 @@ def _overview(job: str, bodies: _Bodies, place: _Place) -> JobOverview:
         gate_phase=gate.phase if gate else None,
         wake_up_ms=gate.wake_up_ms if gate else None,
         rent_per_day=place.prices.per_day(topology) if place.prices and topology else None,
-        status=status_of(topology, gate, window, mode=mode, silent_minutes=silent_minutes),
+        status=status_of(topology, gate, window, mode=mode, silent_minutes=silent_minutes, late=is_late(window)),
         utilisation=minute.utilisation,
         backlog_records=minute.backlog,
         latency_ms=minute.latency_ms,
@@ -185,5 +185,8 @@ def _overview(job: str, bodies: _Bodies, place: _Place) -> JobOverview:
         applied_generation=gate.applied_generation if gate else None,
         feature_drift=decision.drift.outside if decision and decision.drift else None,
         feature_drift_usual=decision.drift.usual if decision and decision.drift else None,
+        restarts=window.restarts if window else None,
+        seen_ms=topology.at_ms if topology else None,
+        began_ms=topology.began_ms if topology else None,
         unreadable=read.unreadable,
     )

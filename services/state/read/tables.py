@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from contracts.ids import cluster_of
 from contracts.messages import TaskSpec
 from contracts.minute_figures import JobMinute
 from contracts.modes import ModeInForce
@@ -16,12 +17,15 @@ from runtime import terminal
 from runtime.instants import to_the_minute, to_the_second
 from runtime.terminal import Column, fitting, plain
 from services.state.documents import JobDocument, JobOverview, JobRent
+from services.state.read.conditions import silence_of
 from services.state.read.decision_lines import amended, progress_line
+from services.state.read.status import Status
 from services.state.read.words import phase_words, reason_words
-from services.state.record_documents import GateDocument, TopologyDocument, WindowDocument
+from services.state.record_documents import ConditionDocument, TopologyDocument, WindowDocument
 
-_GOOD_WHEN_TRUE = ("Available", "Balanced", "Owned")  # conditions that are good when they hold; all others are bad
-_NOW_STYLE = {"fine": "green", "ended": "dim", "down": "bold red", "overloaded": "bold red"}  # all others: yellow
+_GOOD_WHEN_TRUE = ("Available", "Balanced", "Owned", "Measured")  # conditions that are good when they hold; all others are bad
+_BAD = "bold red"
+_NOW_STYLE = {"fine": "green", "ended": "dim", "down": _BAD, "overloaded": _BAD, "restarting": _BAD}  # all others: yellow
 
 
 def print_json(document: msgspec.Struct | Sequence[msgspec.Struct]) -> None:
@@ -37,7 +41,7 @@ def print_jobs(jobs: Sequence[JobOverview]) -> None:
         return
     columns = (
         Column("JOB", [job.job for job in jobs]),
-        Column("NOW", [_now(job.status, job.silent_minutes) for job in jobs]),
+        Column("NOW", [_now(job) for job in jobs]),
         Column("MODE", [job.mode for job in jobs], rank=2),
         Column("SIZE", [str(job.parallelism) for job in jobs], right=True, rank=1),
         Column("LOAD/min", [_number(job.load_records_per_minute) for job in jobs], right=True, rank=1),
@@ -53,6 +57,8 @@ def print_jobs(jobs: Sequence[JobOverview]) -> None:
     ends = [job.window_end_ms for job in jobs if job.window_end_ms is not None]
     if ends:
         console.print(f"figures of the minute up to {to_the_minute(max(ends))} UTC; `surescale state JOB` shows one job")
+    for line in _silent_clusters(jobs):
+        console.print(plain(line, _BAD))
     for job in jobs:
         _print_unreadable(console, job.unreadable, job.job)
 
@@ -64,10 +70,11 @@ def print_job(job: JobDocument) -> None:
     for name, line in _facts(job):
         facts.add_row(name, plain(line))
     console.print(plain(job.job, "bold"), facts, sep="\n")
-    if job.gate and job.gate.conditions:
-        generation, seen = _word(job.gate.desired_generation), _word(job.gate.observed_generation)
+    if job.conditions:
+        gate = job.gate
+        generation, seen = (_word(gate.desired_generation), _word(gate.observed_generation)) if gate else ("-", "-")
         console.print(f"conditions at generation {generation}, observed {seen}", markup=False)
-        console.print(_conditions(job.gate, console.width))
+        console.print(_conditions(job.conditions, console.width))
     if job.topology:
         console.print(_tasks(job.topology, job, console.width))
     if job.decision:
@@ -85,7 +92,9 @@ def _facts(job: JobDocument) -> Iterable[tuple[str, str]]:
     topology, gate = job.topology, job.gate
     state = _word(topology.state if topology else None)
     named = f"submission {topology.epoch}" if topology and topology.epoch else ""
-    yield "now", _now(job.status, job.silent_minutes).plain
+    window = job.window
+    restarts, window_end_ms = (window.restarts, window.window_end_ms) if window else (None, None)
+    yield "now", now_words(job.status, job.silent_minutes, restarts, window_end_ms, topology.began_ms if topology else None)
     yield "state", f"{state}, {named or f'generation {_word(topology.generation if topology else None)}'}"
     yield "mode", _mode(job)
     yield "window", _window_line(job.window)
@@ -107,13 +116,12 @@ def _mode(job: JobDocument) -> str:
     return str(ModeInForce(job.mode, job.mode_set_by))
 
 
-def _conditions(gate: GateDocument, width: int) -> Table:
+def _conditions(every: Sequence[ConditionDocument], width: int) -> Table:
     """Return how the job is, as in a Kubernetes status."""
-    every = gate.conditions
     styles = ["" if each.status == (each.type in _GOOD_WHEN_TRUE) else "yellow" for each in every]
     columns = (
         Column("condition", [each.type for each in every], rank=1),
-        Column("status", [Text(str(each.status), style=style) for each, style in zip(every, styles, strict=True)], rank=1),
+        Column("status", [Text(_status(each.status), style=style) for each, style in zip(every, styles, strict=True)], rank=1),
         Column("reason", [each.reason for each in every], rank=4),
         Column("since", [_minute(each.last_transition_ms) for each in every], rank=3),
         Column("message", [each.message for each in every]),
@@ -178,9 +186,43 @@ def _rent_line(rent: JobRent) -> str:
     return f"{line}; by {rent.algorithm}, ${saved:.2f} less than round robin, ${default:.2f} less than Flink's default"
 
 
-def _now(now: str | None, silent_minutes: int | None) -> Text:
-    shown = f"silent {silent_minutes} min" if now == "silent" else now or "-"
-    return plain(shown, _NOW_STYLE.get(now or "", "yellow"))
+def _status(holds: bool | None) -> str:
+    return "Unknown" if holds is None else str(holds)
+
+
+def _now(job: JobOverview) -> Text:
+    shown = now_words(job.status, job.silent_minutes, job.restarts, job.window_end_ms, job.began_ms)
+    return plain(shown, _NOW_STYLE.get(job.status, "yellow"))
+
+
+def now_words(
+    status: Status, silent_minutes: int | None, restarts: int | None, window_end_ms: int | None, began_ms: int | None
+) -> str:
+    """Return how a job is for people: the word, and since when or how often."""
+    match status:
+        case "silent":
+            return f"silent {silent_minutes} min"
+        case "restarting":
+            return f"restarting, {restarts} in 10 min"
+        case "unknown" if window_end_ms is not None:
+            return f"unknown since {to_the_minute(window_end_ms)[-5:]}"
+        case "unmeasured" if window_end_ms is not None:
+            return f"no figures at {to_the_minute(window_end_ms)[-5:]}"
+        case "unmeasured":
+            return "no figures yet" + ("" if began_ms is None else f", since {to_the_minute(began_ms)[-5:]}")
+    return status
+
+
+def _silent_clusters(jobs: Sequence[JobOverview]) -> Iterable[str]:
+    """Yield a line for each cluster of which no job has a new minute."""
+    by_cluster: dict[str, list[JobOverview]] = {}
+    for job in jobs:
+        if job.status not in ("ended", "silent") and job.window_end_ms is not None:
+            by_cluster.setdefault(cluster_of(job.job), []).append(job)
+    for cluster, every in sorted(by_cluster.items()):
+        if all(job.status == "unknown" for job in every):
+            seen = [job.seen_ms for job in every if job.seen_ms is not None]
+            yield f"{cluster}: {silence_of(max(job.window_end_ms or 0 for job in every), max(seen, default=None))}"
 
 
 def _last(job: JobOverview) -> str:

@@ -1,16 +1,22 @@
 """What every query on the view needs: jobs and clusters by name, newest documents, pages. Writes nothing."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import redis
 
 from contracts.errors import SurescaleError
 from contracts.ids import cluster_of
+from contracts.summaries import WindowSummary
 from services.state import keys
 from services.state.connection import as_text
 from services.state.keys import Keys
 from services.state.read.overviews import in_parts
+from services.state.read.status import is_late
+from services.state.read.stored import Documents
+from services.state.record_documents import ClockDocument
 
 NEAR_MAX = 3
 
@@ -31,6 +37,11 @@ class StaleCursor(SurescaleError):
         super().__init__(f"cursor: {cursor!r} is not in the view, or no longer; ask again without it")
 
 
+def wall_now_ms() -> int:
+    """Return the wall's time."""
+    return time.time_ns() // 1_000_000
+
+
 class View:
     """Reads the view of one pipeline.
 
@@ -38,12 +49,23 @@ class View:
     read and names them; a question for one raises UnreadableView.
     """
 
-    def __init__(self, client: redis.Redis, prefix: str) -> None:
-        self._client, self._key = as_text(client), Keys(prefix)
+    def __init__(self, client: redis.Redis, prefix: str, wall_ms: Callable[[], int] = wall_now_ms) -> None:
+        """``wall_ms`` tells the wall's time, which says whether figures are new."""
+        self._client, self._key, self._wall_ms = as_text(client), Keys(prefix), wall_ms
 
     def job_ids(self) -> list[str]:
         """Return the ids of all jobs that any topic has named."""
         return sorted(self._client.smembers(self._key(keys.JOBS)))
+
+    def clocks(self) -> dict[str, ClockDocument]:
+        """Return the current segment of each pipeline's clock."""
+        stored = sorted(self._client.hgetall(self._key(keys.CLOCKS)).items())
+        read = Documents()
+        return {pipeline: clock for pipeline, body in stored if (clock := read.one(pipeline, body, ClockDocument))}
+
+    def _lateness(self) -> Callable[[WindowSummary | None], bool]:
+        """Return what says whether a window is late, by the present time."""
+        return partial(is_late, clocks=tuple(self.clocks().values()), wall_ms=self._wall_ms())
 
     def _clusters(self) -> list[str]:
         return sorted(self._client.smembers(self._key(keys.CLUSTERS)))

@@ -30,6 +30,23 @@ def test_a_window_without_load_has_none() -> None:
     assert summary_of(silent).load_records_per_minute is None
 
 
+def restarts_after(*minutes: tuple[int, int] | None) -> int:
+    """Return the restarts of a job whose task had these attempts begin at this size; None: nobody reported."""
+    history = WindowHistory(JOB, 60)
+    for number, minute in enumerate(minutes, 1):
+        rows = {} if minute is None else {"map": row(restarts=minute[0], parallelism=minute[1])}
+        window = history.close(number * MINUTE_MS, rows, topology())
+    return summary_of(window).restarts
+
+
+def test_a_summary_counts_the_minutes_in_which_the_job_restarted_lately() -> None:
+    """In the last ten; a change of size is no restart, and a minute without figures hides none."""
+    assert restarts_after((0, 2), (1, 2), (3, 2), (0, 2), (1, 2)) == 3
+    assert restarts_after((0, 2), (1, 4), (1, 2), None, (1, 2)) == 1
+    assert restarts_after((0, 2), (1, 2), *[(0, 2)] * 9) == 1
+    assert restarts_after((0, 2), (1, 2), *[(0, 2)] * 10) == 0
+
+
 def test_the_header_and_the_window_give_the_same_bytes() -> None:
     """Whether a reader takes the header or sums the window up itself."""
     header = encode_summary(summary_of(window()))

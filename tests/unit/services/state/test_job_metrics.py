@@ -29,6 +29,13 @@ def test_a_job_that_is_down_is_not_up_and_one_that_is_gone_has_no_series() -> No
     assert {job for _, job in found} == {"sim/a"}
 
 
+def test_a_job_of_which_nothing_comes_has_no_series_and_one_that_restarts_has_its_count() -> None:
+    """What was true minutes ago is not told as if it were true now."""
+    found = shown(overview(job="sim/a", status="unknown"), overview(job="sim/b", status="restarting", restarts=4))
+    assert {job for _, job in found} == {"sim/b"}
+    assert (found["restarts", "sim/b"], found["up", "sim/b"]) == (4.0, 1.0)
+
+
 def test_a_rule_that_stands_in_is_shown() -> None:
     """Whatever the reason."""
     assert shown(overview(job="sim/a", fallback_reason="no package"))["fallback", "sim/a"] == 1.0

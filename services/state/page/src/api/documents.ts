@@ -1,8 +1,8 @@
 // The documents of the API, as far as the page reads them; `/openapi.json` describes them in full.
 
 export type Status =
-  | "fine" | "scaling" | "warming" | "held" | "paused" | "advised" | "observed" | "overloaded" | "down" | "starting" | "silent" | "ended"
-  | "unknown";
+  | "fine" | "scaling" | "warming" | "held" | "paused" | "advised" | "observed" | "overloaded" | "restarting" | "down" | "starting"
+  | "unmeasured" | "silent" | "ended" | "unknown";
 
 export interface JobOverview {
   job: string;
@@ -44,7 +44,7 @@ export interface TaskMinute {
 
 export interface Condition {
   type: string;
-  status: boolean;
+  status: boolean | null;
   reason: string;
   message: string;
   last_transition_ms: number;
@@ -187,6 +187,7 @@ export interface JobDocument {
   rent: { hosts: string[]; per_day: number; algorithm: string | null; saved_round_robin_per_day: number | null;
     saved_default_per_day: number | null } | null;
   minute_by_task: TaskMinute[];
+  conditions: Condition[];
 }
 
 export interface Mark {

@@ -18,6 +18,7 @@ interface Change {
 type Listener = (topics: ReadonlySet<string> | "all") => void;
 
 const SILENT_MS = 40_000; // the service says that it is alive every 15 s
+const AGAIN_MS = 60_000; // that nothing comes any more changes what is said of a job, and no event tells it
 const WAIT_MS = [500, 1_000, 2_000, 5_000];
 const listeners = new Set<Listener>();
 let lastId = "";
@@ -28,6 +29,9 @@ export function startStream(): void {
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) tell("all");
   });
+  setInterval(() => {
+    if (!lost) tell("all");
+  }, AGAIN_MS);
 }
 
 async function follow(): Promise<never> {

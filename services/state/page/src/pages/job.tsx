@@ -12,7 +12,7 @@ import { Operate } from "../parts/operate";
 import { clock, count, dollars, duration, percent, plural, reason } from "../parts/words";
 
 const TOPICS = ["snapshots", "decisions", "job-topology", "rescaler-state", "reschedule-events", "reschedule-commands", "job-settings"];
-const GOOD_WHEN_TRUE = ["Available", "Balanced", "Owned"];
+const GOOD_WHEN_TRUE = ["Available", "Balanced", "Owned", "Measured"];
 const TASKS_SHOWN = 60;
 
 export function JobPage({ job }: { job: string }): JSX.Element {
@@ -50,7 +50,7 @@ export function JobPage({ job }: { job: string }): JSX.Element {
                 <Decisions marks={history?.decisions ?? []} />
               </Card>
               <Card title="Conditions">
-                <Conditions conditions={document.gate?.conditions ?? []} />
+                <Conditions conditions={document.conditions} />
               </Card>
             </div>
           </div>
@@ -132,7 +132,7 @@ function Conditions({ conditions }: { conditions: Condition[] }): JSX.Element {
         const isGood = each.status === GOOD_WHEN_TRUE.includes(each.type);
         return (
           <li key={each.type} class={isGood ? "" : "notable"}>
-            <span class="condition-type">{each.type}</span> <span>{each.status ? "yes" : "no"}</span>{" "}
+            <span class="condition-type">{each.type}</span> <span>{each.status === null ? "unknown" : each.status ? "yes" : "no"}</span>{" "}
             <span class="quiet">since {clock(each.last_transition_ms)}</span>
             <p>{each.message}</p>
           </li>

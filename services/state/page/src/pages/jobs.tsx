@@ -10,7 +10,7 @@ import { clock, count, dollars, duration, moment, percent, plural } from "../par
 
 const SHOWN = 100;
 const LATELY = 8;
-const URGENT: Status[] = ["down", "overloaded", "silent"];
+const URGENT: Status[] = ["down", "restarting", "overloaded", "unknown", "silent"];
 const TOPICS = ["snapshots", "decisions", "job-topology", "rescaler-state", "reschedule-events", "job-settings"];
 
 type Order = "attention" | "job" | "cost" | "busy";

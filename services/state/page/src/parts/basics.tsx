@@ -13,7 +13,7 @@ export function StatusWord({ status }: { status: Status }): JSX.Element {
       <svg aria-hidden="true" viewBox="0 0 12 12" class="status-shape">
         <use href={`#shape-${status}`} />
       </svg>
-      {status}
+      {status === "unmeasured" ? "no figures" : status}
     </span>
   );
 }
@@ -37,11 +37,17 @@ export function StatusShapes(): JSX.Element {
         <circle cx="6" cy="6" r="1.6" fill="currentColor" />
       </symbol>
       <symbol id="shape-overloaded" viewBox="0 0 12 12"><path d="M6 .8 11.6 11H.4z" fill="currentColor" /></symbol>
+      <symbol id="shape-restarting" viewBox="0 0 12 12">
+        <path d="M2 6a4 4 0 1 1 1.4 3M1.2 10.4l2.2-1.4-.4-2.6" fill="none" stroke="currentColor" stroke-width="2" stroke-linecap="round" />
+      </symbol>
       <symbol id="shape-down" viewBox="0 0 12 12">
         <path d="m2 2 8 8m0-8-8 8" stroke="currentColor" stroke-width="2.6" stroke-linecap="round" />
       </symbol>
       <symbol id="shape-starting" viewBox="0 0 12 12">
         <circle cx="6" cy="6" r="4.2" fill="none" stroke="currentColor" stroke-width="1.8" />
+      </symbol>
+      <symbol id="shape-unmeasured" viewBox="0 0 12 12">
+        <path d="M1.5 6h2M5 6h2M8.5 6h2" stroke="currentColor" stroke-width="2.2" />
       </symbol>
       <symbol id="shape-silent" viewBox="0 0 12 12"><path d="M1.5 6h9" stroke="currentColor" stroke-width="2.2" stroke-dasharray="2 1.5" /></symbol>
       <symbol id="shape-ended" viewBox="0 0 12 12"><path d="M2 2h8v8H2z" fill="currentColor" /></symbol>

@@ -44,12 +44,12 @@ def notices(watch: Watch, topic: str, contents: Iterable[msgspec.Struct], **more
     return [notice for content in contents for notice in watch.take(record(topic, content, **more))]
 
 
-def minute(number: int, *, overloaded: int = 0, ran: float | None = 1.0) -> Record:
+def minute(number: int, *, overloaded: int = 0, ran: float | None = 1.0, busy: float | None = 0.5) -> Record:
     """A window whose newest minute went so."""
     summary = WindowSummary(
         closed_append_ms=None, completeness=1.0, duplicates=0, late=0, load_records_per_minute=1.0, minutes_known=60,
         reached_wall_ms=None, samples=4, tasks=3, window_end_ms=number * MINUTE_MS, window_id=f"{JOB}@{number}",
-        window_minutes=60, minute=JobMinute(overloaded=overloaded, ran=ran),
+        window_minutes=60, minute=JobMinute(overloaded=overloaded, ran=ran, utilisation=busy),
     )  # fmt: skip
     return record(topics.SNAPSHOTS, b"", summary=encode_summary(summary))
 
@@ -162,6 +162,15 @@ def test_overload_is_told_after_three_minutes_and_so_is_its_end() -> None:
                               "work waiting"),
         (13, "job.recovered", "sim/clicks keeps up again"),
     ]  # fmt: skip
+
+
+def test_minutes_of_which_nothing_is_known_end_no_overload() -> None:
+    """They do not say that the job keeps up; those that do are counted on."""
+    watch = Watch()
+    told(watch, topics.JOB_TOPOLOGY, running(1))
+    unknown: dict[str, Any] = {"ran": None, "busy": None}
+    found = minutes(watch, 1, FULL, FULL, FULL, unknown, unknown, unknown, FINE, FINE, unknown, FINE)
+    assert [(number, kind) for number, kind, _ in found] == [(3, "job.overloaded"), (10, "job.recovered")]
 
 
 def test_a_window_without_a_header_says_the_same() -> None:

@@ -8,6 +8,8 @@ import redis
 from aiohttp.test_utils import TestClient, TestServer
 
 from contracts import topics
+from contracts.clock import MINUTE_MS
+from contracts.windows import encode_window
 from services.state import keys
 from services.state.api import make_app
 from services.state.connection import connect
@@ -21,7 +23,7 @@ from services.state.read.tables import print_job, print_jobs
 from services.state.write.operations import condensed
 from services.state.write.projections import Record, project
 from services.state.write.view_store import ViewStore
-from tests.support.builders import JOB
+from tests.support.builders import JOB, window_at
 
 # Every field that has a default is left out, as one who writes the record by hand does, or a version before the field was added.
 TOPOLOGY = (
@@ -205,6 +207,17 @@ def test_an_overview_says_the_same_as_the_whole_job(queries: Queries) -> None:
     assert whole.decision.outcome is not None
     assert overview.rent_per_day == whole.rent.per_day
     assert (overview.action, overview.outcome) == (whole.decision.action, whole.decision.outcome.status)
+
+
+@pytest.mark.parametrize(("wall_minute", "word"), [(12, "overloaded"), (13, "unknown")])
+def test_a_job_is_judged_by_a_window_of_at_most_two_minutes(client: redis.Redis, wall_minute: int, word: str) -> None:
+    """By the wall's clock where the pipeline has no other; in the overview and on the job's own page."""
+    window = Record(topics.SNAPSHOTS, 0, 0, JOB.encode(), encode_window(window_at(10)), 7)
+    assert ViewStore(client, "sparse-").write(condensed(list(project(window))), {("snapshots", 0): 1}, {("decisions", 0): 0})
+    queries = Queries(client, "sparse-", wall_ms=lambda: wall_minute * MINUTE_MS)
+    (overview,), whole = queries.jobs(), queries.job(JOB)
+    assert (overview.status, whole.status) == (word, word)
+    assert whole.conditions[-1].status is (word != "unknown")
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 2 * JOBS_AT_ONCE + 1])

@@ -76,6 +76,36 @@ def test_a_job_that_has_gone_silent_says_for_how_long(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"status": "restarting", "restarts": 7}, "restarting, 7 in 10 min"),
+        ({"status": "unknown"}, "unknown since 00:01"),
+        ({"status": "unknown", "window_end_ms": None}, "unknown "),
+        ({"status": "unmeasured"}, "no figures at 00:01"),
+        ({"status": "unmeasured", "window_end_ms": None}, "no figures yet "),
+        ({"status": "unmeasured", "window_end_ms": None, "began_ms": 660_000}, "no figures yet, since 00:11"),
+    ],
+)
+def test_what_is_not_known_is_not_fine(given: dict[str, Any], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The word says since when, or how often."""
+    print_jobs([overview(**given)])
+    shown = capsys.readouterr().out
+    assert words in shown
+    assert "fine" not in shown
+
+
+def test_a_cluster_of_which_nothing_comes_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """One for all its jobs, with the time of the last answer; ended jobs do not count, and other clusters have none."""
+    print_jobs([
+        overview(job="prod/a", status="unknown", seen_ms=82_000), overview(job="prod/b", status="unknown", seen_ms=62_000),
+        overview(job="prod/c", status="ended"), overview(job="test/a", status="unknown"), overview(job="test/b"),
+    ])  # fmt: skip
+    lines = capsys.readouterr().out.splitlines()[6:]
+    assert len([line for line in lines if "has not answered" in line]) == 1
+    assert "prod: the engine has not answered since 00:01:22 UTC" in lines[1]
+
+
+@pytest.mark.parametrize(
     ("status", "code", "line"),
     [
         ("applied", "", "#1.0 commit applied 00:01: no actuator reported"),
@@ -170,4 +200,5 @@ def a_job(decision: DecisionDocument, condition: ConditionDocument) -> JobDocume
         rent=None,
         status="unknown",
         minute_by_task=(),
+        conditions=gate.conditions,
     )
