@@ -250,22 +250,53 @@ def end_offsets(admin: AdminClient, partitions: Iterable[TopicPartition], timeou
     return _offsets(admin, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED, timeout_s)
 
 
+def log_bounds(
+    admin: AdminClient, partitions: Sequence[TopicPartition], timeout_s: float
+) -> dict[tuple[str, int], tuple[int, int] | KafkaError]:
+    """Return each partition's oldest offset and the one after its last record, or why the broker does not tell them."""
+    starts = _told(admin, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED, timeout_s)
+    answered = [each for each in partitions if not isinstance(starts[each.topic, each.partition], KafkaError)]
+    # Asked last: what is appended meanwhile lies behind the start.
+    ends = _told(admin, answered, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED, timeout_s)
+    found: dict[tuple[str, int], tuple[int, int] | KafkaError] = {}
+    for each, start in starts.items():
+        end = ends.get(each, start)
+        if isinstance(start, KafkaError):
+            found[each] = start
+        else:
+            found[each] = end if isinstance(end, KafkaError) else (min(start, end), end)
+    return found
+
+
 def _offsets(
     admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel, timeout_s: float
 ) -> dict[tuple[str, int], int]:
+    found: dict[tuple[str, int], int] = {}
+    for each, offset in _told(admin, partitions, spec, isolation, timeout_s).items():
+        if isinstance(offset, KafkaError):
+            raise KafkaException(offset)
+        found[each] = offset
+    return found
+
+
+def _told(
+    admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel, timeout_s: float
+) -> dict[tuple[str, int], int | KafkaError]:
+    """Return the offset of each partition, or why it is not told: only what does not pass in time."""
     asked: dict[TopicPartition, OffsetSpec] = dict.fromkeys(partitions, spec)
     deadline = time.monotonic() + timeout_s
     while asked:
         beat()
         futures = admin.list_offsets(asked, isolation_level=isolation, request_timeout=timeout_s)
-        failures = [failure for future in futures.values() if (failure := future.exception()) is not None]
-        if not failures:
-            return {(found.topic, found.partition): future.result().offset for found, future in futures.items()}
         # A failure is not raised itself: its future and this frame would refer to each other, and keep the client open.
-        error: KafkaError = failures[0].args[0]
+        failures = {each: failure.args[0] for each, future in futures.items() if (failure := future.exception()) is not None}
         # The broker learns of a new partition, or of a new leader, a moment later.
-        if error.code() not in _PASSING or time.monotonic() > deadline:
-            raise KafkaException(error)
+        is_over = time.monotonic() > deadline or any(failure.code() not in _PASSING for failure in failures.values())
+        if not failures or is_over:
+            return {
+                (each.topic, each.partition): failures[each] if each in failures else future.result().offset
+                for each, future in futures.items()
+            }
         admin.list_topics(timeout=timeout_s)  # learn who leads now
         time.sleep(0.05)
     return {}

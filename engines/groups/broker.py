@@ -19,7 +19,8 @@ from confluent_kafka.admin import ConsumerGroupDescription  # type: ignore[attr-
 from contracts.errors import SurescaleError
 from contracts.figures import known_count
 from contracts.settings import PipelineSettings
-from engines.kafka.offsets import ANSWER_TIMEOUT_S, Partition
+from engines.kafka.offsets import ANSWER_TIMEOUT_S
+from engines.kafka.positions import Partition
 from runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client
 
 GroupState = Literal["stable", "rebalancing", "empty", "dead"]

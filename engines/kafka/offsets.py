@@ -1,29 +1,24 @@
-"""How far the topics of a job have grown, asked of their broker.
+"""What the topics of a job hold, asked of their broker; `engines.kafka.positions` says what follows from that.
 
 An engine only tells what its sources let in, which under back pressure is not what came. The end offsets of the topics are: their
 growth is what arrived, and their distance from the reader's position is what waits. Offsets also count the markers of
 transactions, and records that compaction has removed, so both are a little high for such topics.
 """
 
-import bisect
 import time
-from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
 
 from contracts.errors import SurescaleError
 from contracts.settings import PipelineSettings
-from runtime.kafka import admin_client, end_offsets
+from engines.kafka.positions import Answer, Extent, Partition
+from runtime.kafka import admin_client, end_offsets, log_bounds
 
 ANSWER_TIMEOUT_S = 5.0
 AWAY_FOR_S = 30.0  # a broker that has not answered is not asked again for so long: each question may take the whole timeout
-POINTS_MAX = 32  # of the ends of one job's topics: a few minutes
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # 16 bytes of 0
 _REFUSALS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
-
-Partition = tuple[str, int]
-"""Topic and number."""
 
 
 class OffsetsUnavailable(SurescaleError):
@@ -46,6 +41,37 @@ class TopicOffsets:
         self._admin = admin_client(settings)
         self._bootstrap, self._timeout_s = settings.bootstrap, timeout_s
         self._away: tuple[float, OffsetsUnavailable] | None = None
+
+    def look(self, topics: Sequence[str]) -> Answer:
+        """Return what every partition holds; a topic that is not there, or a partition that is not told, is in the answer.
+
+        Raises:
+            OffsetsUnavailable: the broker does not answer, or does not let us ask.
+        """
+        self._check_away()
+        ids: dict[Partition, str] = {}
+        missing = set()
+        described = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=self._timeout_s) if topics else {}
+        for topic, future in described.items():
+            try:
+                found = future.result()
+                ids |= {(topic, each.id): _id(found.topic_id) for each in found.partitions}
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise self._unknown(error.args[0], topic) from None
+                missing.add(topic)
+        bounds = log_bounds(self._admin, [TopicPartition(*each) for each in ids], self._timeout_s)
+        failed = {each: found for each, found in bounds.items() if isinstance(found, KafkaError)}
+        refused = [found for found in failed.values() if found.code() in _REFUSALS]
+        if refused or (failed and len(failed) == len(bounds)):
+            raise self._unknown(refused[0] if refused else next(iter(failed.values())), ", ".join(topics))
+        extents = {each: Extent(*found, ids[each]) for each, found in bounds.items() if not isinstance(found, KafkaError)}
+        untold = {each: f"the broker does not tell its offsets ({why.str()}); look at its leader" for each, why in failed.items()}
+        return Answer(extents, untold, frozenset(missing))
+
+    def missing(self, topics: Sequence[str]) -> OffsetsUnavailable:
+        """Return, to be raised, that the broker does not have some topics."""
+        return self._unknown(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), ", ".join(topics))
 
     def ends(self, topics: Sequence[str]) -> dict[Partition, int]:
         """Return the offset after the last record of every partition.
@@ -102,45 +128,6 @@ class TopicOffsets:
             raise OffsetsUnavailable(str(self._away[1]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
-    at_ms: int
-    ends: Mapping[Partition, int]
-
-
-class EndLog:
-    """The ends of one job's topics over the last minutes, to be read at the time at which a figure was true.
-
-    An engine's figures may be seconds old; held against fresh ends they would show records waiting that had only just come.
-    """
-
-    def __init__(self) -> None:
-        self._points: deque[_Point] = deque(maxlen=POINTS_MAX)
-
-    def add(self, at_ms: int, ends: Mapping[Partition, int]) -> None:
-        """Note the ends at a time, which must not be before the last one noted."""
-        if not self._points or at_ms > self._points[-1].at_ms:
-            self._points.append(_Point(at_ms, dict(ends)))
-
-    def age_ms(self, partition: Partition, offset: int, now_ms: int) -> int | None:
-        """Return how long ago a partition's end passed an offset; None if that was before the first known ends."""
-        points = [(point.at_ms, point.ends[partition]) for point in self._points if partition in point.ends]
-        after = bisect.bisect_right(points, offset, key=lambda point: point[1])
-        if after == 0:
-            return None
-        if after == len(points):
-            return 0  # not passed yet
-        (early_ms, low), (late_ms, high) = points[after - 1], points[after]
-        return max(0, now_ms - round(early_ms + (late_ms - early_ms) * (offset - low) / (high - low)))
-
-    def at(self, when_ms: int) -> dict[Partition, int]:
-        """Return the end of each partition at a time: between two known ones in proportion, else the nearest known one."""
-        points = list(self._points)
-        after = bisect.bisect_left(points, when_ms, key=lambda point: point.at_ms)
-        if not points:
-            return {}
-        if after in (0, len(points)):
-            return dict(points[min(after, len(points) - 1)].ends)
-        early, late = points[after - 1], points[after]
-        share = (when_ms - early.at_ms) / (late.at_ms - early.at_ms)
-        return {each: end - round((end - early.ends.get(each, end)) * (1 - share)) for each, end in late.ends.items()}
+def _id(topic_id: Uuid) -> str:
+    """Return a topic's id, empty where the broker has none."""
+    return "" if str(topic_id) == _NO_ID else str(topic_id)

@@ -45,7 +45,7 @@ def test_a_chain_of_groups_is_a_job_with_figures(kafka: KafkaForTests, tmp_path:
         assert _sum(look, "parse", "records_in") - before["parse"] == 400
         assert _sum(look, "count", "records_in") - before["count"] == 400
         assert _sum(look, "parse", "records_out") - _sum(first, "parse", "records_out") == 400
-        assert _sum(look, "parse", "arrived_records") == 440
+        assert _sum(look, "parse", "arrived_records") - _sum(first, "parse", "arrived_records") == 400
         assert [sample.arrived_records for sample in look.samples if sample.task == "count"] == [None]
         assert sum(part.records for sample in look.samples for part in sample.received) == _sum(look, "count", "records_in")
         assert all(sample.busy_ms for sample in look.samples)

@@ -1,7 +1,9 @@
 """Looks at one job: the groups of a chain, what waits for each, who reads what, what each member has got through."""
 
 import logging
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from contracts.errors import RecordRejected
@@ -9,15 +11,16 @@ from contracts.figures import known_count
 from contracts.messages import EventKind, Input, JobState, JobTopology, ReceivedRecords, TaskSample, TaskSpec
 from contracts.modes import MODE_LABEL
 from contracts.topology import check_topology, under_lasting_version
-from engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable, Member
+from engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable
 from engines.groups.busy import Busy, busy_of
 from engines.groups.chains import Chain
 from engines.groups.requirement import Required
-from engines.kafka.offsets import OffsetsUnavailable, Partition, TopicOffsets
+from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
+from engines.kafka.positions import Answer, Partition, Positions, in_words
 from monitor.event_log import EventLog, changes
 from monitor.minutes import Clock, JobSnapshot
 from monitor.sources.base import HELD, SourceUnavailable
-from monitor.sources.consumer_group.positions import Hindrance, Positions
+from monitor.sources.consumer_group.hindrance import Hindrance, Hindrances
 from runtime.backoff import Throttle
 
 ENGINE = "kafka"
@@ -25,6 +28,10 @@ MEMBERS_MAX = 10_000
 REBALANCE_MS = 5_000
 """A group that rebalances is asked again for so long; then the minute has no figures and the job is not running."""
 SAY_EVERY_S = 600.0
+_INTERNAL = re.compile(r"-changelog$|-repartition$|-__assignor-__leader$|-KTABLE-FK-JOIN-SUBSCRIPTION-RE\w+-\d+-topic$")
+"""What follows the application's name in the topics that Kafka Streams and Faust make for themselves."""
+_CO_PARTITIONED = re.compile(r"^streams?$|faust|streamspartitionassignor|co-?partition", re.IGNORECASE)
+"""Assignors that give the partitions of one number of all topics to one member."""
 _log = logging.getLogger("surescale.monitor")
 
 
@@ -44,10 +51,14 @@ class _Task:
 
     positions: Positions = field(default_factory=Positions)
     members: dict[str, _Counted] = field(default_factory=dict)
+    topics: frozenset[str] = frozenset()
+    """That counted when it last had members at rest."""
     written: int = 0
     """Records that came into its output topics since the attempt began."""
-    outputs: dict[Partition, int] = field(default_factory=dict)
+    outputs: Positions = field(default_factory=Positions)
+    hindrances: Hindrances = field(default_factory=Hindrances)
     hindrance: Hindrance | None = None
+    told_unknown: str = ""
     last_members: int = 1
     seldom: Throttle = field(default_factory=lambda: Throttle(SAY_EVERY_S))
 
@@ -89,7 +100,7 @@ class ChainJob:
         self._topology: JobTopology | None = None
 
     def look(self) -> JobSnapshot:
-        """Look at the job; takes two requests a group and two for all topics.
+        """Look at the job; takes two requests a group and three for all topics.
 
         Raises:
             SourceUnavailable: no usable answer, or a group rebalances.
@@ -98,18 +109,20 @@ class ChainJob:
             asked = self._groups.look([self._chain.group_of(task) for task in self._tasks])
             seen = {task: asked[self._chain.group_of(task)] for task in self._tasks}
             self._check(seen)
-            reads = {task: frozenset(self._chain.groups[task].reads) or seen[task].topics for task in self._tasks}
-            ends = self._ends(reads)
+            reads = {task: self._reads(task, seen[task]) for task in self._tasks}
+            answer = self._ask(reads)
             required = self._requirement(self._chain.name)
         except (GroupsUnavailable, OffsetsUnavailable) as problem:
             raise SourceUnavailable(f"{self._job}: {problem}; {HELD}") from None
         now_ms = self._clock.now_ms()
         is_settled = all(group.state == "stable" for group in seen.values())
         upstream = {task: self._chain.upstream(task, topics) for task, topics in reads.items()}
-        own = {task: {each: end for each, end in ends.items() if each[0] in topics} for task, topics in reads.items()}
+        for task, topics in reads.items():
+            self._tasks[task].positions.look(answer, topics, now_ms)
+            self._tasks[task].outputs.look(answer, self._chain.groups[task].writes, now_ms)
+        samples = self._samples(seen, upstream, now_ms) if is_settled else self._none(seen, now_ms)
         for task, group in seen.items():
-            self._note(task, group, own[task], now_ms)
-        samples = self._samples(seen, own, upstream, ends, now_ms) if is_settled else ()
+            self._note(task, group, now_ms)
         specs = tuple(self._spec(task, seen[task], upstream[task], required) for task in self._tasks)
         return JobSnapshot(self._topology_of(specs, seen, required, now_ms), samples)
 
@@ -137,40 +150,70 @@ class ChainJob:
         if now_ms - self._unsettled_ms < REBALANCE_MS:
             raise SourceUnavailable(f"{self._job}: group {unsettled[0]} is rebalancing")
 
-    def _ends(self, reads: dict[str, frozenset[str]]) -> dict[Partition, int]:
-        written = {topic for group in self._chain.groups.values() for topic in group.writes}
-        topics = sorted(written.union(*reads.values()))
-        return self._broker.ends(topics) if topics else {}
+    def _reads(self, task: str, group: GroupDescription) -> frozenset[str]:
+        """Return the topics that count for a group: those of the file, else what its members are assigned.
 
-    def _note(self, task: str, group: GroupDescription, ends: dict[Partition, int], now_ms: int) -> None:
+        A group without members has only what it committed. While one deals out its partitions, the topics from before count.
+        """
+        named, remembered = frozenset(self._chain.groups[task].reads), self._tasks[task]
+        if named:
+            return named
+        assigned = {topic for member in group.members for topic, _ in member.partitions}
+        if group.state == "stable" and assigned:
+            remembered.topics = _external(assigned, group.group)
+            return remembered.topics
+        return remembered.topics or _external(assigned or group.topics, group.group)
+
+    def _ask(self, reads: dict[str, frozenset[str]]) -> Answer:
+        """Return what the topics hold. One that the file names must be there at the first look; later it may vanish."""
+        named = {topic for group in self._chain.groups.values() for topic in (*group.reads, *group.writes)}
+        answer = self._broker.look(sorted(named.union(*reads.values())))
+        known = {topic for task in self._tasks.values() for each in (task.positions, task.outputs) for topic, _ in each.logs}
+        missing = sorted(answer.missing if not answer.extents else answer.missing & named - known)
+        if missing:
+            raise self._broker.missing(missing)
+        return answer
+
+    def _note(self, task: str, group: GroupDescription, now_ms: int) -> None:
         remembered = self._tasks[task]
-        remembered.positions.look(group, ends, now_ms)
-        found = remembered.positions.hindrance(group.members, now_ms) if group.state == "stable" else None
+        positions = remembered.positions
+        found = remembered.hindrances.look(positions, group.members, now_ms) if group.state == "stable" else None
         if group.state == "empty":
             found = Hindrance(f"group {group.group} has no members; start its consumers", caps=False)
         if found is not None and remembered.hindrance is None:
-            _log.warning("%s: %s: %s", self._job, task, found.words, extra={"job": self._job})
-            event_id, detail = f"hindered:{self._job}:{task}:{now_ms}", f"{task}: {found.words}"
-            self._events.add("exception", event_id, now_ms, job=self._job, detail=detail)
+            self._tell("hindered", task, found.words, now_ms)
         remembered.hindrance = found
+        for number, words in enumerate(positions.notes):
+            self._tell(f"offsets{number}", task, words, now_ms)
+        unknown = in_words(positions.unknown)
+        if unknown and not remembered.told_unknown:
+            self._tell("unknown", task, unknown, now_ms)
+        remembered.told_unknown = unknown
+
+    def _tell(self, what: str, task: str, words: str, now_ms: int) -> None:
+        _log.warning("%s: %s: %s", self._job, task, words, extra={"job": self._job})
+        event_id = f"{what}:{self._job}:{task}:{now_ms}"
+        self._events.add("exception", event_id, now_ms, job=self._job, detail=f"{task}: {words}")
 
     # Figures
 
     def _samples(
         self,
         seen: dict[str, GroupDescription],
-        own: dict[str, dict[Partition, int]],
         upstream: dict[str, tuple[str, ...]],
-        ends: dict[Partition, int],
         now_ms: int,
     ) -> tuple[TaskSample, ...]:
         is_first = not self._last_ms
+        before = {task: self._tasks[task].members.keys() for task in seen}
         self._note_members(seen, now_ms)
         busy = busy_of({task: (self._chain.groups[task], group.members) for task, group in seen.items()})
         found: list[TaskSample] = []
         for task, group in seen.items():
             self._say_unknown(task, busy[task])
-            found += self._of_group(task, group, own[task], upstream[task], busy[task], ends, now_ms)
+            spent_ms = self._count_busy(task, group, busy[task])
+            are_new = bool(before[task]) and not before[task] & {each.id for each in group.members}
+            self._tasks[task].positions.read(group.committed, now_ms, are_new=are_new, busy_ms=spent_ms)
+            found += self._of_group(task, group, upstream[task], now_ms)
         self._last_ms = now_ms
         return () if is_first else tuple(found)
 
@@ -181,6 +224,14 @@ class ChainJob:
             more = f"; {len(silent) - 1} more members do not tell either" if len(silent) > 1 else ""
             words = "%s: the busy time of %s is unknown: %s%s; correct metrics and busy in SURESCALE_GROUPS_FILE"
             _log.warning(words, self._job, task, silent[0], more, extra={"job": self._job})
+
+    def _none(self, seen: dict[str, GroupDescription], now_ms: int) -> tuple[TaskSample, ...]:
+        """Return no samples of groups that are not at rest, but keep in mind how far they are and what was written."""
+        for task, group in seen.items():
+            remembered = self._tasks[task]
+            remembered.positions.read(group.committed, now_ms)
+            remembered.written += sum(remembered.outputs.arrived.values())
+        return ()
 
     def _note_members(self, seen: dict[str, GroupDescription], now_ms: int) -> None:
         """Begin a new attempt if somebody joined or left."""
@@ -204,25 +255,14 @@ class ChainJob:
                 each.id: _Counted(busy_s=known[each.id].busy_s if each.id in known else fresh) for each in group.members
             }
 
-    def _of_group(
-        self,
-        task: str,
-        group: GroupDescription,
-        own: dict[Partition, int],
-        upstream: Sequence[str],
-        busy: list[Busy],
-        ends: dict[Partition, int],
-        now_ms: int,
-    ) -> list[TaskSample]:
+    def _of_group(self, task: str, group: GroupDescription, upstream: Sequence[str], now_ms: int) -> list[TaskSample]:
         remembered = self._tasks[task]
-        outputs = {each: end for each, end in ends.items() if each[0] in self._chain.groups[task].writes}
-        remembered.written += sum(end - remembered.outputs.get(each, end) for each, end in outputs.items())
-        remembered.outputs = outputs
+        positions = remembered.positions
+        remembered.written += sum(remembered.outputs.arrived.values())
         samples = []
-        for subtask, (member, told) in enumerate(zip(group.members, busy, strict=True)):
-            counted, mine = remembered.members[member.id], _partitions(group, member, subtask, own)
-            self._count(counted, mine, remembered.positions, told.seconds, upstream)
-            lags = [remembered.positions.lag.get(each) for each in mine]
+        for subtask, (member, mine) in enumerate(zip(group.members, _dealt(group, list(positions.lag)), strict=True)):
+            counted = remembered.members[member.id]
+            self._count(counted, mine, positions, upstream)
             samples.append(
                 TaskSample(
                     job=self._job,
@@ -238,31 +278,34 @@ class ChainJob:
                     busy_ms=counted.busy_ms,
                     idle_ms=None if counted.busy_ms is None else max(0, now_ms - self._began_ms - counted.busy_ms),
                     backpressured_ms=0,  # a topic in between holds nobody back
-                    queued_records=None if None in lags else sum(lag for lag in lags if lag is not None),
+                    # What is known of it; the topology says what is not.
+                    queued_records=None if positions.known is None else sum(positions.lag[each] or 0 for each in mine),
                     parallelism=len(group.members),
-                    arrived_records=None if upstream else sum(own[each] for each in mine),
+                    # Of the whole group, since partitions move between its members.
+                    arrived_records=None if upstream or positions.counted is None else 0 if subtask else positions.counted,
                     received=tuple(ReceivedRecords(task=each, records=counted.received.get(each, 0)) for each in upstream),
-                    watermark_lag_ms=remembered.positions.lag_ms,
+                    watermark_lag_ms=positions.lag_ms,
                     as_of_ms=now_ms,
                 )
             )
         return samples
 
-    def _count(
-        self, counted: _Counted, mine: list[Partition], positions: Positions, busy_s: float | None, upstream: Sequence[str]
-    ) -> None:
-        counted.records_in += sum(positions.grown.get(each, 0) for each in mine)
+    def _count(self, counted: _Counted, mine: list[Partition], positions: Positions, upstream: Sequence[str]) -> None:
+        counted.records_in += sum(positions.moved.get(each, 0) for each in mine)
         for other in upstream:
             writes = self._chain.groups[other].writes
-            grown = sum(positions.grown.get(each, 0) for each in mine if each[0] in writes)
-            counted.received[other] = counted.received.get(other, 0) + grown
-        if busy_s is None or counted.busy_s is None:
-            counted.busy_ms, counted.busy_s = None, busy_s
-            return
-        # A counter that fell belongs to a process that started over.
-        spent_s = busy_s - counted.busy_s if busy_s >= counted.busy_s else busy_s
-        counted.busy_ms = known_count(round((counted.busy_ms or 0) + spent_s * 1_000 * self._speed))
-        counted.busy_s = busy_s
+            moved = sum(positions.moved.get(each, 0) for each in mine if each[0] in writes)
+            counted.received[other] = counted.received.get(other, 0) + moved
+
+    def _count_busy(self, task: str, group: GroupDescription, busy: Sequence[Busy]) -> float | None:
+        """Count how long the members were busy, and return how long since the look before; None if one does not tell."""
+        spent_ms: float | None = 0.0
+        for member, told in zip(group.members, busy, strict=True):
+            counted = self._tasks[task].members[member.id]
+            before_ms = counted.busy_ms or 0
+            _add_busy(counted, told.seconds, self._speed)
+            spent_ms = None if spent_ms is None or counted.busy_ms is None else spent_ms + counted.busy_ms - before_ms
+        return spent_ms
 
     # Topology
 
@@ -282,6 +325,7 @@ class ChainJob:
             required=(required.counts.get(task) or None) if required is not None else None,
             useful_max=most,
             hindrance=hindrance.words if hindrance is not None else "",
+            backlog_partly_unknown=remembered.positions.partly_unknown,
         )
 
     def _topology_of(
@@ -313,21 +357,42 @@ def _state(seen: dict[str, GroupDescription]) -> JobState:
     return "restarting" if "rebalancing" in states else "suspended" if "empty" in states else "running"
 
 
-def _partitions(group: GroupDescription, member: Member, subtask: int, ends: dict[Partition, int]) -> list[Partition]:
-    """Return the partitions that count for a member: its own, and for the first one those that nobody has."""
-    mine = [each for each in ends if each in member.partitions]
-    if subtask == 0:
-        assigned = {each for other in group.members for each in other.partitions}
-        mine += [each for each in ends if each not in assigned]
-    return mine
+def _add_busy(counted: _Counted, busy_s: float | None, speed: float) -> None:
+    """Add what a member's counter grew by; None: it does not tell."""
+    if busy_s is None or counted.busy_s is None:
+        counted.busy_ms, counted.busy_s = None, busy_s
+        return
+    # A counter that fell belongs to a process that started over.
+    spent_s = busy_s - counted.busy_s if busy_s >= counted.busy_s else busy_s
+    counted.busy_ms = known_count(round((counted.busy_ms or 0) + spent_s * 1_000 * speed))
+    counted.busy_s = busy_s
+
+
+def _external(topics: Collection[str], group: str) -> frozenset[str]:
+    """Return topics without those that the group's application has made for itself."""
+    return frozenset(each for each in topics if not (each.startswith(f"{group}-") and _INTERNAL.search(each)))
+
+
+def _dealt(group: GroupDescription, partitions: Sequence[Partition]) -> list[list[Partition]]:
+    """Return the partitions that count for each member: its own, each once, and for the first one those that nobody has."""
+    reader = {each: index for index, member in reversed(list(enumerate(group.members))) for each in member.partitions}
+    found: list[list[Partition]] = [[] for _ in group.members]
+    for each in partitions:
+        found[reader.get(each, 0)].append(each)
+    return found
 
 
 def _useful(group: GroupDescription, positions: Positions) -> int | None:
-    """Return how many members can have a partition: range deals out each topic by itself, the other assignors all together."""
-    partitions = list(positions.lag)
-    if not partitions:
+    """Return how many members can have a partition.
+
+    Range deals out each topic by itself, and an assignor that keeps partitions of one number together deals out numbers: the
+    widest topic counts. The other assignors deal out all partitions together.
+    """
+    if not positions.lag:
         return None
-    topics = {topic for topic, _ in partitions}
     if group.assignor == "range":
-        return max(sum(each == topic for each, _ in partitions) for topic in topics)
-    return len(partitions)
+        return max(Counter(topic for topic, _ in positions.lag).values())
+    if _CO_PARTITIONED.search(group.assignor):
+        assigned = {each for member in group.members for each in member.partitions}
+        return max(Counter(topic for topic, _ in positions.lag.keys() | assigned).values())
+    return len(positions.lag)

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from engines.flink.answers import Metric, known
-from engines.kafka.offsets import EndLog, OffsetsUnavailable, Partition, TopicOffsets
+from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
+from engines.kafka.positions import EndLog, Partition
 
 _POSITION = re.compile(
     r"\.KafkaSourceReader\.topic\.(?P<topic>.+)\.partition\.(?P<number>\d+)\.(?P<kind>current|committed)Offset$"

@@ -8,7 +8,7 @@ asked for at every sync (`useCachedMetrics` is off). KEDA itself acts between no
 from collections.abc import Mapping
 from typing import Final
 
-from engines.kafka.offsets import Partition
+from engines.kafka.positions import Partition
 
 LAG_THRESHOLD: Final = 10
 """Records for each replica, as in KEDA's source; its documentation has said 5 and 10."""

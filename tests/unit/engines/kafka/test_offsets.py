@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.settings import PipelineSettings
-from engines.kafka.offsets import POINTS_MAX, EndLog, OffsetsUnavailable, TopicOffsets
+from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
+from engines.kafka.positions import POINTS_MAX, EndLog
 from runtime.ports import free_port
 
 P0, P1 = ("orders", 0), ("orders", 1)

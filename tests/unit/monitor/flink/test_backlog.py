@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from engines.flink.answers import Metric
-from engines.kafka.offsets import OffsetsUnavailable, Partition, TopicOffsets
+from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
+from engines.kafka.positions import Partition
 from monitor.sources.flink.backlog import Backlog, SourceBacklog, as_flink_writes, positions_named
 
 NOW = 1_000_000

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from engines.kafka.offsets import OffsetsUnavailable, Partition, TopicOffsets
+from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
+from engines.kafka.positions import Partition
 from monitor.sources.flink.source import FlinkSource
 from tests.support import flink_source
 from tests.support.fake_flink import FakeFlink

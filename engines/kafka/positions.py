@@ -1,0 +1,375 @@
+"""What offsets say of the topics that a job reads, and of how far their reader has come. Pure.
+
+An offset is a position and no count of records: a log may lose its beginning, be made anew or come into view with a long past,
+and a reader may be put elsewhere. So each partition is followed by itself, from look to look, in its present incarnation: the
+topic that has this id; where the broker tells none, a log whose end never fell. Growth exists only between two looks at it.
+"""
+
+import bisect
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from contracts.clock import MINUTE_MS
+
+POINTS_MAX = 32  # of the ends of one job's topics: a few minutes
+STILL_MS = 3 * MINUTE_MS
+"""What has not moved for so long stands still."""
+MARKERS = 10
+"""Fewer records than this behind an end that stands still, and a reader that does too, are taken for markers of transactions."""
+SKIP_FACTOR, SKIP_FACTOR_OF_NEW = 10.0, 3.0
+"""A reader that is so many times as fast as it ever was has skipped records; the second is for members that are all new."""
+SKIP_LEAST = 100
+BUSY_SLACK = 3.0
+"""Records that would have taken so many times the busy time that was spent were not worked on."""
+LOOKS_KEPT = 60
+INTERVALS_KEPT = 5
+_FIRST_COUNT = 1 << 42
+_WORDS_MAX, _REASONS_SHOWN = 512, 3
+
+Partition = tuple[str, int]
+"""Topic and number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What one partition holds: the offsets from ``start`` to before ``end``. ``topic_id``: empty if the broker tells none."""
+
+    start: int
+    end: int
+    topic_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a broker told of some topics.
+
+    Attributes:
+        extents: of the partitions that it told.
+        unknown: of the others, why not.
+        missing: topics that it does not have.
+    """
+
+    extents: Mapping[Partition, Extent]
+    unknown: Mapping[Partition, str] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+
+
+def waiting(extent: Extent, at: int | None) -> int | str:
+    """Return how many records wait behind a reader's position (None: it has committed none), or in words why nobody knows.
+
+    >>> waiting(Extent(40, 100), 90), waiting(Extent(40, 100), 7), waiting(Extent(100, 100), None)
+    (10, 60, 0)
+    """
+    if extent.start == extent.end:
+        return 0
+    if at is None:
+        return "nothing was ever committed there, so its reader may begin at either end; let it commit"
+    if at > extent.end:
+        return f"offset {at} was committed, past the end {extent.end}: the topic was made anew; reset the offsets of the group"
+    return extent.end - max(at, extent.start)
+
+
+def in_words(unknown: Mapping[Partition, str]) -> str:
+    """Return in one line, of at most 512 characters, of which partitions it is unknown what waits, and why."""
+    if not unknown:
+        return ""
+    of: dict[str, list[Partition]] = {}
+    for each in sorted(unknown):
+        of.setdefault(unknown[each], []).append(each)
+    shown = []
+    for why, partitions in list(of.items())[:_REASONS_SHOWN]:
+        more = f" and {len(partitions) - 1} more" if len(partitions) > 1 else ""
+        shown.append(f"{named(partitions[0])}{more}: {why}")
+    words = f"what waits in {len(unknown)} partition(s) is unknown and not counted: {'; '.join(shown)}"
+    return words if len(words) <= _WORDS_MAX else f"{words[: _WORDS_MAX - 3]}..."
+
+
+def named(partition: Partition) -> str:
+    """Return a partition as people write it: ``orders[3]``."""
+    return f"{partition[0]}[{partition[1]}]"
+
+
+@dataclass(slots=True)
+class Log:
+    """One partition in its present incarnation, as last seen.
+
+    Attributes:
+        extent: what it holds.
+        end_moved_ms: when its end was last seen to move; the first look counts.
+        is_new: it did not exist before it was first seen.
+        committed: where its reader was when last told, as told.
+        outlived: what was committed in the incarnation before; told again, it says nothing of this one.
+        counted_to: up to where the reader's work has been counted.
+        stands_since_ms: since when records wait and the reader has not moved; None: nothing waits.
+        intervals: how long the reader stood before each of its last moves, in milliseconds.
+    """
+
+    extent: Extent
+    end_moved_ms: int
+    is_new: bool = False
+    committed: int | None = None
+    outlived: int | None = None
+    counted_to: int | None = None
+    stands_since_ms: int | None = None
+    intervals: deque[int] = field(default_factory=lambda: deque(maxlen=INTERVALS_KEPT))
+    _has_moved: bool = False
+
+    def stand(self, lag: int | None, has_moved: bool, looked_ms: int, now_ms: int) -> None:
+        """Note whether the reader moved since the look before, at ``looked_ms``."""
+        if has_moved:
+            began_ms = looked_ms if self.stands_since_ms is None else self.stands_since_ms
+            if self._has_moved:  # when it stood still for the first time nobody saw how that began
+                self.intervals.append(now_ms - began_ms)
+            self._has_moved = True
+        if not lag:
+            self.stands_since_ms = None
+        elif has_moved or self.stands_since_ms is None:
+            self.stands_since_ms = now_ms
+
+
+@dataclass(slots=True)
+class Positions:
+    """Follows one reader, such as a group, in the topics that it reads. Each look is a ``look`` and then a ``read``.
+
+    Attributes:
+        logs: of each partition that was told at the last look or before.
+        arrived: records that came into each partition since the look before; a partition that is missing is unknown.
+        counted: all arrivals since the first look, on top of a number that is lower the later that was: whoever compares two
+            counts sees a fall when the monitor has started over. None while a part is unknown.
+        moved: records that the reader got through since the look before, by partition.
+        lag: records waiting by partition, None where that is not known.
+        unknown: why not.
+        lag_ms: age of the oldest record that is known to wait, by the time at which the end of its partition passed it; None if
+            that was before the first look, or if nothing is known.
+        notes: what is to be told of the last look, one line each.
+    """
+
+    logs: dict[Partition, Log] = field(default_factory=dict)
+    arrived: dict[Partition, int] = field(default_factory=dict)
+    counted: int | None = None
+    moved: dict[Partition, int] = field(default_factory=dict)
+    lag: dict[Partition, int | None] = field(default_factory=dict)
+    unknown: dict[Partition, str] = field(default_factory=dict)
+    lag_ms: int | None = None
+    notes: list[str] = field(default_factory=list)
+    ends: "EndLog" = field(default_factory=lambda: EndLog())
+    _total: int | None = None
+    _untold: set[Partition] = field(default_factory=set)  # that were never told, though they exist
+    _read_ms: int | None = None
+    _worked: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))  # records a minute
+    _came: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))
+    _service_ms: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))
+    _suspected: float = 0.0
+
+    # The logs
+
+    def look(self, answer: Answer, topics: Collection[str], now_ms: int) -> None:
+        """Take into account what the broker tells of the topics that count now; the others are forgotten."""
+        watched = {topic for topic, _ in self.logs} | {topic for topic, _ in self._untold}
+        extents = {each: extent for each, extent in sorted(answer.extents.items()) if each[0] in topics}
+        self.unknown = {each: why for each, why in sorted(answer.unknown.items()) if each[0] in topics}
+        for each in sorted(self.logs):
+            if each[0] in answer.missing and each[0] in topics:
+                self.unknown[each] = "the topic is gone; if it stays away, take it out of what is read"
+        kept = extents.keys() | self.unknown.keys()
+        self.logs = {each: log for each, log in self.logs.items() if each in kept}
+        self.notes = []
+        self.arrived = {each: self._grown(each, extent, each[0] in watched, now_ms) for each, extent in extents.items()}
+        self._untold = (self._untold | self.unknown.keys()) & kept - self.logs.keys()
+        if self._total is None:
+            self._total = max(0, _FIRST_COUNT - now_ms)
+        self._total += sum(self.arrived.values())
+        self.counted = None if self.unknown else self._total
+        self.ends.add(now_ms, {each: extent.end for each, extent in extents.items()})
+
+    def _grown(self, each: Partition, extent: Extent, is_watched: bool, now_ms: int) -> int:
+        """Return how many records came into a partition since it was last seen, and keep what it holds now."""
+        log = self.logs.get(each)
+        if log is None:
+            # One more of a topic that was watched has been added, and all that it holds came since; otherwise it had a past.
+            is_new = is_watched and each not in self._untold
+            self.logs[each] = Log(extent, now_ms, is_new=is_new)
+            return extent.end - extent.start if is_new else 0
+        before, log.extent = log.extent, extent
+        if before.topic_id and extent.topic_id:
+            if before.topic_id != extent.topic_id:
+                self.notes.append(f"{named(each)} was made anew: it is counted from its start")
+                self.logs[each] = Log(extent, now_ms, is_new=True, outlived=log.committed)
+                return extent.end - extent.start
+            if extent.end < before.end:
+                self.notes.append(f"{named(each)} lost its records from {extent.end} to {before.end}: it is counted from there")
+        elif extent.end < before.end:
+            # Made anew, or cut short: what it held at the look before may have been counted.
+            self.notes.append(f"{named(each)} ends at {extent.end}, before {before.end}: it is counted from there")
+            self.logs[each] = Log(extent, now_ms, outlived=log.committed)
+            return 0
+        if extent.end != before.end:
+            log.end_moved_ms = now_ms
+        return max(0, extent.end - before.end)
+
+    # The reader
+
+    def read(
+        self, committed: Mapping[Partition, int], now_ms: int, *, are_new: bool = False, busy_ms: float | None = None
+    ) -> None:
+        """Take into account how far the reader has committed.
+
+        Args:
+            committed: the offset of the next record by partition.
+            now_ms: the time of this look.
+            are_new: whether none of its members was there at the look before, when there were others.
+            busy_ms: that its members spent on records since the look before; None: unknown.
+        """
+        looked_ms = now_ms if self._read_ms is None else self._read_ms
+        self.moved, self.lag, back, passed = {}, dict.fromkeys(self.unknown), [], []
+        for each in sorted(self.arrived):
+            log, at = self.logs[each], committed.get(each)
+            has_moved = at is not None and log.committed is not None and at != log.committed
+            if at is not None and log.committed is not None and at < log.committed and at <= log.extent.end:
+                back.append((each, log.committed - at))
+            moved, skipped = _move(log, at)
+            if moved is not None:
+                self.moved[each] = moved
+            if skipped:
+                passed.append((each, skipped))
+            lag = waiting(log.extent, at)
+            if isinstance(lag, str):
+                self.unknown[each] = lag
+            log.stand(None if isinstance(lag, str) else lag, has_moved, looked_ms, now_ms)
+            self.lag[each] = None if isinstance(lag, str) else 0 if _are_markers(log, lag, now_ms) else lag
+            log.committed = log.committed if at is None else at
+        passed += [(each, self.moved.pop(each)) for each in self._skips(now_ms - looked_ms, are_new, busy_ms)]
+        self._tell("was set back", back, "they are read again, and nothing was got through")
+        self._tell("was put forward", passed, "they were skipped, and count neither as work nor as input of the next group")
+        self.lag_ms = self._age_ms(committed, now_ms)
+        self._read_ms = now_ms
+
+    @property
+    def known(self) -> int | None:
+        """Return how many records are known to wait, the least where a part is unknown; None if nothing is known."""
+        found = [lag for lag in self.lag.values() if lag is not None]
+        return sum(found) if found or not self.lag else None
+
+    @property
+    def partly_unknown(self) -> str:
+        """Return in one line what of the backlog is unknown; empty if it is known, or if none of it is."""
+        return "" if self.known is None else in_words(self.unknown)
+
+    def _skips(self, passed_ms: int, are_new: bool, busy_ms: float | None) -> list[Partition]:
+        """Return the partitions whose position moved further than the members' time explains, and learn from the others.
+
+        What has come since the look before is explained whatever its number: only a backlog can be skipped.
+        """
+        if passed_ms <= 0:
+            return []
+        minutes, total, came = passed_ms / MINUTE_MS, sum(self.moved.values()), sum(self.arrived.values())
+        gained = {each: moved - self.arrived[each] for each, moved in self.moved.items() if moved > self.arrived[each]}
+        is_told = busy_ms is not None and bool(self._service_ms)
+        # Without a counter of busy time, what came in a burst may be worked off as fast.
+        usual = max(max(self._worked, default=0.0), 0.0 if is_told else max(self._came, default=0.0)) * minutes
+        most = max(SKIP_LEAST, usual * (SKIP_FACTOR_OF_NEW if are_new else SKIP_FACTOR))
+        is_explained = busy_ms is not None and is_told and total * min(self._service_ms) <= BUSY_SLACK * busy_ms
+        # Whoever goes on at that speed for another look is really that fast.
+        goes_on = 0 < total / minutes <= BUSY_SLACK * self._suspected
+        if self._worked and sum(gained.values()) > most and not is_explained and not goes_on:
+            self._suspected = total / minutes
+            return [each for each, more in gained.items() if more > most / len(gained)]
+        self._suspected = 0.0
+        self._came.append(came / minutes)
+        if total:
+            self._worked.append(total / minutes)
+            if busy_ms:
+                self._service_ms.append(busy_ms / total)
+        return []
+
+    def _tell(self, what: str, moves: list[tuple[Partition, int]], so: str) -> None:
+        if not moves:
+            return
+        worst = max(moves, key=lambda move: (move[1], move[0]))
+        more = f" and {len(moves) - 1} more" if len(moves) > 1 else ""
+        self.notes.append(f"{named(worst[0])}{more} {what} by {sum(by for _, by in moves)} records: {so}")
+
+    def _age_ms(self, committed: Mapping[Partition, int], now_ms: int) -> int | None:
+        if self.known is None or (self.unknown and not self.known):
+            return None
+        ages = [
+            self.ends.age_ms(each, max(committed[each], self.logs[each].extent.start), now_ms)
+            for each, lag in self.lag.items()
+            if lag
+        ]
+        found = [age for age in ages if age is not None]
+        return max(found, default=0) if len(found) == len(ages) else None
+
+
+def _move(log: Log, at: int | None) -> tuple[int | None, int]:
+    """Return the records that a reader got through up to a position, None if nobody knows, and those that it skipped."""
+    extent, before = log.extent, log.counted_to
+    if at is None or at > extent.end:
+        if before is None:
+            # What is in a partition when it is first seen without a commit may never be read. All that comes after it will be.
+            log.counted_to = extent.start if log.is_new else extent.end
+        return None, 0
+    log.counted_to = max(at, extent.start)
+    if before is None:
+        return (log.counted_to - extent.start if log.is_new and at != log.outlived else None), 0
+    if at < extent.start:
+        reached = max(at, before)
+        return max(0, at - before), max(0, extent.start - reached)
+    return max(0, at - before), 0
+
+
+def _are_markers(log: Log, lag: int, now_ms: int) -> bool:
+    since_ms = log.stands_since_ms
+    return lag < MARKERS and since_ms is not None and now_ms - max(since_ms, log.end_moved_ms) >= STILL_MS
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    at_ms: int
+    ends: dict[Partition, int]
+
+
+class EndLog:
+    """The ends of one job's topics over the last minutes, to be read at the time at which a figure was true.
+
+    An engine's figures may be seconds old; held against fresh ends they would show records waiting that had only just come.
+    """
+
+    def __init__(self) -> None:
+        self._points: deque[_Point] = deque(maxlen=POINTS_MAX)
+        self._last: dict[Partition, int] = {}
+
+    def add(self, at_ms: int, ends: Mapping[Partition, int]) -> None:
+        """Note the ends at a time. After a clock that was set back, and of a partition whose end fell, only what comes counts."""
+        while self._points and self._points[-1].at_ms >= at_ms:
+            self._points.pop()
+        fell = [each for each, end in ends.items() if end < self._last.get(each, end)]
+        for point in self._points if fell else ():
+            for each in fell:
+                point.ends.pop(each, None)
+        self._last = {**self._last, **ends} if self._last.keys() - ends.keys() else dict(ends)
+        self._points.append(_Point(at_ms, dict(ends)))
+
+    def age_ms(self, partition: Partition, offset: int, now_ms: int) -> int | None:
+        """Return how long ago a partition's end passed an offset; None if that was before the first known ends."""
+        points = [(point.at_ms, point.ends[partition]) for point in self._points if partition in point.ends]
+        after = bisect.bisect_right(points, offset, key=lambda point: point[1])
+        if after == 0:
+            return None
+        if after == len(points):
+            return 0  # not passed yet
+        (early_ms, low), (late_ms, high) = points[after - 1], points[after]
+        return max(0, now_ms - round(early_ms + (late_ms - early_ms) * (offset - low) / (high - low)))
+
+    def at(self, when_ms: int) -> dict[Partition, int]:
+        """Return the end of each partition at a time: between two known ones in proportion, else the nearest known one."""
+        points = list(self._points)
+        after = bisect.bisect_left(points, when_ms, key=lambda point: point.at_ms)
+        if not points:
+            return {}
+        if after in (0, len(points)):
+            return dict(points[min(after, len(points) - 1)].ends)
+        early, late = points[after - 1], points[after]
+        share = (when_ms - early.at_ms) / (late.at_ms - early.at_ms)
+        return {each: end - round((end - early.ends.get(each, end)) * (1 - share)) for each, end in late.ends.items()}
