@@ -64,13 +64,13 @@ def _real(path: Path, option: str) -> Path:
     return Path(os.path.realpath(path))
 
 
-def replace_atomically(path: Path, text: str) -> None:
+def replace_atomically(path: Path, text: str, *, mode: int = 0o644) -> None:
     """Write a file atomically into a folder that exists; raises OSError."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-        Path(temporary).chmod(0o644)
+        Path(temporary).chmod(mode)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

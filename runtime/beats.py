@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Protocol
 
+from runtime.threads import background
+
 BEAT_EVERY_S = 1.0
 
 
@@ -35,6 +37,7 @@ class Loop:
         """``more_s``: how much longer than others it may be silent."""
         self.watchdog, self.name = watchdog, name
         self.more_s = more_s
+        self.fault = ""
         self.turned_s = watchdog.now_s()
         self.thread = threading.get_ident()
 
@@ -86,7 +89,17 @@ def pause(event: threading.Event, seconds: float) -> bool:
 def beside(run: Callable[[], None], name: str) -> threading.Thread:
     """Return a daemon thread that is not started yet: a loop of its own, of the watchdog whose loop calls this."""
     loop = turning.get()
-    return loop.watchdog.thread(run, name) if loop is not None else threading.Thread(target=run, name=name, daemon=True)
+    return loop.watchdog.thread(run, name) if loop is not None else background(run, name)
+
+
+def fault(words: str) -> None:
+    """Say what is wrong with the loop in which this code runs, in one sentence; empty: nothing is any more.
+
+    The role goes on and is not ready meanwhile (``runtime.health``). Outside a loop, do nothing.
+    """
+    loop = turning.get()
+    if loop is not None:
+        loop.fault = words
 
 
 class TurnLock:

@@ -1,6 +1,7 @@
 """A role's small HTTP server, on loopback by default.
 
-``GET /health`` answers 200 with a JSON document when the role is ready, else 503. ``GET /live`` answers 200 while all its loops
+``GET /health`` answers 200 with a JSON document when the role is ready and no loop of it has a fault, else 503.
+``GET /live`` answers 200 while all its loops
 turn, else 503 and says which one hangs. ``GET /metrics`` serves its metrics.
 Clients that send nothing, or little by little, hold a bounded number of threads for a bounded time.
 """
@@ -20,6 +21,7 @@ from contracts.errors import SettingsError, reason_of
 from contracts.settings import PipelineSettings
 from runtime.http import DeadlineReader
 from runtime.metrics import RoleMetrics
+from runtime.threads import background
 from runtime.watchdog import Watchdog
 
 CONNECTIONS_MAX = 16  # at once; another one takes the place of the oldest
@@ -55,7 +57,7 @@ class HealthServer:
     def __enter__(self) -> "HealthServer":
         """Serve in a daemon thread."""
         if self._server:
-            threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
+            background(self._server.serve_forever, "health").start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -121,6 +123,8 @@ def _handler(report: HealthReport, watchdog: Watchdog, metrics: RoleMetrics | No
         def _show_health(self) -> None:
             try:
                 document = dict(report())
+                if faults := watchdog.faults():
+                    document |= {"ready": False, "faults": faults}
                 body = json.dumps(document).encode()
             except Exception:
                 _log.exception("the health check itself failed")

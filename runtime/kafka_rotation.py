@@ -19,6 +19,7 @@ from confluent_kafka import KafkaException
 from contracts.errors import SettingsError, SurescaleError
 from contracts.settings import PipelineSettings
 from runtime.kafka_security import Credentials, credentials, is_encrypted, ssl_context, uses_tokens
+from runtime.threads import background
 
 LOOK_EVERY_S = 1.0
 PASSWORD = ("kafka_password_file",)
@@ -95,7 +96,7 @@ def follow_password(
         is_first = not _followers
         _followers.setdefault(key, _Followers(settings, given.password)).add(client, change, given)
         if is_first:
-            threading.Thread(target=_follow, name="kafka-passwords", daemon=True).start()
+            background(_follow, "kafka-passwords").start()
 
 
 def _follow() -> None:
@@ -174,7 +175,7 @@ def ended_by_new_secrets(settings: PipelineSettings, stop: threading.Event, log:
             told.append(changed)
             stop.set()
 
-    watcher = threading.Thread(target=watch, name="kafka-secrets", daemon=True)
+    watcher = background(watch, "kafka-secrets")
     watcher.start()
     try:
         yield

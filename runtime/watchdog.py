@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from runtime.beats import BEAT_EVERY_S, Loop, turning
 from runtime.stacks import stacks_of_all_threads
+from runtime.threads import background
 
 HUNG_EXIT_CODE = 70
 """EX_SOFTWARE of sysexits.h."""
@@ -61,7 +62,7 @@ class Watchdog:
     def __enter__(self) -> "Watchdog":
         """Look every second, in a thread of its own."""
         if self._after_s:
-            threading.Thread(target=self._run, name="watchdog", daemon=True).start()
+            background(self._run, "watchdog").start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -85,7 +86,7 @@ class Watchdog:
             with self.loop(name):
                 run()
 
-        return threading.Thread(target=watched, name=name, daemon=True)
+        return background(watched, name)
 
     @contextlib.contextmanager
     def apart(self, name: str, *, more_s: float = 0.0) -> Iterator[Loop]:
@@ -124,6 +125,11 @@ class Watchdog:
             if self._hangs is None or self._hangs[1] is not loop:
                 self._hangs = (self._hangs[0] if self._hangs else now_s, loop)
             return f"{loop.name} of {self.role} has not turned for {self._silent_s(loop, now_s):.0f} s"
+
+    def faults(self) -> list[str]:
+        """Return what is wrong with loops that go on all the same, one sentence each, in the order of the loops."""
+        with self._lock:
+            return [f"{loop.name}: {loop.fault}" for loop in self._loops if loop.fault]
 
     def document(self) -> dict[str, str | bool]:
         """Return what the liveness check answers."""
@@ -178,7 +184,7 @@ class Watchdog:
             record.stack_info = stacks_of_all_threads(loop.thread)
             self._log.handle(record)
 
-        saying = threading.Thread(target=say, name="watchdog-log", daemon=True)
+        saying = background(say, "watchdog-log")
         saying.start()
         return saying
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
+from runtime import threads
 from services.local_stack.broker import LocalBroker
 from services.local_stack.local_server import LocalServer
 from services.local_stack.redis_server import LocalRedis
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 # Tests that import onnxruntime before our code does, which sets this itself.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+# Of a thread that fails in this process pytest tells; only roles in processes of their own end by it.
+threads.end_process = lambda code: None
 
 # A machine that others use too is slow now and then; that is no property's fault.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

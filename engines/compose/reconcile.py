@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from engines.compose.answers import DRAINING, Container
 from engines.compose.client import ComposeClient
 from engines.compose.errors import ComposeError, ComposeRefused, NameConflict, NotFound
 from engines.compose.requirement import Requirement, requirement_of
 from engines.groups.chains import Chain
+from runtime.threads import background
 
 RETRY_START_MS = 10_000
 _ID_LENGTH = 6
@@ -100,7 +102,7 @@ class ServiceReconciler:
             with self._lock:
                 if container.id in self._stopping:
                     return
-                thread = threading.Thread(target=self._stop, args=(container,), name=f"drain-{container.plain_name}", daemon=True)
+                thread = background(partial(self._stop, container), f"drain-{container.plain_name}")
                 self._stopping[container.id] = thread
             thread.start()
             return

@@ -2,9 +2,9 @@
 
     python -I -S launch.py FILE PORT COMMAND [ARGUMENT...]
 
-The lock on FILE is held by the command itself, because the open file passes through ``exec``. So a worker is known from its first
-moment to its last, whoever started it and whatever died meanwhile: there is no time in which it runs and nobody knows, and no
-process id that could have gone to somebody else. A second start of the same worker ends here. Standard library only.
+FILE names the process by its id and the time at which it started, which together no other process ever has. The lock on FILE is
+held by the command itself, because the open file passes through ``exec``: so a second start of the same worker ends here, also
+between the start of the first one and the moment in which it is written down. Standard library only.
 """
 
 import fcntl
@@ -12,15 +12,31 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 NOT_STARTED = 127
 RUNS_ALREADY = 75
 _LOCK_WITHIN_S = 2.0  # whoever looks whether the worker lives holds the lock for a moment
 
 
+def born(pid: int) -> int:
+    """Return when a process started, in clock ticks since the machine's start; 0: there is no such process, or it is a zombie.
+
+    A process that leads no session is none of ours (0): a worker is started as the leader of its own.
+    """
+    try:
+        # The command's name, in brackets, may hold anything.
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        state, session, ticks = fields[0], int(fields[3]), int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return ticks if session == pid and state not in (b"Z", b"X") else 0
+
+
 def main(path: str, port: str, command: list[str]) -> int:
     """Become the worker; return only if that fails."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    # The command inherits a file that it can read only: what is written there decides who is sent signals.
+    file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     deadline = time.monotonic() + _LOCK_WITHIN_S
     while True:
         try:
@@ -30,8 +46,11 @@ def main(path: str, port: str, command: list[str]) -> int:
             if time.monotonic() > deadline:
                 return RUNS_ALREADY
             time.sleep(0.02)
-    os.ftruncate(file, 0)
-    os.write(file, json.dumps({"pid": os.getpid(), "port": int(port), "started_ms": time.time_ns() // 1_000_000}).encode())
+    pid, started_ms = os.getpid(), time.time_ns() // 1_000_000
+    written = json.dumps({"pid": pid, "port": int(port), "started_ms": started_ms, "born": born(pid)})
+    writing = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+    os.write(writing, written.encode())
+    os.close(writing)
     os.set_inheritable(file, True)
     try:
         os.execvp(command[0], command)

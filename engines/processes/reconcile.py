@@ -1,7 +1,8 @@
 """Makes the workers that live the workers that are required: starts, starts again, drains. Safe to stop at any point.
 
 Everything that must be known afterwards is in the store's folder, so another process goes on where this one ended. What is
-kept in memory only makes things calmer: how often a worker failed lately, and since when it has not answered.
+kept in memory only makes things calmer: how often a worker failed lately, and since when it has not answered. A fault of one job
+never costs another's workers.
 """
 
 import contextlib
@@ -20,8 +21,9 @@ from contracts.errors import reason_of
 from contracts.settings import PipelineSettings
 from engines.groups.chains import Chain, Workers, read_chains
 from engines.processes import launch
-from engines.processes.worker_store import FolderUnavailable, Requirement, Worker, WorkerStore
+from engines.processes.worker_store import Failure, FolderUnavailable, Requirement, Worker, WorkerStore
 from runtime.backoff import Throttle
+from runtime.beats import beat
 from runtime.http import is_ok
 from runtime.ports import free_port
 
@@ -72,6 +74,7 @@ class WorkerReconciler:
     _past: dict[_Slot, _Past] = field(default_factory=dict)
     _seldom: Throttle = field(default_factory=lambda: Throttle(SAY_EVERY_S))
     _seldom_strangers: Throttle = field(default_factory=lambda: Throttle(SAY_EVERY_S))
+    _seldom_others: Throttle = field(default_factory=lambda: Throttle(SAY_EVERY_S))
 
     @classmethod
     def of(cls, settings: PipelineSettings) -> Self:
@@ -89,19 +92,28 @@ class WorkerReconciler:
 
         Raises:
             FolderUnavailable: the folder cannot be used.
+            Exception: a fault of one job, once all others are tended.
         """
         with self.store.is_alone() as alone:
             if not alone:
+                if self._seldom_others.is_time():
+                    _log.info("another process tends the workers of this folder; this one leaves them alone")
                 return
-            alive = {job: self.store.workers(job) for job in {*self.store.jobs(), *self.chains}}
-            self._name_strangers(alive)
-            room = self.workers_max - sum(map(len, alive.values())) - self._starting(alive)
-            for job, chain in self.chains.items():
-                required = self._required(chain)
-                room = self._tend_job(chain, required, [each for each in alive[job] if each.task in chain.groups], room)
             for past in self._past.values():
                 if past.process is not None:
                     past.process.poll()  # no zombies
+            alive = {job: self.store.workers(job) for job in {*self.store.jobs(), *self.chains}}
+            self._name_strangers(alive)
+            room, faults = self.workers_max - sum(map(len, alive.values())) - self._starting(alive), list[Exception]()
+            for job, chain in self.chains.items():
+                beat()
+                try:
+                    required = self._required(chain)
+                    room = self._tend_job(chain, required, [each for each in alive[job] if each.task in chain.groups], room)
+                except Exception as fault:
+                    faults.append(fault)
+            if faults:
+                raise faults[0]
 
     def _required(self, chain: Chain) -> Requirement:
         """Return what is asked for; a job that is new, and a task that is new in the file, begin as their author wants."""
@@ -116,7 +128,7 @@ class WorkerReconciler:
         return (self.store.change(chain.name, required, fresh) if fresh else None) or required
 
     def _starting(self, alive: Mapping[str, list[Worker]]) -> int:
-        """Return how many workers have been started and have not taken their lock yet."""
+        """Return how many workers have been started and are not written down yet."""
         known = {(job, each.task, each.index) for job, found in alive.items() for each in found}
         return sum(
             past.process is not None and past.process.poll() is None and place not in known for place, past in self._past.items()
@@ -136,6 +148,8 @@ class WorkerReconciler:
     def _tend_job(self, chain: Chain, required: Requirement, alive: list[Worker], room: int) -> int:
         by_place = {(worker.task, worker.index): worker for worker in alive}
         for worker in alive:
+            if self._is_steady(worker) and self.store.failure(chain.name, worker.task, worker.index) is not None:
+                self.store.note_failure(chain.name, worker.task, worker.index, None)
             options = chain.groups[worker.task].workers
             is_surplus = worker.index >= required.counts.get(worker.task, 0)
             if is_surplus or worker.draining_ms is not None or self._is_ill(chain, worker):
@@ -167,16 +181,17 @@ class WorkerReconciler:
         port = free_port()
         filled = [part.format(index=index, port=port) for part in options.command]
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self.store.make(path.parent)
             if log_path.exists() and log_path.stat().st_size > LOG_BYTES_MAX:
                 log_path.replace(log_path.with_suffix(".log.1"))
-            with log_path.open("ab") as log:
+            with open(log_path, "ab", opener=_for_us_alone) as log:
                 past.process = subprocess.Popen(
                     [sys.executable, "-I", "-S", launch.__file__, str(path), str(port), *filled],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     cwd=self.folder,
+                    env=_clean_environment(),
                     start_new_session=True,  # it outlives us, and neither Ctrl-C nor our end reaches it
                 )
         except OSError as error:
@@ -189,19 +204,29 @@ class WorkerReconciler:
         if past.process is None:
             return
         code = past.process.poll()
-        if code is None:  # it starts, and has not taken its lock yet
+        if code is None:  # it starts, and is not written down yet
             past.not_before_ms = now_ms + round(FIRST_PAUSE_S * 1000)
             return
         past.process = None
-        if self.store.file(chain.name, task, index, "draining").exists() or code == launch.RUNS_ALREADY:
+        if code == launch.RUNS_ALREADY:  # and yet nobody lives here: a child of the last worker, or a copy of it, holds its lock
+            _log.warning(
+                "%s: worker %s %d has ended, but a process that it started holds its lock still; the next one gets its own",
+                chain.name, task, index,
+            )  # fmt: skip
+            self.store.give_up_lock(chain.name, task, index)
+            return
+        if self.store.file(chain.name, task, index, "draining").exists():
             past.failures = 0
             return
         ran_s = (now_ms - past.started_ms) / 1000
         past.failures = past.failures + 1 if ran_s < STEADY_S else 1
         pause_s = min(FIRST_PAUSE_S * 2 ** (past.failures - 1), LONGEST_PAUSE_S)
         past.not_before_ms = now_ms + round(pause_s * 1000)
-        words = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+        words = f"exit code {code}" if code >= 0 else f"signal {_signal_name(-code)}"
         last = _last_line(self.store.file(chain.name, task, index, "log"))
+        if ran_s < STEADY_S:
+            told = f"ended after {ran_s:.0f} s with {words}; its last output: {last or 'nothing'}"
+            self.store.note_failure(chain.name, task, index, Failure(now_ms, past.failures, told))
         _log.warning(
             "%s: worker %s %d exited after %.0f s with %s; restarting it in %.1f s. Its last output: %s",
             chain.name, task, index, ran_s, words, pause_s, last or "nothing",
@@ -210,11 +235,23 @@ class WorkerReconciler:
     # Health and end
 
     def answers(self, chain: Chain, worker: Worker) -> bool:
-        """Return whether a worker is up: its health address answers, or it has none."""
+        """Return whether a worker is up: its health address answers, or without one it has run for ``STEADY_S``."""
         options = chain.groups[worker.task].workers
-        if options is None or not options.health or not worker.pid:
-            return bool(worker.pid)
+        if options is None or not options.health:
+            return self._is_steady(worker)
         return is_ok(options.health.format(index=worker.index, port=worker.port))
+
+    def failures(self, chain: Chain, required: Requirement) -> str:
+        """Return how workers that are asked for ended soon after their start, for people; empty if none did."""
+        for task, count in required.counts.items():
+            for index in range(count):
+                failure = self.store.failure(chain.name, task, index)
+                if failure is not None:
+                    return f"worker {task} {index} failed to start, {failure.times} times in a row: it {failure.words}"
+        return ""
+
+    def _is_steady(self, worker: Worker) -> bool:
+        return self.now_ms() - worker.started_ms >= STEADY_S * 1000
 
     def _is_ill(self, chain: Chain, worker: Worker) -> bool:
         options = chain.groups[worker.task].workers
@@ -232,21 +269,46 @@ class WorkerReconciler:
 
     def _drain(self, chain: Chain, worker: Worker, drain_s: float) -> None:
         """Ask a worker to end, once; kill it and its children when its time is up."""
-        if not worker.pid:  # it takes its lock at this moment: the next look knows it
-            return
         now_ms = self.now_ms()
         if worker.draining_ms is None:
             self.store.note_draining(chain.name, worker, now_ms)
-            _signal(worker.pid, signal.SIGTERM)
+            _signal(worker, signal.SIGTERM)
         elif now_ms - worker.draining_ms > drain_s * 1000:
             _log.warning("%s: worker %s %d did not end in time, so it is killed", chain.name, worker.task, worker.index)
-            _signal(worker.pid, signal.SIGKILL, group=True)
+            _signal(worker, signal.SIGKILL, group=True)
 
 
-def _signal(pid: int, number: signal.Signals, *, group: bool = False) -> None:
-    # It held its lock a moment ago, so the process id is still its own.
+def _signal(worker: Worker, number: signal.Signals, *, group: bool = False) -> None:
+    """Send a signal to a worker, or to all processes of its session that stayed in its group; to nobody if it has ended."""
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, number) if group else os.kill(pid, number)
+        process = os.pidfd_open(worker.pid) if worker.pid > 1 else -1  # from here on nobody else gets this process's id unseen
+        try:
+            if not worker.lives:
+                return
+            if group:
+                os.killpg(worker.pid, number)
+            else:
+                signal.pidfd_send_signal(process, number)
+        finally:
+            if process >= 0:
+                os.close(process)
+
+
+def _signal_name(number: int) -> str:
+    """Return a signal's name, or its number where it has none (real-time signals)."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
+
+def _for_us_alone(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def _clean_environment() -> dict[str, str]:
+    """Return the environment of a worker: ours without our own settings, which may hold passwords."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("SURESCALE_")}
 
 
 def _last_line(path: Path) -> str:

@@ -1,14 +1,21 @@
 """What is asked of the workers on this machine and which of them live: one folder, read and written by several processes.
 
 FOLDER/JOB/requirement.json        how many workers each task is to have, and which submission of the job that is
-FOLDER/JOB/TASK/3.worker           worker 3: locked while it lives (`engines.processes.launch`)
+FOLDER/JOB/TASK/3.worker           worker 3: who it is (`engines.processes.launch`)
 FOLDER/JOB/TASK/3.draining         it was asked to end, and when
+FOLDER/JOB/TASK/3.failed           how it ended soon after its start, until it has run for a while
 FOLDER/JOB/TASK/3.log              what it wrote
+
+What is written there starts commands and sends signals, so the folder belongs to the user of the role alone.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
+import re
+import stat
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,9 +26,15 @@ import msgspec
 
 from contracts.errors import SurescaleError, reason_of
 from engines.groups.chains import Chain
+from engines.processes.launch import born
 from runtime.atomic_files import replace_atomically
 
 _SETTING = "SURESCALE_WORKERS_FOLDER"
+_FILE_MAX = 4096
+_OWN = 0o600
+_LOCK_AGAIN_S = 0.02
+_LOCK_WITHIN_S = 5.0  # changes of what is asked for take milliseconds
+_WORKER_FILE = re.compile(r"(0|[1-9][0-9]{0,6})\.worker")
 
 
 class FolderUnavailable(SurescaleError):
@@ -45,18 +58,38 @@ class _Written(msgspec.Struct, frozen=True):
     pid: int
     port: int
     started_ms: int
+    born: int
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """How a worker ended soon after its start. ``words`` are for people: how, and what it said last."""
+
+    at_ms: int
+    times: int
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker that lives. ``draining_ms``: when it was asked to end, None if it was not."""
+    """A worker that lives.
+
+    Attributes:
+        born: when its process started, as `engines.processes.launch.born`.
+        draining_ms: when it was asked to end, None if it was not.
+    """
 
     task: str
     index: int
     pid: int
     port: int
     started_ms: int
+    born: int
     draining_ms: int | None
+
+    @property
+    def lives(self) -> bool:
+        """Say whether its process id is still its own."""
+        return self.pid > 1 and self.born > 0 and born(self.pid) == self.born
 
 
 class WorkerStore:
@@ -64,7 +97,7 @@ class WorkerStore:
 
     def __init__(self, folder: Path, cluster: str) -> None:
         """``folder`` is made when something is written."""
-        self._folder = folder / quote(cluster, safe="")
+        self._root, self._folder = folder, folder / quote(cluster, safe="")
 
     # What is required
 
@@ -134,25 +167,56 @@ class WorkerStore:
         return self._names(self._folder)
 
     def worker(self, job: str, task: str, index: int) -> Worker | None:
-        """Return one worker, None if it does not live. One that is just starting may show a process id of 0.
+        """Return one worker, None if it does not live.
 
         Raises:
             FolderUnavailable: its file cannot be read.
         """
         path = self.file(job, task, index)
         try:
-            with path.open("rb") as file:
-                if _takes_lock(file.fileno()):
-                    return None
-                text = file.read()
-        except FileNotFoundError:
+            written = msgspec.json.decode(_read(path), type=_Written)
+        except (FileNotFoundError, msgspec.MsgspecError):
             return None
         except OSError as error:
+            if error.errno == errno.ELOOP:  # a link; the next start of this worker says so
+                return None
             raise self._away(error) from None
-        written = _Written(0, 0, 0)
-        with contextlib.suppress(msgspec.MsgspecError):  # locked, and about to write
-            written = msgspec.json.decode(text, type=_Written)
-        return Worker(task, index, written.pid, written.port, written.started_ms, self._draining_ms(path))
+        draining_ms = self._draining_ms(path)
+        worker = Worker(task, index, written.pid, written.port, written.started_ms, written.born, draining_ms)
+        return worker if worker.lives else None
+
+    def give_up_lock(self, job: str, task: str, index: int) -> None:
+        """Let the next start of a worker have a file of its own: a process that outlived the last one holds the lock on this one.
+
+        Raises:
+            FolderUnavailable: it cannot be removed.
+        """
+        try:
+            self.file(job, task, index).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._away(error) from None
+
+    def failure(self, job: str, task: str, index: int) -> Failure | None:
+        """Return how a worker ended soon after its start, None if it did not or has run for a while since."""
+        try:
+            return msgspec.json.decode(_read(self.file(job, task, index, "failed")), type=Failure)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def note_failure(self, job: str, task: str, index: int, failure: Failure | None) -> None:
+        """Remember how a worker ended soon after its start, or forget it (None).
+
+        Raises:
+            FolderUnavailable: it cannot be written.
+        """
+        path = self.file(job, task, index, "failed")
+        try:
+            if failure is None:
+                path.unlink(missing_ok=True)
+            else:
+                replace_atomically(path, msgspec.json.encode(failure).decode(), mode=_OWN)
+        except OSError as error:
+            raise self._away(error) from None
 
     def file(self, job: str, task: str, index: int, suffix: str = "worker") -> Path:
         """Return one of the files of a worker."""
@@ -165,7 +229,7 @@ class WorkerStore:
             FolderUnavailable: it cannot be written.
         """
         try:
-            replace_atomically(self.file(job, worker.task, worker.index, "draining"), str(now_ms))
+            replace_atomically(self.file(job, worker.task, worker.index, "draining"), str(now_ms), mode=_OWN)
         except OSError as error:
             raise self._away(error) from None
 
@@ -196,11 +260,11 @@ class WorkerStore:
             return []
         except OSError as error:
             raise self._away(error) from None
-        return sorted(int(name.removesuffix(".worker")) for name in names if name.endswith(".worker"))
+        return sorted(int(found[1]) for name in names if (found := _WORKER_FILE.fullmatch(name)))
 
     def _draining_ms(self, path: Path) -> int | None:
         try:
-            return int(path.with_suffix(".draining").read_text())
+            return int(_read(path.with_suffix(".draining")))
         except (OSError, ValueError):
             return None
 
@@ -209,7 +273,7 @@ class WorkerStore:
 
     def _write(self, job: str, requirement: Requirement) -> Requirement:
         try:
-            replace_atomically(self._of(job) / "requirement.json", msgspec.json.encode(requirement).decode())
+            replace_atomically(self._of(job) / "requirement.json", msgspec.json.encode(requirement).decode(), mode=_OWN)
         except OSError as error:
             raise self._away(error) from None
         return requirement
@@ -221,18 +285,41 @@ class WorkerStore:
 
     @contextlib.contextmanager
     def _hold(self, path: Path, *, wait: bool) -> Iterator[bool]:
+        until_s = time.monotonic() + _LOCK_WITHIN_S
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = path.open("a")
+            self.make(path.parent)
+            file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _OWN)
         except OSError as error:
             raise self._away(error) from None
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            except BlockingIOError:
-                yield False
-                return
+        try:
+            while not _takes_lock(file):
+                if not wait:
+                    yield False
+                    return
+                if time.monotonic() > until_s:
+                    raise self._away(TimeoutError(f"another process holds the lock on {path}: end it"))
+                time.sleep(_LOCK_AGAIN_S)
             yield True
+        finally:
+            os.close(file)
+
+    def make(self, folder: Path) -> None:
+        """Make a folder of the store, for nobody else to enter.
+
+        Raises:
+            OSError: it cannot be made, or others own it or may write into it.
+        """
+        inside = [self._folder / each for each in reversed(folder.relative_to(self._folder).parents)]
+        for own in (self._root, *inside, folder):
+            with contextlib.suppress(FileExistsError):
+                own.mkdir(mode=0o700, parents=own == self._root)
+            found = own.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+                raise PermissionError(f"{own} is a link, a file, or owned by somebody else")
+            if own == self._root and found.st_mode & 0o022:  # what is inside is made for us alone
+                raise PermissionError(f"others may write into {own}")
+            if own != self._root and found.st_mode & 0o077:
+                own.chmod(0o700)
 
     def _away(self, error: Exception) -> FolderUnavailable:
         why = reason_of(error) if isinstance(error, OSError) else str(error)
@@ -242,10 +329,22 @@ class WorkerStore:
 
 
 def _takes_lock(file: int) -> bool:
-    """Return whether nobody holds the lock."""
+    """Take the lock; return whether nobody else holds it."""
     try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    fcntl.flock(file, fcntl.LOCK_UN)
     return True
+
+
+def _read(path: Path) -> bytes:
+    """Return the beginning of a file that is no link.
+
+    Raises:
+        OSError: there is none, or it is a link.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(file, _FILE_MAX)
+    finally:
+        os.close(file)

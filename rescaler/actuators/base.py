@@ -11,7 +11,7 @@ compares the two.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self, runtime_checkable
 
 from contracts.capabilities import Capabilities
 from contracts.commands import RescheduleCommand
@@ -160,4 +160,17 @@ class EngineApi(Protocol):
                 ``put_back`` is required now.
             EngineUnavailable: it is unknown whether anything was changed.
         """
+        ...
+
+
+@runtime_checkable
+class TendsWorkers(Protocol):
+    """An engine that starts, drains and replaces workers by itself, command or not."""
+
+    def start(self) -> Self:
+        """Tend the workers in a thread of its own, a loop of the watchdog whose loop calls this."""
+        ...
+
+    def stop(self) -> None:
+        """Stop tending. The workers run on."""
         ...

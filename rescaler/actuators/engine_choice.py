@@ -22,8 +22,7 @@ from runtime.access import Access
 
 
 def engine_of(settings: RescalerSettings) -> EngineApi:
-    """Return the engine; nothing is asked yet. Of the actuators ``processes`` and ``compose``, workers are reconciled
-    from now on.
+    """Return the engine; nothing is asked yet, and no worker is tended before ``start`` (`rescaler.actuators.base.TendsWorkers`).
 
     Raises:
         SettingsError: a certificate or a file cannot be used.
@@ -32,14 +31,14 @@ def engine_of(settings: RescalerSettings) -> EngineApi:
         case "none":
             return ReadOnlyEngine(settings.engine)
         case "processes":
-            return ProcessesEngine(WorkerReconciler.of(settings), settings.cluster).start()
+            return ProcessesEngine(WorkerReconciler.of(settings), settings.cluster)
         case "compose":
             chains = read_chains(Path(settings.groups_file))
             check_scaled_whole(chains, "compose")
             reconciler = ServiceReconciler(
                 ComposeClient(settings.compose_url, timeout_s=settings.engine_timeout_ms / 1_000), chains, settings.workers_max
             )
-            return ComposeEngine(reconciler, settings.cluster).start()
+            return ComposeEngine(reconciler, settings.cluster)
         case "kubernetes" if settings.engine == "flink":
             return _operated(settings)
         case "kubernetes":

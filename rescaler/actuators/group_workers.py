@@ -10,10 +10,11 @@ from contracts.errors import SurescaleError
 from engines.groups.chains import Chain
 from rescaler.actuators.base import EPOCH_CHANGED, UNKNOWN_JOB, EngineRefused
 from runtime.backoff import Throttle
+from runtime.beats import beside, fault, pause
 
 UNKNOWN_TASK = "UNKNOWN_TASK"
 """The job has no such group, or the file does not say what scales it."""
-RECONCILE_EVERY_S = 0.5
+RECONCILE_EVERY_S, RETRY_WITHIN_S = 0.5, 30.0
 
 
 def chain_of(job: str, cluster: str, chains: Mapping[str, Chain]) -> Chain:
@@ -41,7 +42,11 @@ def check_epoch(command: RescheduleCommand, epoch: str, what_happened: str) -> N
 
 @dataclass(slots=True)
 class ReconcilerThread:
-    """Calls ``reconcile`` twice a second until it is stopped. A problem of the expected kind is logged now and then."""
+    """Calls ``reconcile`` twice a second until it is stopped, and longer apart while that fails.
+
+    A problem of the expected kind is logged now and then. Any other is logged with its trace, and the role is not ready until
+    ``reconcile`` gets through again.
+    """
 
     reconcile: Callable[[], None]
     problem: type[SurescaleError]
@@ -51,7 +56,7 @@ class ReconcilerThread:
 
     def start(self) -> None:
         """Start; the thread ends with the process at the latest, the workers do not."""
-        self._thread = threading.Thread(target=self._run, name=self.log.name, daemon=True)
+        self._thread = beside(self._run, self.log.name)
         self._thread.start()
 
     def stop(self) -> None:
@@ -61,10 +66,20 @@ class ReconcilerThread:
             self._thread.join()
 
     def _run(self) -> None:
-        seldom = Throttle()
-        while not self._stop.wait(RECONCILE_EVERY_S):
+        seldom, pause_s = Throttle(), RECONCILE_EVERY_S
+        while not pause(self._stop, pause_s):
+            pause_s = min(2 * pause_s, RETRY_WITHIN_S)
             try:
                 self.reconcile()
             except self.problem as problem:
+                fault("")
+                pause_s = RECONCILE_EVERY_S
                 if seldom.is_time():
                     self.log.warning("%s", problem)
+            except Exception as error:
+                fault(f"workers are not tended: {type(error).__name__}: {error}")
+                if seldom.is_time():
+                    self.log.exception("workers are not tended; it is tried again in %g s: %s", pause_s, error)
+            else:
+                fault("")
+                pause_s = RECONCILE_EVERY_S

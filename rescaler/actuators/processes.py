@@ -93,6 +93,7 @@ class ProcessesEngine:
                 running=running,
                 state="running" if any(running.values()) else "restarting",
                 waiting_for="slots" if short and self._is_full() else "",
+                hindrance=self.reconciler.failures(chain, required) if short else "",
             )
 
     def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:

@@ -32,6 +32,11 @@ def list_workers() -> None:
         for each in reconciler.store.workers(job):
             ending = ", ending" if each.draining_ms is not None else ""
             click.echo(f"  {each.task} {each.index}: pid {each.pid}, port {each.port}{ending}")
+        for task, count in required.counts.items() if required else ():
+            for index in range(count):
+                failure = reconciler.store.failure(job, task, index)
+                if failure is not None:
+                    click.echo(f"  {task} {index}: failed to start {failure.times} times in a row; it {failure.words}")
 
 
 @command.command("stop")

@@ -9,7 +9,7 @@ from functools import partial
 from confluent_kafka import KafkaException
 
 from contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
-from rescaler.actuators.base import EngineApi
+from rescaler.actuators.base import EngineApi, TendsWorkers
 from rescaler.service.active import ActiveRescaler, activate
 from rescaler.service.pipeline_view import VIEWED
 from rescaler.service.session import Session, decisions_of, group_member
@@ -50,6 +50,8 @@ def run(
         contextlib.closing(tracer),
         watchdog.loop("the main loop"),
     ):
+        if isinstance(engine, TendsWorkers):
+            engine.start()
         while not stop.is_set():
             try:
                 wait_for_topics(settings, NEEDED, stop=stop, log=log)

@@ -18,6 +18,7 @@ from rescaler.service.settings import RescalerSettings
 from rescaler.service.traces import Traces
 from runtime.beats import beat
 from runtime.kafka import partitions_of, producer
+from runtime.threads import background
 
 ATTEMPT_S = 10.0
 HANGS_AFTER_S = 15.0
@@ -112,21 +113,25 @@ class Transactions:
         After a lost connection librdkafka may ignore the timeout and wait until the next connection is lost, perhaps forever
         (confluentinc/librdkafka#5456). The next session has a producer of its own, which fences this one.
         """
-        answer = queue.SimpleQueue[KafkaError | None]()
+        answer = queue.SimpleQueue[KafkaError | str | None]()
 
         def send() -> None:
             try:
                 self._producer.send_offsets_to_transaction(offsets, group, ATTEMPT_S)
             except KafkaException as problem:
                 answer.put(problem.args[0])  # not the exception: it refers to this frame, and would keep the producer open
+            except Exception as problem:  # of a producer that was closed meanwhile
+                answer.put(str(problem))
             else:
                 answer.put(None)
 
-        threading.Thread(target=send, name="send-offsets", daemon=True).start()
+        background(send, "send-offsets").start()
         try:
             error = answer.get(timeout=HANGS_AFTER_S)
         except queue.Empty:
             raise TransactionLost(f"Kafka's client did not send offsets within {HANGS_AFTER_S:g} s") from None
+        if isinstance(error, str):
+            raise TransactionLost(f"Kafka's client did not send offsets: {error}")
         if error is not None:
             raise KafkaException(error)
 

@@ -2,7 +2,6 @@
 
 import logging
 import random
-import threading
 from typing import Self
 
 from opentelemetry import trace
@@ -15,9 +14,11 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from runtime.backoff import Throttle
+from runtime.threads import background
 from runtime.tracing.context import Headers, TraceContext
 from runtime.tracing.spans import Attributes, Kind, Span
 
+_log = logging.getLogger("surescale.traces")
 CLOSE_WITHIN_S = 3.0
 SAY_EVERY_S = 60.0  # between two lines about a receiver that does not take spans
 _KINDS = {
@@ -69,9 +70,15 @@ class OpenTelemetryTracer:
 
     def close(self) -> None:
         """Export what has ended, in a thread that is left behind if the receiver hangs."""
-        ending = threading.Thread(target=self._provider.shutdown, name="traces-end", daemon=True)
+        ending = background(self._shut_down, "traces-end")
         ending.start()
         ending.join(CLOSE_WITHIN_S)
+
+    def _shut_down(self) -> None:
+        try:
+            self._provider.shutdown()
+        except Exception as error:  # the role's work is done; traces are no reason to end it as failed
+            _log.warning("the last traces may be lost: %s", error)
 
 
 class _OpenTelemetrySpan:

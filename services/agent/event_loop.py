@@ -8,6 +8,7 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 from runtime.beats import beat
+from runtime.threads import background
 
 _LOOK_EVERY_S = 0.05
 
@@ -42,7 +43,7 @@ def run_in_own_loop(
         except BaseException as error:  # raised again in the thread that waits for it
             outcome.set_exception(error)
 
-    threading.Thread(target=run, name="event loop", daemon=True).start()
+    background(run, "event loop").start()
     until_s: dict[threading.Event, float] = {}
     while not wait([outcome], timeout=_LOOK_EVERY_S).done:
         beat()

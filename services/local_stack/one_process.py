@@ -3,7 +3,10 @@
 import logging
 import threading
 from collections.abc import Mapping
+from functools import partial
 from importlib.metadata import entry_points
+
+from runtime.threads import background
 
 ROLES = "surescale.roles"
 
@@ -30,7 +33,7 @@ def run_together(health_ports: Mapping[str, int | None], stop: threading.Event, 
             log.critical("%s failed, so all roles of this process end: %s", role, error)
             stop.set()
 
-    threads = [threading.Thread(target=run, args=each, name=each[0]) for each in health_ports.items()]
+    threads = [background(partial(run, *each), each[0]) for each in health_ports.items()]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,5 +1,6 @@
 """The walls between the rooms."""
 
+import re
 import subprocess
 import sys
 import sysconfig
@@ -19,6 +20,16 @@ def test_imports_follow_the_contracts() -> None:
     lint = Path(sysconfig.get_path("scripts")) / "lint-imports"
     done = subprocess.run([lint, "--no-logo", "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_every_background_thread_is_started_by_the_helper_that_notices_its_end() -> None:
+    """An unexpected error in a thread ends its process; a thread that nobody watches would leave a role that only looks well."""
+    rooms = [REPOSITORY / room for room in (*TORCH_FREE, "model_export") if "." not in room and room != "benchmarks"]
+    found = {
+        path.relative_to(REPOSITORY).as_posix() for room in rooms for path in room.rglob("*.py") if "Thread(" in path.read_text()
+    }
+    plain = {name for name in found if re.search(r"(?<!\w)(threading\.)?Thread\(", (REPOSITORY / name).read_text())}
+    assert plain == {"runtime/threads.py"}
 
 
 def import_all(rooms: tuple[str, ...], blocked: str) -> subprocess.CompletedProcess[str]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from confluent_kafka import Producer
 
 from contracts.errors import SettingsError, SurescaleError
+from runtime.threads import background
 from simulation.load.workload import Workload
 
 TOPIC: Final = "orders"
@@ -105,7 +106,7 @@ class Load:
         self._target = target
         self._keys = _zipf_keys(seed)
         self._producer = Producer({"bootstrap.servers": target.bootstrap, "linger.ms": 10, "log_level": 0})
-        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+        self._thread = background(self._run, "load")
         self._is_stopping = threading.Event()
         self._problem = ""
         self._acknowledged = 0

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import queue
 import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from runtime.threads import background
 from simulation.evaluation.judge import EvaluationError, JudgedPolicy, Setting, judge
 
 TELL_SHARE = 0.02  # progress is reported in steps of this size
@@ -79,7 +79,7 @@ def _begin(news: Any, watched: Connection) -> None:
     global _news
     _news = news
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal signals the whole group; the command decides
-    threading.Thread(target=_end_with_command, args=(watched,), daemon=True).start()
+    background(lambda: _end_with_command(watched), "end with the command").start()
 
 
 def _end_with_command(watched: Connection) -> None:

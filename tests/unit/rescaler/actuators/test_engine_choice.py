@@ -57,10 +57,11 @@ def test_processes_are_started_as_the_groups_file_says(tmp_path: Path) -> None:
         RescalerSettings(engine="kafka", actuator="processes", groups_file=str(file), workers_folder=str(folder), cluster="c")
     )
     assert isinstance(engine, ProcessesEngine)
+    engine.start()
     try:
         wait_until((tmp_path / "here").exists, what="the worker")
-        seen = engine.look("c/shop")
-        assert (seen.required, seen.running) == ({"parse": 1}, {"parse": 1})
+        assert engine.look("c/shop").required == {"parse": 1}
+        wait_until(lambda: engine.look("c/shop").running == {"parse": 1}, what="the worker to have run for a while")
         with pytest.raises(EngineRefused, match="UNKNOWN_JOB: SURESCALE_GROUPS_FILE has no job 'orders'"):
             engine.look("c/orders")
     finally:
@@ -77,6 +78,7 @@ def test_compose_is_asked_as_the_groups_file_says(tmp_path: Path) -> None:
     settings = RescalerSettings(engine="kafka", actuator="compose", groups_file=str(file), compose_url=url, cluster="c")
     engine = engine_of(settings)
     assert isinstance(engine, ComposeEngine)
+    engine.start()
     try:
         with pytest.raises(
             EngineUnavailable, match=r"docker\.sock/version: No such file or directory; start the engine, or set SURESC"

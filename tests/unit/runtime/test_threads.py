@@ -1,0 +1,55 @@
+"""Background threads: none ends unnoticed."""
+
+import logging
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from runtime.beats import beside, fault
+from runtime.threads import FAULT_EXIT_CODE
+from tests.support.watched import idle_watchdog
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("start", ["background(fail, 'the worker')", "beside(fail, 'the worker')"])
+def test_a_thread_that_fails_ends_its_process_with_one_line_and_an_exit_code(start: str) -> None:
+    """In the main thread nothing would show it."""
+    script = f"""
+import logging, time
+from runtime.beats import beside
+from runtime.threads import background
+logging.basicConfig(format="%(message)s")
+def fail(): raise LookupError("no such place")
+{start}.start()
+time.sleep(60)
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=50)
+    assert done.returncode == FAULT_EXIT_CODE
+    first = done.stderr.splitlines()[0]
+    assert first == "the worker ended (LookupError: no such place): the process ends with exit code 70, to be started again"
+
+
+def test_a_loop_says_what_is_wrong_with_it_until_it_is_not() -> None:
+    """Whoever asks the watchdog hears of it by the loop's name; a loop that ended has no fault."""
+    watchdog = idle_watchdog()
+    with watchdog.loop("tending"):
+        fault("no folder")
+        assert watchdog.faults() == ["tending: no folder"]
+        fault("")
+        assert watchdog.faults() == []
+        fault("again")
+    assert watchdog.faults() == []
+
+
+def test_a_fault_outside_a_loop_is_nobodys(caplog: pytest.LogCaptureFixture) -> None:
+    """Commands use the same code without a watchdog."""
+    with caplog.at_level(logging.DEBUG):
+        thread = beside(lambda: fault("nobody"), "alone")
+        thread.start()
+        thread.join()
+    assert caplog.records == []
+    assert thread not in threading.enumerate()
