@@ -59,6 +59,26 @@ def check_cluster(topology: ClusterTopology) -> None:
             host_of[unit] = host.host
 
 
+def dealt_to(tasks: Sequence[TaskSpec]) -> tuple[int, ...]:
+    """Return how many things that cannot be divided are dealt out to the subtasks of each task, 0 where none are, or unknown.
+
+    To the reader of a topic they are its partitions, to a task with a keyed input its key groups. A task that is dealt nothing
+    itself, but tied to others, gets its records from them, so the coarsest deal among those is its own.
+    """
+    own = [_dealt_to(spec) for spec in tasks]
+    coarsest: dict[str, int] = {}
+    for spec, things in zip(tasks, own, strict=True):
+        if spec.tied and things:
+            coarsest[spec.tied] = min(things, coarsest.get(spec.tied, things))
+    return tuple(things or coarsest.get(spec.tied, 0) for spec, things in zip(tasks, own, strict=True))
+
+
+def _dealt_to(spec: TaskSpec) -> int:
+    if spec.useful_max is not None:
+        return spec.useful_max
+    return spec.vnodes if any(edge.ship == "hash" for edge in spec.inputs) else 0
+
+
 def topological_order(tasks: Sequence[TaskSpec]) -> list[int]:
     """Return task indices with every task after its upstreams; ties keep the listed order (Kahn 1962).
 

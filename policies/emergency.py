@@ -19,6 +19,7 @@ from contracts.clock import MINUTE_MS
 from contracts.job_limits import answers_emergencies
 from contracts.windows import FIGURE
 from policies.answer import Float64
+from policies.dealt import carried
 from policies.graph import Bool, Int64
 from policies.measure import WARM_UP_MINUTES, restarts_seen
 from policies.question import Question
@@ -73,8 +74,9 @@ def emergency_of(question: Question) -> Emergency | None:
     if newest is None:
         return None
     measured, graph, current = question.measured, question.graph, question.current
+    has = carried(current, graph.dealt)
     with np.errstate(divide="ignore", invalid="ignore"):
-        grown_minutes = newest.grown * measured.service_minutes / current
+        grown_minutes = newest.grown * measured.service_minutes / has
         is_known = graph.scalable & (measured.service_minutes > 0) & (measured.visits > 0) & (newest.busy >= RESTED_LEAST)
     waited_for = is_known & (grown_minutes >= RISEN_GROWN_LEAST)
     if not waited_for.any():
@@ -87,8 +89,8 @@ def emergency_of(question: Question) -> Emergency | None:
         return None
     # Full work while the task was busy, and what gathered meanwhile: both as records that enter the job.
     per_record = float(measured.visits[task] * measured.service_minutes[task])
-    load = max(newest.load, float(current[task]) / per_record + float(newest.grown[task] / measured.visits[task]) / busy)
-    if load * per_record < OVER_LEAST * current[task]:
+    load = max(newest.load, float(has[task]) / per_record + float(newest.grown[task] / measured.visits[task]) / busy)
+    if load * per_record < OVER_LEAST * has[task]:
         return None
     wanted = np.maximum(_needed(question, load), current)
     if wanted[task] <= current[task]:
@@ -127,8 +129,7 @@ def _needed(question: Question, load: float) -> Int64:
     """Return the subtasks [N] that a load needs; 0 where unknown."""
     sizing = Reading.of(question).sizing(CALIBRATED)
     exact = exact_subtasks(question.measured, np.array(load), question.graph, sizing)
-    needed: Int64 = np.where(np.isnan(exact), 0, target_size(exact, question.current).wanted)
-    return needed
+    return np.where(np.isnan(exact), 0, target_size(exact, question.current, question.graph).wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class _Newest:
 
     Attributes:
         load: records per minute that came to the job.
-        busy: share of its subtasks' time that each task was busy, NaN where unknown.
+        busy: share of its time that each task's busiest subtask was busy, as work is dealt out; NaN where unknown.
         grown: records by which what waits for each task has grown.
         has_risen: bool, the load is well above that of the minute before; where that is not known, what the task took in is.
     """
@@ -155,7 +156,8 @@ class _Newest:
             return None
         newest = figures[-1].astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
-            busy = newest[:, FIGURE["busy_ms"]] / (newest[:, FIGURE["parallelism"]] * MINUTE_MS)
+            subtasks = carried(newest[:, FIGURE["parallelism"]], question.graph.dealt)
+            busy = newest[:, FIGURE["busy_ms"]] / (subtasks * MINUTE_MS)
         taken = figures[-2:, :, FIGURE["records_in"]]
         before, after = (taken[0], taken[1]) if np.isnan(load[-2]) else np.broadcast_to(load[-2:, None], taken.shape)
         return cls(float(load[-1]), busy, _grown(question), after >= RISEN_LEAST * before)  # False where unknown

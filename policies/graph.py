@@ -1,13 +1,13 @@
 """A job's graph as index tables: parents, children, levels, and the neighbours within a few hops."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from contracts.messages import Input, TaskSpec
-from contracts.topology import levels
+from contracts.topology import dealt_to, levels
 
 Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -44,6 +44,7 @@ class JobGraph:
         linked: bool [N, N], linked[i, j] is true if an edge joins i and j in either direction.
         broadcast: bool [N, P], edges of ``parents`` along which every subtask gets every record.
         inputs_known: bool [N], the engine says how records travel to the task, so its input counts those of all parents.
+        dealt: int64 [N], how many things that cannot be divided are dealt out to its subtasks (``policies.dealt``); 0: none.
     """
 
     tasks: tuple[str, ...]
@@ -57,6 +58,7 @@ class JobGraph:
     linked: Bool
     broadcast: Bool
     inputs_known: Bool
+    dealt: Int64
 
     @property
     def nbytes(self) -> int:
@@ -76,10 +78,12 @@ class _Kept:
     def __init__(self) -> None:
         self._graphs: dict[_Shape, JobGraph] = {}  # the one asked for last is the last one
 
-    def get(self, shape: _Shape) -> JobGraph:
-        """Return the graph of this shape; build it if it is not kept."""
+    def get(self, shape: _Shape, dealt: tuple[int, ...]) -> JobGraph:
+        """Return the graph of this shape; build it if it is not kept. What is ``dealt`` may change at any time."""
         kept = self._graphs.pop(shape, None)
         graph = _build(shape) if kept is None else kept
+        if dealt != tuple(graph.dealt.tolist()):
+            graph = replace(graph, dealt=np.array(dealt, dtype=np.int64))
         self._graphs[shape] = graph
         if kept is None:
             self._make_room()
@@ -127,6 +131,7 @@ def _build(shape: _Shape) -> JobGraph:
         linked=linked,
         broadcast=_broadcast(specs, incoming),
         inputs_known=np.array([bool(spec.inputs) for spec in specs], dtype=np.bool_),
+        dealt=np.zeros(count, dtype=np.int64),
     )
 
 
@@ -145,7 +150,8 @@ def job_graph(tasks: Sequence[TaskSpec]) -> JobGraph:
     Raises:
         RecordRejected: the graph has a cycle.
     """
-    return _kept.get(tuple((spec.task, spec.upstream, spec.scalable, spec.max_parallelism, spec.inputs) for spec in tasks))
+    shape = tuple((spec.task, spec.upstream, spec.scalable, spec.max_parallelism, spec.inputs) for spec in tasks)
+    return _kept.get(shape, dealt_to(tasks))
 
 
 def _within_hops(start: int, linked: Bool, bridges: Bool) -> list[int]:

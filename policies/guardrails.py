@@ -10,7 +10,7 @@ They come in a fixed order, and a later one wins over an earlier one:
 6. ``max_step``: no task changes by more than a factor at once; an overloaded one may grow further.
 7. ``tied``: tasks on forward edges keep one parallelism, the widest of them.
 8. ``bounds``: the narrower of what the owner, the engine, the partitions and the key groups allow.
-9. ``aligned``: a size that divides key groups or partitions evenly, where that costs little.
+9. ``aligned``: where key groups or partitions are dealt out, a size that has use for all of its subtasks and carries as much.
 10. ``excluded``: in an excluded period nothing changes, or only an overloaded task grows.
 11. ``total_limit``: the job's total.
 
@@ -26,8 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from contracts.decisions import Amendment
-from policies.alignment import aligned
 from policies.answer import Float64
+from policies.dealt import aligned, carried, larger, needed, smaller
 from policies.graph import Bool, Int64, JobGraph
 from policies.limits import Limits
 from policies.measure import Measured, mean_of_last, or_zero
@@ -72,14 +72,14 @@ class Proposal:
 def situation(measured: Measured, graph: JobGraph, current: Int64) -> Situation:
     """Return floor and overload from the measured load.
 
-    ``floor`` = ceil(rate x service time) over the last 15 known minutes, at most ``FLOOR_MAX``; 0 where unknown or virtual.
-    A task is overloaded when that demand exceeds its parallelism, or when two minutes of its work are waiting. It may not shrink
-    while its own newest minute is unknown, or the job's load in it.
+    ``floor``: the least that carries rate x service time over the last 15 known minutes, at most ``FLOOR_MAX``; 0 where unknown
+    or virtual. A task is overloaded when that demand exceeds what it carries, or when two minutes of its work are waiting. It may
+    not shrink while its own newest minute is unknown, or the job's load in it.
     """
     demand = or_zero(measured.demand(mean_of_last(measured.load, FLOOR_MINUTES)))
-    floor = np.where(graph.scalable, np.clip(np.ceil(demand - _EPSILON), 0, FLOOR_MAX), 0).astype(np.int64)
+    floor = np.where(graph.scalable, np.clip(needed(demand, graph.dealt), 0, FLOOR_MAX), 0).astype(np.int64)
     backlog = measured.backlog_minutes(current)
-    overloaded = graph.scalable & ((demand > current) | (backlog >= OVERLOAD_BACKLOG_MINUTES))
+    overloaded = graph.scalable & ((demand > carried(current, graph.dealt)) | (backlog >= OVERLOAD_BACKLOG_MINUTES))
     silent = ~measured.reported[..., -1, :] | np.isnan(measured.load[..., -1:])
     unproven = silent if silent.any() else None
     return Situation(graph, current, floor, overloaded, backlog_minutes=backlog, unproven=unproven)
@@ -137,10 +137,10 @@ def _stages(proposed: Int64, seen: Situation, limits: Limits, *, floor_applies: 
     yield "tied", desired
     desired = np.where(free, bounds(desired, limits), desired)
     yield "bounds", desired
-    if limits.dealt is not None:
+    if limits.align and seen.graph.dealt.any():
         most = np.minimum(tied(farthest, limits), limits.most)
         least = np.maximum(np.maximum(tied(floor, limits), tied(nearest, limits)), limits.least)
-        desired = np.where(free, aligned(desired, current, limits.dealt, least, most), desired)
+        desired = np.where(free, tied(aligned(desired, current, seen.graph.dealt, least, most), limits), desired)
         yield "aligned", desired
     desired = excluded(desired, seen, limits)
     yield "excluded", desired
@@ -165,18 +165,21 @@ def step_range(seen: Situation, floor: Int64, limits: Limits) -> tuple[Int64, In
 
     Overload lifts the limit, but only upward, and only as far as twice the present size or as the measured load needs.
     """
-    nearest, farthest = one_step(seen.current, limits)
+    nearest, farthest = one_step(seen.current, limits, seen.graph)
     lifted = np.maximum(np.maximum(farthest, OVERLOAD_STEP * seen.current), floor)
     return nearest, np.where(seen.overloaded, lifted, farthest)
 
 
-def one_step(current: Int64, limits: Limits) -> tuple[Int64, Int64]:
+def one_step(current: Int64, limits: Limits, graph: JobGraph) -> tuple[Int64, Int64]:
     """Return the least and most [.., N] that one change by the step factors can reach.
 
-    One subtask more or fewer is always allowed, or a small task could never move.
+    One subtask more or fewer is always allowed, or a small task could never move; where work is dealt out, the next even size.
     """
-    most = np.maximum(current + 1, np.floor(current * limits.step_up + _EPSILON)).astype(np.int64)
-    least = np.minimum(current - 1, np.ceil(current / limits.step_down - _EPSILON)).astype(np.int64)
+    above, below = current + 1, current - 1
+    if graph.dealt.any():
+        above, below = np.maximum(above, larger(current, graph.dealt)), np.minimum(below, smaller(current, graph.dealt))
+    most = np.maximum(above, np.floor(current * limits.step_up + _EPSILON)).astype(np.int64)
+    least = np.minimum(below, np.ceil(current / limits.step_down - _EPSILON)).astype(np.int64)
     return least, most
 
 

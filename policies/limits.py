@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
-from math import gcd
 
 import numpy as np
 
@@ -28,8 +27,7 @@ class Limits:
         step_up, step_down: largest factors of one decision.
         pinned: bool [N], tasks that stay as they are; None: none.
         ties: tasks that keep one parallelism.
-        dealt: int64 [N], how many key groups or partitions are dealt out to a task's subtasks, 0 where unknown or nothing is;
-            None: nowhere.
+        align: sizes of tasks whose work is dealt out become even (``policies.dealt.aligned``).
         backlog_hold_minutes: no task shrinks while one has more work than this waiting; 0: never held.
         freeze: what the calendar excludes now.
     """
@@ -41,7 +39,7 @@ class Limits:
     step_down: float = STEP
     pinned: Bool | None = None
     ties: Ties = ()
-    dealt: Int64 | None = None
+    align: bool = False
     backlog_hold_minutes: float = 0.0
     freeze: Freeze = "none"
 
@@ -52,7 +50,6 @@ class Limits:
         bounds, ties = [bounds_of(settings, spec, engine) for spec in topology.tasks], _ties(topology.tasks)
         pinned = _pinned(bounds, topology.tasks, ties)
         ties = tuple(members for members in ties if not pinned[members].any())
-        dealt = _dealt(topology.tasks, ties)
         return cls(
             least=_least(bounds, ties),
             most=_most(bounds, ties),
@@ -61,7 +58,7 @@ class Limits:
             step_down=step_down(settings),
             pinned=pinned if pinned.any() else None,
             ties=ties,
-            dealt=dealt if settings.align and dealt.any() else None,
+            align=settings.align,
             backlog_hold_minutes=backlog_hold_minutes(settings, engine),
             freeze=freeze_at(settings.excluded, at_ms),
         )
@@ -96,20 +93,3 @@ def _pinned(bounds: list[Bounds], tasks: tuple[TaskSpec, ...], ties: Ties) -> Bo
     for members in ties:
         pinned[members] |= (pinned | fixed)[members].any()
     return pinned
-
-
-def _dealt(tasks: tuple[TaskSpec, ...], ties: Ties) -> Int64:
-    """Return int64 [N], what is dealt out to each task: partitions to a source, key groups to a task with a keyed input.
-
-    Tied tasks share the greatest common divisor, which both numbers can be divided by.
-    """
-    dealt = np.array([_dealt_to(spec) for spec in tasks], dtype=np.int64)
-    for members in ties:
-        dealt[members] = gcd(*dealt[members].tolist())
-    return dealt
-
-
-def _dealt_to(spec: TaskSpec) -> int:
-    if not spec.upstream:
-        return spec.useful_max or 0
-    return spec.vnodes if any(edge.ship == "hash" for edge in spec.inputs) else 0

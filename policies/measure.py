@@ -18,6 +18,7 @@ from contracts.source_load import demanded, read_or_emitted
 from contracts.windows import FIGURE, Float32
 from policies.answer import Float64
 from policies.capacity import level_of
+from policies.dealt import carried
 from policies.flows import Counted, Flows
 from policies.graph import Bool, Int64, JobGraph
 from policies.observed import observed_service
@@ -103,7 +104,7 @@ class Measured:
 
     def backlog_minutes(self, parallelism: Int64) -> Float64:
         """Return the minutes that parallelism [.., N] needs for all that waits for a task if nothing arrives; 0 where unknown."""
-        drain: Float64 = or_zero(self.waiting_records * self.service_minutes) / parallelism
+        drain: Float64 = or_zero(self.waiting_records * self.service_minutes) / carried(parallelism, self.flows.graph.dealt)
         return drain
 
 
@@ -130,7 +131,7 @@ def measure(figures: Float32, graph: JobGraph) -> Measured:
         backlog_records=backlog,
         lag_records=flows.carried(lag) - lag if lag.any() else lag,
         flows=flows,
-        hot_share=_hot_share(figures[..., -SKEW_MINUTES:, :, :], sources),
+        hot_share=_hot_share(figures[..., -SKEW_MINUTES:, :, :], graph),
         spread=np.where(graph.scalable, spread, 0.0),
     )
 
@@ -352,15 +353,21 @@ def _warming(figures: Float32, sources: Int64) -> Bool:
     return warming
 
 
-def _hot_share(figures: Float32, sources: Int64) -> Float64:
-    """Return [.., N] ``Measured.hot_share`` over figures [.., m, N, F]; without minutes in which parallelism may have changed."""
+def _hot_share(figures: Float32, graph: JobGraph) -> Float64:
+    """Return [.., N] ``Measured.hot_share`` over figures [.., m, N, F]; without minutes in which parallelism may have changed.
+
+    Where work is dealt out the busiest of even keys has more than the mean. Only what is beyond that is a hot key.
+    """
     busiest, busy, subtasks = (figures[..., FIGURE[name]] for name in ("busy_ms_max", "busy_ms", "parallelism"))
-    peaks = busiest * subtasks
-    if not (peaks > (1.0 + SKEW_LEAST) / 2.0 * busy).any():  # False where unknown
+    peaks, fair = busiest * subtasks, np.ones(1, dtype=np.float32)
+    if graph.dealt.any():
+        fair = (subtasks / carried(subtasks.astype(np.float64), graph.dealt)).astype(np.float32)
+    usual = busy * fair
+    if not (peaks > (1.0 + SKEW_LEAST) / 2.0 * usual).any():  # False where unknown
         return np.zeros(peaks.shape[:-2] + peaks.shape[-1:])
-    known = ~np.isnan(peaks) & ~np.isnan(busy) & ~_warming(figures, sources)[..., None]
+    known = ~np.isnan(peaks) & ~np.isnan(usual) & ~_warming(figures, graph.by_level[0])[..., None]
     peak, total, offered, beside = (
-        np.where(known, each, 0.0).sum(axis=-2, dtype=np.float64) for each in (peaks, busy, subtasks, busy * (subtasks - 1.0))
+        np.where(known, each, 0.0).sum(axis=-2, dtype=np.float64) for each in (peaks, usual, subtasks, busy * (subtasks - fair))
     )
     is_busy = (total > _BUSY_LEAST * MINUTE_MS * offered) & (beside > 0)
     with np.errstate(divide="ignore", invalid="ignore"):

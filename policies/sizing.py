@@ -9,11 +9,11 @@ import numpy as np
 from msgspec import Meta
 
 from policies.answer import Float64
+from policies.dealt import carried, lasting, needed
 from policies.graph import Bool, Int64, JobGraph
 from policies.measure import Measured
 
 TARGET_MAX = 1e9  # subtasks, far beyond any bound; a broken counter could ask for more than an integer holds
-_EPSILON = 1e-9  # keeps a demand of 2.1 at 0.7 from becoming 3.0000000001 and then 4
 
 
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +52,8 @@ class TargetSize:
     """The subtasks a load needs; leading batch axes stand for ``..``.
 
     Attributes:
-        exact: float64 [.., N], subtasks before rounding up; NaN for tasks whose demand is unknown and for virtual ones.
-        wanted: int64 [.., N], 1 to ``TARGET_MAX``; the present parallelism where ``exact`` is NaN.
+        exact: float64 [.., N], even subtasks before rounding up; NaN for tasks whose demand is unknown and for virtual ones.
+        wanted: int64 [.., N], 1 to ``TARGET_MAX``, the least that carry ``exact``; the present parallelism where that is NaN.
     """
 
     exact: Float64
@@ -73,20 +73,28 @@ def exact_subtasks(
     return np.where(graph.scalable, exact, np.nan)
 
 
-def target_size(exact: Float64, current: Int64) -> TargetSize:
-    """Return exact subtasks [.., N] rounded up to whole ones."""
+def target_size(exact: Float64, current: Int64, graph: JobGraph) -> TargetSize:
+    """Return the whole subtasks that carry ``exact`` [.., N] even ones; a shrink leaves room for noise (``policies.dealt``)."""
     known = ~np.isnan(exact)
-    whole = np.clip(np.ceil(np.where(known, exact, 1.0) - _EPSILON), 1.0, TARGET_MAX)
+    asked = np.where(known, exact, 1.0)
+    whole = np.clip(needed(asked, graph.dealt), 1.0, TARGET_MAX)
+    whole = lasting(whole, asked, current, graph.dealt)
     return TargetSize(exact=exact, wanted=np.where(known, whole, current).astype(np.int64))
 
 
 def urgency(asked: TargetSize, current: Int64, graph: JobGraph) -> tuple[Float64, Float64]:
-    """Return (need, saving), each [..]: the largest relative shortage of a task, and the share of subtasks not needed."""
-    ratio = np.where(np.isnan(asked.exact), 0.0, asked.exact / current)
+    """Return (need, saving), each [..]: the largest relative shortage of a task, and the share of subtasks not needed.
+
+    What no size can carry is no shortage: a task with as many subtasks as partitions cannot be helped.
+    """
+    exact, have = asked.exact, carried(current, graph.dealt)
+    if graph.dealt.any():
+        exact = np.where(graph.dealt > 0, np.minimum(exact, carried(asked.wanted, graph.dealt)), exact)
+    ratio = np.where(np.isnan(exact), 0.0, exact / have)
     need = ratio.max(axis=-1) - 1.0
-    have = np.where(graph.scalable, current, 0).sum(axis=-1)
+    now = np.where(graph.scalable, current, 0).sum(axis=-1)
     want = np.where(graph.scalable, asked.wanted, 0).sum(axis=-1)
-    return need, 1.0 - want / np.maximum(have, 1)
+    return need, 1.0 - want / np.maximum(now, 1)
 
 
 def worth_a_restart(

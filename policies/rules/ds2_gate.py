@@ -53,7 +53,7 @@ class GatedDS2:
     def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:
         """Return wanted parallelism [.., N] for a load [..]."""
         exact = reading.demand(load) / reading.target(constants.utilisation)
-        asked = target_size(reading.measured.widened(exact), reading.current)
+        asked = target_size(reading.measured.widened(exact), reading.current, reading.graph)
         opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, constants)
         return changed_where(opened, asked.wanted, reading.current)
 

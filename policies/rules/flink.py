@@ -7,7 +7,7 @@ The capacity a vertex should have, in records a minute:
 rate = mean over the metrics window, propagated along the graph; lag = records waiting at the vertex or before it, as many as
 will reach it; the last term is the lag that builds up during the restart itself. p' = ceil(p x capacity(u) / true capacity), true
 capacity = p / d, where the busiest subtask counts (the operator's busy time is the maximum over subtasks). The job
-stays as it is while every vertex whose p' differs from p lies between capacity(u + boundary), without the restart term, and
+stays as it is while every vertex whose p' differs from p carries between capacity(u + boundary), without the restart term, and
 capacity(u - boundary). A vertex whose p' rounds to p does not make the others change.
 
 The operator's other limits are settings of the job for every policy: steps, bounds and excluded periods are guardrails, and the
@@ -49,7 +49,7 @@ class FlinkAutoscaler:
         least = self._capacity(reading, self.utilisation + self.boundary, restart=False)
         most = self._capacity(reading, max(UTILISATION_MIN, self.utilisation - self.boundary), restart=True)
         wanted = reading.whole(asked)
-        outside = (wanted != reading.current) & ((reading.current < least) | (reading.current > most))  # False where NaN
+        outside = (wanted != reading.current) & ((reading.carried < least) | (reading.carried > most))  # False where NaN
         return changed_where(np.asarray(outside.any(axis=-1)), wanted, reading.current)
 
     def _capacity(self, reading: Reading, utilisation: float, *, restart: bool) -> Float64:

@@ -46,7 +46,7 @@ class ForecastRule:
     def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:
         """Return wanted parallelism [.., N] for a load [..]; the present one while the gate is closed."""
         exact = exact_subtasks(reading.measured, load, reading.graph, constants, reading.target(constants.utilisation))
-        asked = target_size(exact, reading.current)
+        asked = target_size(exact, reading.current, reading.graph)
         opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, constants)
         return changed_where(opened, asked.wanted, reading.current)
 

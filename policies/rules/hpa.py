@@ -30,8 +30,9 @@ class HorizontalPodAutoscaler:
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""
         ratio = np.where(reading.graph.scalable, reading.utilisation(self.metric_minutes), np.nan) / self.target
-        within = np.abs(ratio - 1.0) <= self.tolerance
-        return np.where(within, reading.current, reading.whole(ratio * reading.current))
+        exact = ratio * reading.current
+        within = np.abs(exact / reading.carried - 1.0) <= self.tolerance
+        return np.where(within, reading.current, reading.whole(exact))
 
     def sentence(self, reading: Reading) -> str:
         """Return the target."""

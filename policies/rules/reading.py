@@ -15,6 +15,7 @@ import numpy.typing as npt
 from contracts.job_settings import LatencyBound
 from contracts.windows import FIGURE, Float32
 from policies.answer import Answer, Float64, RawAnswer
+from policies.dealt import carried
 from policies.graph import Bool, Int64, JobGraph
 from policies.latency_bound import busy_most
 from policies.measure import Measured, mean_of_last, measure
@@ -134,8 +135,13 @@ class Reading:
         return np.fmin(utilisation, busy_most(self.measured.load, self.latency_bound)[..., None])
 
     def whole(self, exact: Float64) -> Int64:
-        """Return subtasks [.., N] rounded up, at least one; the present parallelism where they are NaN."""
-        return target_size(exact, self.current).wanted
+        """Return the whole subtasks [.., N] that carry ``exact``, at least one; the present parallelism where it is NaN."""
+        return target_size(exact, self.current, self.graph).wanted
+
+    @property
+    def carried(self) -> Float64 | Int64:
+        """Return how many even subtasks [.., N] the present ones are as fast as (``policies.dealt.carried``)."""
+        return carried(self.current, self.graph.dealt)
 
 
 class Rule(Protocol):

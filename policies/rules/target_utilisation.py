@@ -4,7 +4,7 @@ It takes over when a learned policy cannot answer. That includes figures that st
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,7 +47,8 @@ class TargetUtilisation:
         """Return wanted parallelism [.., N] for a load [..]."""
         exact = exact_subtasks(reading.measured, load, reading.graph, constants, reading.target(constants.utilisation))
         silent = np.isnan(reading.measured.load[..., -SILENT_MINUTES:]).all(axis=-1, keepdims=True)
-        asked = target_size(np.where(silent, np.fmax(exact, reading.current), exact), reading.current)
+        asked = target_size(exact, reading.current, reading.graph)
+        asked = replace(asked, wanted=np.where(silent, np.maximum(asked.wanted, reading.current), asked.wanted))
         opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, constants)
         return changed_where(opened, asked.wanted, reading.current)
 

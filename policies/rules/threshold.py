@@ -1,10 +1,14 @@
-"""The rule ``threshold``: one more subtask above a high mark of utilisation, one fewer below a low mark, for each task alone."""
+"""The rule ``threshold``: one more subtask above a high mark of utilisation, one fewer below a low mark, for each task alone.
+
+Where work is dealt out it is the next even size instead (``policies.dealt``): one more of 32 carries no more.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from policies.answer import Answer
+from policies.dealt import larger, smaller
 from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
 from policies.question import Question
@@ -26,9 +30,9 @@ class Threshold:
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""
         used = np.where(reading.graph.scalable, reading.utilisation(self.metric_minutes), np.nan)
-        step = np.where(used > self.high, 1, 0) - np.where(used < self.low, 1, 0)
-        wanted: Int64 = np.maximum(1, reading.current + step)
-        return wanted
+        current, dealt = reading.current, reading.graph.dealt
+        busy = used * current / reading.carried  # of the busiest
+        return np.where(busy > self.high, larger(current, dealt), np.where(busy < self.low, smaller(current, dealt), current))
 
     def sentence(self, reading: Reading) -> str:
         """Return the marks."""

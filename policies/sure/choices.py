@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from policies.answer import Float64
+from policies.dealt import carried, needed
 from policies.graph import Bool, Int64, JobGraph
 from policies.guardrails import Situation, guard_rows, one_step, situation
 from policies.measure import Measured, busiest_of, or_zero, widened_by
@@ -12,7 +13,6 @@ from policies.sure.outlook import Expected
 from policies.sure.planning_input import Planning, PlanningInput
 from policies.sure.queue_delay import LEAST
 
-_EPSILON = 1e-9  # keeps a demand of 3.0000000001 from becoming 4
 _UNBOUNDED = 1e9  # records per minute that a task of unknown cost passes
 _CAPACITIES = np.geomspace(0.75, 6.0, 36)  # as multiples of the mean expected load: from overload to one sixth busy
 CALM_CHANGE = 0.05  # a job is calm only while the median change of its load from hour to hour is below this
@@ -25,6 +25,7 @@ class Work:
     Attributes:
         minutes: float64 [B, N], busy subtask-minutes per record that enters the job; 0 where unknown and for source and sink.
         hot_share: float64 [B, N], ``Measured.hot_share``.
+        dealt: int64 [N], ``JobGraph.dealt``.
         sized: bool [B, N], tasks whose size can be chosen. A task keeps its size if it has processed nothing, or if no entering
             record reaches it (it only drains old ones).
         scalable: bool [N].
@@ -32,6 +33,7 @@ class Work:
 
     minutes: Float64
     hot_share: Float64
+    dealt: Int64
     sized: Bool
     scalable: Bool
 
@@ -40,13 +42,12 @@ class Work:
         """Return what a record costs by the measured figures."""
         sized = graph.scalable & ~np.isnan(measured.service_minutes) & (measured.visits > 0)
         per_record = measured.visits * or_zero(measured.service_minutes)
-        return Work(np.where(sized, per_record, 0.0), measured.hot_share, sized, graph.scalable)
+        return Work(np.where(sized, per_record, 0.0), measured.hot_share, graph.dealt, sized, graph.scalable)
 
     def sizes(self, capacity: Float64, caution: Float64 | float = 1.0) -> Float64:
         """Return the fewest subtasks [B, C, N] for capacities [B, C], with every record ``caution`` [B, N] times as long."""
         exact = widened_by(self.hot_share[:, None], capacity[..., None] * (self.minutes * caution)[:, None])
-        wanted: Float64 = np.ceil(exact - _EPSILON)
-        return wanted
+        return needed(exact, self.dealt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,9 @@ class Choices:
     def of(sizes: Int64, work: Work, caution: Float64 | float = 1.0) -> "Choices":
         """Return sizes [B, C, N] with the capacity they give."""
         cost = (work.minutes * caution)[:, None]
-        even = sizes if not work.hot_share.any() else sizes / busiest_of(work.hot_share[:, None], sizes)
+        even = carried(sizes, work.dealt)
+        if work.hot_share.any():
+            even = even / busiest_of(work.hot_share[:, None], even)
         capacity = np.where(cost > 0, even / np.where(cost > 0, cost, 1.0), _UNBOUNDED).min(axis=-1)
         subtasks = np.where(work.scalable, sizes, 0).sum(axis=-1)
         busy = work.minutes.sum(axis=-1)
@@ -127,6 +130,6 @@ def _within_step(given: PlanningInput, seen: Situation) -> tuple[Int64, Int64]:
     Overload lifts the upper limit; of such a step the guardrails grant what ``policies.guardrails.step_range`` says.
     """
     limits = given.limits
-    nearest, farthest = one_step(given.current, limits)
+    nearest, farthest = one_step(given.current, limits, given.graph)
     farthest = np.where(seen.overloaded, limits.most, farthest)
     return np.maximum(limits.least, nearest), np.minimum(limits.most, farthest)

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
+import numpy as np
 
 from contracts.clock import MINUTE_MS
 from contracts.decisions import Decision, TaskDecision
 from contracts.job_limits import blocks_ineffective, scale_down_after_minutes, total_limit
 from contracts.job_settings import JobSettings
 from contracts.messages import Host, JobTopology
-from contracts.topology import slots_needed
+from contracts.topology import dealt_to, slots_needed
+from policies.dealt import carried
 from rescaler.control.outcomes import OutcomeReason
 
 DAY_MS = 24 * 60 * MINUTE_MS
@@ -115,6 +117,7 @@ def apply_limits(
     """
     current = {spec.task: spec.parallelism for spec in topology.tasks}
     decided = {task.task: task.desired for task in decision.tasks}
+    dealt = {spec.task: things for spec, things in zip(topology.tasks, dealt_to(topology.tasks), strict=True)}
     wanted, words, reasons = dict(decided), [], []
     minutes, total = scale_down_after_minutes(settings, engine), total_limit(settings, engine)
     for task in decision.tasks:
@@ -127,9 +130,9 @@ def apply_limits(
                 reasons.append(OutcomeReason.SCALE_DOWN_WAITS)
         elif task.desired > running and blocks_ineffective(settings, engine):
             growth = memory.growths.get(task.task)
-            if growth is not None and _is_in_vain(growth, task, decision.span_end_ms):
+            if growth is not None and _is_in_vain(growth, task, dealt[task.task], decision.span_end_ms):
                 wanted[task.task] = running
-                words.append(f"{task.task}: {_in_vain(growth, task)}")
+                words.append(f"{task.task}: {_in_vain(growth, task, dealt[task.task])}")
                 reasons.append(OutcomeReason.INEFFECTIVE)
     wanted = _tied(wanted, topology)
     if total is not None and _total(wanted, topology) > max(total, _total(current, topology)):
@@ -166,13 +169,18 @@ def _lasting(needs: tuple[Need, ...], at_ms: int, minutes: int, running: int) ->
     return min(settled[-1], running) if settled else running
 
 
-def _is_in_vain(growth: Growth, task: TaskDecision, at_ms: int) -> bool:
-    """Say whether a task that is overloaded still got next to nothing from its last growth."""
+def _is_in_vain(growth: Growth, task: TaskDecision, dealt: int, at_ms: int) -> bool:
+    """Say whether a task that is overloaded still got next to nothing from its last growth; ``dealt`` as of ``dealt_to``."""
     if growth.ended_ms is None or task.records_per_minute is None or not task.overloaded:
         return False
     if not growth.ended_ms + SETTLED_MS <= at_ms < growth.ended_ms + BLOCKED_MS:
         return False
-    return _gained(growth, task) < EFFECT_MIN * (growth.after / growth.before - 1.0)
+    return _gained(growth, task) < EFFECT_MIN * _gain_expected(growth, dealt)
+
+
+def _gain_expected(growth: Growth, dealt: int) -> float:
+    before, after = carried(np.array([growth.before, growth.after]), np.array(dealt))
+    return float(after / before - 1.0)
 
 
 def _gained(growth: Growth, task: TaskDecision) -> float:
@@ -184,8 +192,8 @@ def _waits(task: TaskDecision, lasting: int, minutes: int) -> str:
     return f"{task.desired} must be enough for {minutes} minutes, until then {lasting}"
 
 
-def _in_vain(growth: Growth, task: TaskDecision) -> str:
-    gained, expected = _gained(growth, task), growth.after / growth.before - 1.0
+def _in_vain(growth: Growth, task: TaskDecision, dealt: int) -> str:
+    gained, expected = _gained(growth, task), _gain_expected(growth, dealt)
     return f"growing from {growth.before} to {growth.after} changed its throughput by {gained:.0%}, not {expected:.0%}"
 
 

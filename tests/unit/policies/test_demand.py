@@ -334,7 +334,7 @@ def test_what_a_job_is_wanted_to_have_never_falls_when_its_lag_grows(lags: list[
     )
     sizing = TargetUtilisation().sizing
     few, many = (
-        target_size(exact_subtasks(each.measured, each.rate("quick-up"), each.graph, sizing), each.current).wanted
+        target_size(exact_subtasks(each.measured, each.rate("quick-up"), each.graph, sizing), each.current, each.graph).wanted
         for each in (less, more)
     )
     assert (many >= few).all()

@@ -147,6 +147,16 @@ def test_growth_is_repeated_where_it_helped(settings: dict[str, object], records
     assert only(effects).status == "commanded"
 
 
+def test_growth_that_could_bring_nothing_was_not_in_vain() -> None:
+    """Three subtasks on four partitions are no faster than two: that says nothing of a fourth."""
+    control, seen = controller(), view(block_ineffective=True)
+    tasks = tuple(msgspec.structs.replace(spec, useful_max=4 if spec.task == "map" else None) for spec in seen.jobs[JOB].tasks)
+    seen = View(seen.cluster, {JOB: msgspec.structs.replace(seen.jobs[JOB], tasks=tasks)}, seen.settings)
+    _, seen = rescaled(control, seen, 0, busy(0, 3, 1_000.0))
+    effects, _ = rescaled(control, seen, 10, busy(10, 4, 1_000.0))
+    assert only(effects).status == "commanded"
+
+
 def test_growth_that_failed_says_nothing() -> None:
     """A rescale that the engine did not carry out is no evidence."""
     control, seen = controller(), view(block_ineffective=True)

@@ -1,0 +1,127 @@
+"""What sizes carry whose work is dealt out, and which sizes are even."""
+
+from math import ceil
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contracts.messages import Input, TaskSpec
+from contracts.topology import dealt_to
+from policies.dealt import SLACK, aligned, carried, fewest, larger, lasting, needed, smaller
+from policies.graph import job_graph
+
+THINGS, SIZES = st.integers(1, 400), st.integers(1, 500)
+
+
+def one(value: float) -> np.ndarray:
+    """Return an array of one number."""
+    return np.array([value])
+
+
+@given(THINGS, SIZES)
+def test_a_size_carries_what_its_busiest_subtask_lets_it(things: int, size: int) -> None:
+    """The busiest of p has ceil(K / p) of K things; more subtasks than things carry as much as that many."""
+    assert carried(one(size), one(things))[0] == pytest.approx(things / ceil(things / size))
+    assert carried(one(size), np.zeros(1, dtype=np.int64)).tolist() == [size]
+
+
+@given(THINGS, st.floats(0.01, 500.0))
+def test_what_is_needed_is_the_least_size_that_carries_it(things: int, exact: float) -> None:
+    """No smaller size carries as much; where none does, it is one subtask for each thing."""
+    by_hand = next((size for size in range(1, things + 1) if things / ceil(things / size) >= exact - 1e-9), things)
+    assert needed(one(exact), one(things)).tolist() == [by_hand]
+
+
+def test_what_divides_is_rounded_up_and_nothing_needs_nothing() -> None:
+    """And what is unknown stays unknown."""
+    none, twelve = np.zeros(4, dtype=np.int64), np.full(4, 12)
+    exact = np.array([0.0, 0.4, 4.2, np.nan])
+    assert np.array_equal(needed(exact, none), [0, 1, 5, np.nan], equal_nan=True)
+    assert np.array_equal(needed(exact, twelve), [0, 1, 6, np.nan], equal_nan=True)
+
+
+@given(THINGS, SIZES)
+def test_the_neighbours_of_a_size_are_the_next_that_make_a_difference(things: int, size: int) -> None:
+    """The next larger carries more, if any does; the next smaller has use for all its subtasks, and no even size lies between."""
+    even = sorted({ceil(things / most) for most in range(1, things + 1)})
+    carries = {each: things / ceil(things / each) for each in [*even, size]}
+    assert larger(one(size), one(things))[0] == next((each for each in even if carries[each] > carries[size]), things)
+    assert smaller(one(size), one(things))[0] == max([each for each in even if each < size], default=1)
+    assert fewest(one(size), one(things))[0] == max(each for each in even if each <= size)
+
+
+@pytest.mark.parametrize(
+    ("current", "exact", "size"),
+    [
+        (8, 4.3, 8),  # six are no faster than four
+        (8, 3.9, 8),  # four carry it, but not for long
+        (8, 3.6, 4),
+        (4, 4.01, 8),
+        (6, 3.9, 4),  # no slower than six
+        (8, 1.9, 3),  # room, but no more of it than one even size
+    ],
+)
+def test_a_shrink_leaves_room(current: int, exact: float, size: int) -> None:
+    """What eight partitions are read with; so that a constant load with its noise never asks for the larger size again."""
+    eight = one(8)
+    assert lasting(needed(one(exact), eight), one(exact), one(current), eight).tolist() == [size]
+
+
+@given(THINGS, st.floats(0.01, 500.0), SIZES, st.floats(1 / SLACK + 0.001, 0.999))
+def test_what_was_grown_for_noise_is_not_given_back_for_it(things: int, exact: float, current: int, fall: float) -> None:
+    """At a load that crosses the limit of an even size and falls back, the larger size stays."""
+    dealt = one(things)
+    low, high = (needed(one(load), dealt) for load in (exact * fall, exact))
+    if current >= high[0] and high[0] <= larger(low.astype(np.int64), dealt)[0]:
+        assert lasting(low, one(exact * fall), one(current), dealt)[0] >= high[0]
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "dealt", "most", "size"),
+    [
+        (3, 7, 128, 128, 8),  # one subtask more, and every one has 16 key groups
+        (3, 43, 128, 128, 43),  # the fewest with three key groups each, and 64 would be half as many more
+        (43, 100, 128, 128, 128),  # 64 to 127 carry 64: not what was asked for
+        (43, 100, 128, 110, 64),
+        (70, 100, 128, 110, 70),  # growth stays growth
+        (8, 6, 8, 8, 8),  # six are no faster than four
+        (4, 5, 7, 7, 7),
+        (4, 9, 6, 20, 6),  # more subtasks than partitions: the rest would have nothing
+        (30, 20, 128, 128, 22),
+        (10, 7, 128, 128, 7),  # what shrinks pays nothing for a deal without a remainder
+        (7, 7, 128, 128, 7),  # what stays is not restarted for evenness
+        (5, 6, 0, 20, 6),  # this work divides
+    ],
+)
+def test_the_even_size_that_carries_what_was_asked_for(current: int, wanted: int, dealt: int, most: int, size: int) -> None:
+    """Where bounds allow it; a little more where that deals without a remainder."""
+    assert aligned(one(wanted), one(current), one(dealt), one(1), one(most)).tolist() == [size]
+
+
+@given(SIZES, SIZES, THINGS, SIZES, SIZES)
+def test_an_aligned_size_is_never_slower_and_keeps_the_bounds(
+    current: int, wanted: int, dealt: int, least: int, most: int
+) -> None:
+    """As fast as ``wanted`` at the least, on the same side of the present size, and within bounds that ``wanted`` keeps."""
+    things = one(dealt)
+    size = aligned(one(wanted), one(current), things, one(least), one(most))
+    assert carried(size, things)[0] >= carried(one(wanted), things)[0]
+    assert (size[0] - current) * (wanted - current) >= 0
+    if least <= wanted <= most:
+        assert least <= size[0] <= most
+
+
+def test_key_groups_partitions_and_ties_say_what_is_dealt_out() -> None:
+    """A keyed task's key groups, a reader's partitions, and for what is tied to a source the source's; else nothing."""
+    tasks = (
+        TaskSpec(task="source", useful_max=12, tied="a", vnodes=128),
+        TaskSpec(task="map", upstream=("source",), inputs=(Input(task="source", ship="forward"),), tied="a", vnodes=128),
+        TaskSpec(task="count", upstream=("map",), inputs=(Input(task="map", ship="hash"),), vnodes=128),
+        TaskSpec(task="group", upstream=("count",), inputs=(Input(task="count", ship="hash"),), useful_max=8),
+        TaskSpec(task="sink", upstream=("count",), inputs=(Input(task="count", ship="rebalance"),), vnodes=128),
+        TaskSpec(task="simulated", upstream=("count",), stateful=True),
+    )
+    assert dealt_to(tasks) == (12, 12, 128, 8, 0, 0)
+    assert job_graph(tasks).dealt.tolist() == [12, 12, 128, 8, 0, 0]
