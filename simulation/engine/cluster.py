@@ -23,7 +23,7 @@ from simulation.errors import RunError
 from simulation.load.jobs import SizedJob
 from simulation.load.workload import Workload
 from simulation.model.costs import RestartCost
-from simulation.model.course import load_in
+from simulation.model.course import job_in, load_in
 from simulation.model.queueing import STEP_MS, STEPS
 from simulation.model.reward import REWARD_LAMBDA
 from simulation.model.worlds import CALM, World
@@ -216,7 +216,8 @@ class SimulatedCluster:
         free = self.hosts.units_on_offer()
         running: dict[str, RunningJob] = {}
         every = self.options.sample_interval_ms // STEP_MS
-        for sized in jobs:
+        for each in jobs:
+            sized = job_in(self.options.world, each)
             job = job_id(self.options.cluster, sized.name)
             if job in running:
                 raise RunError(f"job {sized.name} is listed twice")

@@ -26,7 +26,7 @@ from simulation.load.graphs import JobGraph
 from simulation.load.jobs import LITERAL_FACTOR, Load, SizedJob, size_job
 from simulation.load.workload import Workload
 from simulation.loops.terms import Mode, Terms
-from simulation.model.course import load_in
+from simulation.model.course import job_in, load_in
 from simulation.model.world_file import SECOND_MINUTES, WorldFile
 from simulation.model.worlds import CALM, World, world_named
 
@@ -161,7 +161,7 @@ def setting_of(graph: JobGraph, workload: Workload, asked: EvaluationRequest) ->
     runs = place_runs(workload, part, asked.runs, asked.seed)
     minutes, literal = (part.first, part.end), LITERAL_FACTOR if asked.fitted is None else SECOND_MINUTES
     job = size_job(graph, workload, asked.load_parallelism, minutes=minutes, load=asked.load, literal_factor=literal)
-    return Setting(job, load_in(world, workload), asked, part, runs)
+    return Setting(job_in(world, job), load_in(world, workload), asked, part, runs)
 
 
 def known_names(folder: str = "") -> tuple[str, ...]:

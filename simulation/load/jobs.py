@@ -7,14 +7,15 @@ tasks together at most ``TOTAL_DEMAND_MAX``. Rewards of a job are comparable onl
 ``literal`` load uses the durations as they are, like the SURE paper's code: a task of 2,000 s spends 0.002 minutes on a request.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from contracts.messages import TaskSpec
+from contracts.messages import Input, TaskSpec
 from contracts.topology import levels
 from policies.graph import JobGraph as GraphTables
 from policies.graph import job_graph
@@ -51,6 +52,8 @@ class SizedJob:
         path_minutes: sum of service times on the longest path: the least time a record spends in the job.
         slo_minutes: allowed time of a minute's batch (mode ``slo``): longest path of min(0.8, demand at P99 load). Demand here
             is the minutes that one subtask works on a minute's batch.
+        dealt: per task, how many partitions (of one that reads the source) or key groups are dealt out to its subtasks, 0 where
+            its work divides; empty: everywhere.
     """
 
     graph: JobGraph
@@ -61,6 +64,7 @@ class SizedJob:
     total_limit: int
     path_minutes: float
     slo_minutes: float
+    dealt: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -79,6 +83,11 @@ class SizedJob:
         mask[[0, -1]] = False
         return mask
 
+    @property
+    def readers(self) -> tuple[bool, ...]:
+        """Return which tasks [N] read the source and nothing else."""
+        return tuple(parents == (0,) for parents in self.graph.upstream)
+
     @cached_property
     def tables(self) -> GraphTables:
         """Return the graph as policies read it."""
@@ -88,7 +97,13 @@ class SizedJob:
     def limits(self) -> Limits:
         """Return the limits of the job under default settings."""
         one = np.ones(self.size, dtype=np.int64)
-        return Limits(least=one, most=np.where(self.scalable, PARALLELISM_MAX, one), total=self.total_limit)
+        return Limits(least=one, most=np.where(self.scalable, self._most, one), total=self.total_limit)
+
+    @property
+    def _most(self) -> Int64:
+        """Return int64 [N], the most subtasks of each real task that have something to do, at most ``PARALLELISM_MAX``."""
+        dealt = np.array(self.dealt or (0,) * self.size, dtype=np.int64)
+        return np.where(dealt > 0, np.minimum(dealt, PARALLELISM_MAX), PARALLELISM_MAX)
 
     def within_limits(self, desired: Int64) -> Int64:
         """Bring parallelism [.., N] within the job's bounds and total limit (``policies.guardrails``)."""
@@ -96,7 +111,7 @@ class SizedJob:
 
     def specs(self) -> tuple[TaskSpec, ...]:
         """Return the tasks as the engine announces them, at start parallelism, without units."""
-        return tuple(
+        plain = tuple(
             TaskSpec(
                 task=spec.task,
                 upstream=spec.upstream,
@@ -108,6 +123,33 @@ class SizedJob:
             )
             for index, spec in enumerate(self.graph.specs())
         )
+        if not self.dealt:
+            return plain
+        return tuple(map(_dealt_out, plain, self.dealt, self.readers, self._most.tolist()))
+
+
+def _dealt_out(spec: TaskSpec, things: int, reads: bool, most: int) -> TaskSpec:
+    """Return a task as an engine announces one to whose subtasks so many partitions or key groups are dealt out; 0: none are."""
+    if not things:
+        return spec
+    return msgspec.structs.replace(
+        spec,
+        max_parallelism=most,
+        vnodes=things,
+        inputs=tuple(Input(task=parent, ship="hash") for parent in spec.upstream),
+        useful_max=things if reads else None,
+    )
+
+
+def with_deal(job: SizedJob, dealt: tuple[int, ...]) -> SizedJob:
+    """Return a job to whose tasks so many partitions and key groups are dealt out."""
+    dealt_job = replace(job, dealt=dealt)
+    most = dealt_job.limits.most
+    return replace(
+        dealt_job,
+        start_parallelism=np.minimum(job.start_parallelism, most),
+        configured_parallelism=np.minimum(job.configured_parallelism, most),
+    )
 
 
 def load_job(

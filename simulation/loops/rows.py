@@ -33,7 +33,7 @@ from simulation.loops.pressure_core import PressureRows
 from simulation.loops.records_core import RecordRows
 from simulation.loops.terms import Bool, Core, Float64, Int64, Span, Terms, flow_span
 from simulation.model.attempts import Flow, FlowRows
-from simulation.model.course import load_in
+from simulation.model.course import job_in, load_in
 
 __all__ = [
     "LoopRows",
@@ -63,12 +63,12 @@ class LoopRows:
 
     def __init__(self, job: SizedJob, workload: Workload, first_minutes: Int64, start: Int64, terms: Terms) -> None:
         """Warm up for one window at parallelism ``start`` [B, N]; the first decision is due at ``first_minutes`` [B]."""
-        self.job, self.terms = job, terms
-        self.graph: JobGraph = job.tables
+        self.job, self.terms = job_in(terms.world, job), terms
+        self.graph: JobGraph = self.job.tables
         self._load = _Load.of(load_in(terms.world, workload), (terms.window_minutes, terms.span_minutes, 1))
         self._minute = np.asarray(first_minutes, dtype=np.int64) - terms.window_minutes
         assert (self._minute >= 0).all(), "a loop needs one window of workload before its first decision"
-        self._core = core_of(job, np.asarray(start, dtype=np.int64), terms, self._minute)
+        self._core = core_of(self.job, np.asarray(start, dtype=np.int64), terms, self._minute)
         self._pass(terms.window_minutes, None)
 
     def observe(self) -> Observed:

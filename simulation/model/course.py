@@ -9,6 +9,9 @@ policy, however time is cut, and whatever the policy does. Only what a rescale r
 - **throttle**: now and then something outside holds a single task up for one to two hours: a database, an external service.
 - **hot keys**: with a share h of the records on one key, the busiest of p subtasks has 1 + h (p - 1) times the mean. Which keys
   fall on the same subtask is redrawn at every rescale.
+- **deal**: a task that reads the source has partitions and a keyed task has key groups, 8 to 128 of them. A subtask gets whole
+  ones, in turn (Kafka's round robin) or a stretch of them (Flink: key group i of K to subtask i p / K), and the fullest subtask
+  is the limit. In half of the tasks all bring as many records; in the others each has a rate of its own.
 - **state**: the length of a restart follows the size of the state, which wanders over half a day.
 - **nights**: from an hour in the evening on no record comes for seven to ten hours, and in half of the draws none at weekends:
   shops that close, offices, markets. The load is 0 there and known to be; what comes in the other hours is the trace's.
@@ -22,7 +25,7 @@ import numpy.typing as npt
 
 from contracts.clock import MINUTE_MS
 from contracts.windows import HOUR_MS
-from simulation.load.jobs import SizedJob
+from simulation.load.jobs import SizedJob, with_deal
 from simulation.load.workload import Workload
 from simulation.model.worlds import World
 
@@ -37,6 +40,8 @@ TASKS_A_HOST = 3
 THROTTLE_MINUTES = (40, 120)
 THROTTLE_A_DAY = 2.0  # per job
 THROTTLE_LEAST = 1.5
+DEALT = (8, 12, 16, 24, 60, 100, 128)
+RATE_SPREAD = 0.15  # standard deviation of the log of a partition's rate
 NIGHT_BEGINS = (20, 23)  # hour of the day
 NIGHT_HOURS = (7, 10)
 _DAY_HOURS = 24
@@ -54,6 +59,8 @@ class Course:
         hot_share: float64 [N], share of a task's records on its hottest key.
         state: float64 [T], factors on the length of a restart; None: always 1.
         redone_minutes: minutes of work that a restart does again.
+        fullest: float64 [N, P], the share of a task's work that its fullest subtask has at p subtasks, p < P, by the deal of
+            partitions and key groups; more subtasks than that leave it as it is. None: work divides evenly.
         seed: of what a rescale redraws.
     """
 
@@ -61,6 +68,7 @@ class Course:
     hot_share: Float64
     state: Float64 | None
     redone_minutes: float
+    fullest: Float64 | None
     seed: int
 
     def slowness_of(self, first_minutes: Int64, minutes: int) -> Float64 | None:
@@ -82,14 +90,33 @@ class Course:
         """Return the work of the busiest of subtasks [N, B] over the mean, [N, B]; ``rescales`` [B] number the draws."""
         uneven = 1.0 + _UNEVEN * (2.0 * _uniform(self.seed, np.arange(len(subtasks))[:, None], rescales) - 1.0)
         share = np.minimum(self.hot_share[:, None] * uneven, 1.0)
-        return np.asarray(1.0 + share * (subtasks - 1), dtype=np.float64)
+        if self.fullest is None:
+            return np.asarray(1.0 + share * (subtasks - 1), dtype=np.float64)
+        dealt = self.fullest[np.arange(len(subtasks))[:, None], np.minimum(subtasks, self.fullest.shape[1] - 1)]
+        return np.asarray(np.maximum(subtasks * (share + (1.0 - share) * dealt), 1.0), dtype=np.float64)
 
 
 def course_of(job: SizedJob, world: World) -> Course | None:
     """Return the course of a world for a job; None if nothing varies."""
     if not world.varies:
         return None
-    return _drawn(world, job.size, tuple((job.service_minutes > 0).tolist()))
+    works = tuple((job.service_minutes > 0).tolist())
+    if not world.is_dealt:
+        return _drawn(world, job.size, works)
+    own = job_in(world, job)
+    return _drawn(world, job.size, works, own.dealt, own.readers)
+
+
+def job_in(world: World, job: SizedJob) -> SizedJob:
+    """Return a job as it is in a world: in ``dealt`` the tasks that read the source and those with state have their own deal.
+
+    Of a job that has come through the world already, the same.
+    """
+    if not world.is_dealt or job.dealt:
+        return job
+    drawn = np.random.default_rng([world.seed, 7]).choice(DEALT, job.size)
+    is_dealt = np.array(job.graph.stateful) | np.array(job.readers)
+    return with_deal(job, tuple(np.where(is_dealt, drawn, 0).tolist()))
 
 
 def load_in(world: World, workload: Workload) -> Workload:
@@ -107,7 +134,9 @@ def load_in(world: World, workload: Workload) -> Workload:
 
 
 @lru_cache(maxsize=8)
-def _drawn(world: World, size: int, works: tuple[bool, ...]) -> Course:
+def _drawn(
+    world: World, size: int, works: tuple[bool, ...], dealt: tuple[int, ...] = (), readers: tuple[bool, ...] = ()
+) -> Course:
     generators = [np.random.default_rng([world.seed, effect]) for effect in range(6)]
     at_work = np.array(works)
     assert len(world.own) in (0, size), (len(world.own), size)
@@ -135,7 +164,25 @@ def _drawn(world: World, size: int, works: tuple[bool, ...]) -> Course:
     state = None
     if world.state_spread > 0:
         state = np.exp(world.state_spread * _wandering(generators[4], STATE_MINUTES, 1)[:, 0])
-    return Course(slowness, hot, state, world.redone_s / 60.0, world.seed)
+    fullest = _fullest(np.random.default_rng([world.seed, 8]), dealt, readers) if dealt else None
+    return Course(slowness, hot, state, world.redone_s / 60.0, fullest, world.seed)
+
+
+def _fullest(generator: np.random.Generator, dealt: tuple[int, ...], readers: tuple[bool, ...]) -> Float64:
+    """Return [N, P] ``Course.fullest`` for numbers of partitions and key groups; 0: the task's work divides."""
+    sizes = np.arange(1, max(*dealt, 1) + 1)
+    found = np.empty((len(dealt), len(sizes) + 1))
+    found[:, 0], found[:, 1:] = 1.0, 1.0 / sizes
+    for task, (things, reads) in enumerate(zip(dealt, readers, strict=True)):
+        is_even, logs = generator.random() < 0.5, generator.standard_normal(max(DEALT))
+        if not things:
+            continue
+        at = np.arange(things)
+        rates = np.ones(things) if is_even else np.exp(RATE_SPREAD * logs[:things])
+        for size in sizes.tolist():
+            owners = at % size if reads else at * size // things
+            found[task, size] = np.bincount(owners, rates).max() / rates.sum()
+    return found
 
 
 def _wandering(generator: np.random.Generator, minutes: float, count: int) -> Float64:

@@ -44,6 +44,7 @@ class World:
         hot_share: largest share of a task's records that belongs to its hottest key and so to one subtask.
         state_spread: standard deviation of the log of a restart's length, which follows the size of the state.
         redone_s: seconds of work that a restart does again, since the last checkpoint.
+        is_dealt: records travel in partitions and key groups, which no two subtasks share: the fullest subtask is the limit.
         has_slo: latency counts beyond an SLO, a batch a minute (mode ``slo``).
         has_nights: no record comes at all in the hours of a night, and perhaps at weekends; that is known, and no gap.
         seed: draws all of the above.
@@ -61,6 +62,7 @@ class World:
     hot_share: float = 0.0
     state_spread: float = 0.0
     redone_s: float = 0.0
+    is_dealt: bool = False
     has_slo: bool = False
     has_nights: bool = False
     seed: int = 0
@@ -92,7 +94,8 @@ class World:
     @property
     def varies(self) -> bool:
         """Return whether capacity or restarts differ from what is announced, so that a ``Course`` must be played."""
-        return self.varies_in_time or self.hot_share > 0.0 or self.state_spread > 0.0 or self.redone_s > 0.0
+        lasting = self.hot_share > 0.0 or self.state_spread > 0.0 or self.redone_s > 0.0 or self.is_dealt
+        return self.varies_in_time or lasting
 
     @property
     def varies_in_time(self) -> bool:
@@ -117,6 +120,7 @@ _EFFECTS: dict[str, tuple[dict[str, Any], str]] = {
         "bounded buffers; one throttled task hides what those behind it could do",
     ),
     "slo": ({"has_slo": True}, "a batch a minute; only what is later than an SLO counts"),
+    "dealt": ({"is_dealt": True}, "partitions and key groups are dealt out; the fullest subtask is the limit"),
     "nights": ({"has_nights": True}, "at night no record comes at all, in some jobs at weekends neither"),
 }
 WORLDS = {

@@ -66,9 +66,10 @@ def compare(of: SimulatedCluster, job: str) -> int:
 
 
 VARYING = world_named("drift+slow+skew+restart+starved", seed=3)
+DEALT = world_named("dealt", seed=2)
 
 
-@pytest.mark.parametrize("world", [CALM, PRESSURE, VARYING], ids=["calm", "pressure", "straying"])
+@pytest.mark.parametrize("world", [CALM, PRESSURE, VARYING, DEALT], ids=["calm", "pressure", "straying", "dealt"])
 @pytest.mark.parametrize("interval_ms", [15_000, 30_000, 60_000])
 def test_samples_add_up_to_the_rows(interval_ms: int, world: World) -> None:
     """Under load, through a rescale and a host's death, bit for bit."""

@@ -12,8 +12,9 @@ from simulation.load.jobs import SizedJob, load_job
 from simulation.load.workload import load_workload
 from simulation.loops.rows import LoopRows
 from simulation.loops.terms import Terms
-from simulation.model.course import COURSE_MINUTES, course_of, load_in
+from simulation.model.course import COURSE_MINUTES, DEALT, course_of, job_in, load_in
 from simulation.model.worlds import CALM, World, cluster_world, world_named
+from tests.unit.simulation.cases import chain, sized, workload
 
 WORKLOAD = load_workload("clarknet")
 JOB = load_job("j_2521346", WORKLOAD, 5.0)
@@ -31,7 +32,9 @@ def plans(seed: int, spans: int, rows: int = 2) -> list[np.ndarray]:
     return [JOB.within_limits(generator.integers(2, 11, (rows, JOB.size))) for _ in range(spans)]
 
 
-@pytest.mark.parametrize("name", ["drift", "slow", "skew", "skew+drift", "starved", "restart+drift"])
+@pytest.mark.parametrize(
+    "name", ["drift", "slow", "skew", "skew+drift", "starved", "restart+drift", "dealt", "dealt+skew+drift", "dealt+starved"]
+)
 def test_array_cores_and_the_engine_play_one_world(name: str) -> None:
     """Queues, busy time and the busiest subtask agree minute by minute; a restart's state is the engine's own."""
     world = world_named(name, seed=5)
@@ -113,6 +116,68 @@ def test_work_done_twice_takes_time_and_earns_nothing() -> None:
     assert (mine.utilisation <= theirs.utilisation + 1e-9).all()
 
 
+def test_a_deal_is_announced_and_bounds_what_can_be_used() -> None:
+    """Readers have partitions, tasks with state key groups, the others nothing; nobody runs more subtasks than there are."""
+    plain = load_job("j_242616", WORKLOAD, 5.0)
+    job = job_in(world_named("dealt", seed=6), plain)
+    assert set(job.dealt) - {0} <= set(DEALT)
+    for spec, things, reads, stateful in zip(job.specs(), job.dealt, job.readers, job.graph.stateful, strict=True):
+        assert (things > 0) == (reads or stateful)
+        if things:
+            assert (spec.vnodes, spec.useful_max) == (things, things if reads else None)
+            assert spec.max_parallelism == min(10, things)
+            assert {edge.ship for edge in spec.inputs} == {"hash"}
+    assert (job.limits.most[1:-1] <= 10).all()
+    assert min(job.limits.most[1:-1]) == 8
+    assert job_in(world_named("dealt", seed=6), plain).dealt == job.dealt == job_in(world_named("dealt", seed=6), job).dealt
+    assert job_in(world_named("dealt", seed=7), plain).dealt != job.dealt
+    assert job_in(CALM, plain) is plain
+    assert plain.specs()[1].vnodes == 256
+
+
+def test_the_fullest_subtask_has_whole_partitions() -> None:
+    """Of K even ones ceil(K / p); rates of their own put more on it, never less than the mean."""
+    even = uneven = 0
+    for seed in range(8):
+        job = job_in(world_named("dealt", seed=seed), load_job("j_242616", WORKLOAD, 5.0))
+        course = course_of(job, world_named("dealt", seed=seed))
+        assert course is not None
+        for size in (1, 3, 5, 6, 8):
+            busiest = course.busiest(np.full((job.size, 1), size), np.zeros(1, dtype=np.int64))[:, 0]
+            for things, found in zip(job.dealt, busiest.tolist(), strict=True):
+                fair = -(-things // size) * size / things if things else 1.0
+                assert found >= 1.0
+                if size == 5 and things:
+                    even, uneven = even + (found == pytest.approx(fair)), uneven + (found != pytest.approx(fair))
+                if not things:
+                    assert found == pytest.approx(1.0)
+    assert min(even, uneven) > 10
+
+
+def test_even_sizing_of_a_constant_load_flaps_where_work_is_dealt_out() -> None:
+    """A load of 4.3 subtasks of eight partitions: six subtasks carry 4, so what waits grows, is cleared, and grows again."""
+    job, load = sized(chain(1.0), 4.3), workload([100] * 2_000)
+    dealt = next(
+        world
+        for seed in range(99)
+        if job_in(world := world_named("dealt", seed=seed), job).dealt[1] == 8
+        and course_of(job, world).busiest(np.full((3, 1), 8), np.zeros(1, np.int64))[1, 0] == pytest.approx(1.0)  # type: ignore[union-attr]
+    )
+    rescales, late = {}, {}
+    for world in (CALM, dealt):
+        rows = LoopRows(job, load, np.array([60]), np.array([[1, 6, 1]]), Terms(world=world))
+        spans = []
+        for _ in range(60):
+            waiting = rows.observe().figures[0, -1, 1, FIGURE["queued_records_last"]]
+            wanted = np.ceil((100.0 + waiting / 30.0) * job.service_minutes[1] / 0.8)
+            spans.append(rows.step(np.array([[1, min(int(wanted), 8), 1]])))
+        rescales[world.name] = sum(int(span.rescaled[0]) for span in spans)
+        late[world.name] = float(np.mean([span.latency[0] for span in spans]))
+    assert rescales["calm"] == 0
+    assert rescales["dealt"] >= 8
+    assert late["dealt"] > late["calm"] + 0.5
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_nights_are_known_hours_of_zero_and_the_other_hours_are_the_traces(seed: int) -> None:
     """Seven to ten hours of every day, the same for whoever draws them again; nothing becomes a gap."""
@@ -154,7 +219,11 @@ def test_loops_and_the_engine_play_a_night() -> None:
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("storm", {}, "--world: 'storm' is not a world; known: calm, pressure, drift, slow, skew, restart, starved, slo, nights"),
+        (
+            "storm",
+            {},
+            "--world: 'storm' is not a world; known: calm, pressure, drift, slow, skew, restart, starved, slo, dealt, nights",
+        ),
         ("drift+storm", {}, "'storm' is not a world"),
         ("calm+drift", {}, "calm cannot be joined"),
         ("slo+drift", {}, "slo runs batches"),
