@@ -1,5 +1,7 @@
 """Identities. A record counts once by its identity, no matter how many times it is delivered."""
 
+import hashlib
+import re
 from functools import lru_cache
 from typing import NewType
 
@@ -9,6 +11,28 @@ Cluster = NewType("Cluster", str)
 JobId = NewType("JobId", str)  # "cluster/name"
 TaskId = NewType("TaskId", str)  # unique within its job
 UnitId = NewType("UnitId", int)  # cluster-wide, allocated by the engine, never reused
+
+NAME_LETTERS_MAX = 100
+"""Of a name from outside: several of them fit into one identity."""
+RESERVED_NAMES = frozenset({".", "..", "*"})
+"""No names: folders, and what stands for all jobs of a cluster (`contracts.pauses`)."""
+_HASHED = re.compile(r"~[0-9a-f]{16}")
+
+
+def plain_name(name: str) -> str:
+    """Return a name from outside, e.g. a consumer group's id, as one that a job can have.
+
+    That is the name itself, unless it is too long, reserved, or has slashes or letters that nobody would see. Then it is what can
+    be read of it and a hash of the whole, so that names which differ stay different.
+
+    >>> plain_name("orders"), plain_name("team/orders"), plain_name("*")
+    ('orders', 'team_orders~68d5d6027666fe3e', '_~684888c0ebb17f37')
+    """
+    plain = "".join(letter if letter.isprintable() and letter not in "/\\" else "_" for letter in name[:NAME_LETTERS_MAX])
+    plain = "_" if plain in RESERVED_NAMES else plain.strip() or "_"
+    if plain == name and not _HASHED.fullmatch(plain[-17:]):
+        return name
+    return f"{plain[: NAME_LETTERS_MAX - 17]}~{hashlib.sha256(name.encode(errors='backslashreplace')).hexdigest()[:16]}"
 
 
 def job_id(cluster: str, name: str) -> JobId:
@@ -28,6 +52,8 @@ def split_job(job: str) -> tuple[Cluster, str]:
     cluster, slash, name = job.partition("/")
     if not slash or not cluster or not name or "/" in name:
         raise RecordRejected("invalid_field", "job", f"{job!r} is not of the form cluster/name")
+    if cluster in RESERVED_NAMES or name in (".", ".."):
+        raise RecordRejected("invalid_field", "job", f"{job!r}: '.' and '..' are no names, nor is '*' one of a cluster")
     if not job.isprintable():
         raise RecordRejected("invalid_field", "job", f"{job!r} has characters that cannot be printed")
     return Cluster(cluster), name

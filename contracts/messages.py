@@ -21,9 +21,12 @@ TimeMs = Annotated[int, Meta(ge=0, le=2**53)]
 Parallelism = Annotated[int, Meta(ge=1, le=1_000_000)]
 Permille = Annotated[int, Meta(ge=0, le=1000)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
-PlainName = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^/\\\x00-\x1f\x7f]+$")]  # may become a file's name
+# `$` alone would let a line break follow.
+PlainName = Annotated[  # may become a file's name; `*` stands for all jobs
+    str, Meta(min_length=1, max_length=256, pattern=r"^(?!(\.|\.\.|\*)$)[^/\\\x00-\x1f\x7f]+$(?!\n)")
+]
 JobState = Literal["running", "restarting", "waiting", "finished", "failed", "created", "suspended"]
-Sha256 = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$")]  # empty: of something without a file
+Sha256 = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$(?!\n)")]  # empty: of something without a file
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, get_type_hints
 
 from contracts.addresses import addresses_in, is_http, without_password
-from contracts.errors import SettingsError
+from contracts.errors import RecordRejected, SettingsError
+from contracts.ids import split_job
 from contracts.own_acts import OwnAct
 
 S = TypeVar("S", bound="PipelineSettings")
@@ -162,6 +163,12 @@ class PipelineSettings:
         if not self.bootstrap.strip():
             raise SettingsError("SURESCALE_BOOTSTRAP: empty; set Kafka's address as host:port (there or with --bootstrap)")
         self._check_engine()
+        try:
+            split_job(f"{self.cluster}/job")
+        except RecordRejected:
+            raise SettingsError(
+                f"SURESCALE_CLUSTER: {self.cluster!r} is not a name; set one without slashes, which is not '.', '..' or '*'"
+            ) from None
         if not 0 <= self.health_port <= PORT_MAX:
             raise SettingsError(f"SURESCALE_HEALTH_PORT: {self.health_port} is not a port; set 1 to {PORT_MAX}, or 0 for none")
         if not 1 <= self.span_minutes <= SPAN_MINUTES_MAX:

@@ -8,6 +8,7 @@ import msgspec
 
 from contracts.errors import RecordRejected
 from contracts.messages import ClusterTopology, JobTopology, TaskSpec
+from contracts.pauses import is_of_all_jobs
 
 
 def check_topology(topology: JobTopology) -> None:
@@ -16,6 +17,8 @@ def check_topology(topology: JobTopology) -> None:
     Raises:
         RecordRejected: ``invalid_field`` or ``cyclic_topology``, naming the field.
     """
+    if is_of_all_jobs(topology.job):
+        raise RecordRejected("invalid_field", "job", f"{topology.job} stands for all jobs of its cluster; no job has this name")
     names = [spec.task for spec in topology.tasks]
     known = set(names)
     if len(known) != len(names):

@@ -3,6 +3,7 @@
 So a monitor that restarts gives the same event the same id, where the engine remembers what happened.
 """
 
+import hashlib
 import threading
 import zlib
 from collections import deque
@@ -11,7 +12,7 @@ from collections.abc import Iterable
 from contracts.messages import EngineEvent, EventKind
 
 EVENTS_MAX = 10_000
-DETAIL_LENGTH_MAX = 300
+DETAIL_LENGTH_MAX, EVENT_ID_LENGTH_MAX = 300, 256
 _SEQUENCES_PER_MS = 1_000
 
 
@@ -27,7 +28,10 @@ class EventLog:
     def add(
         self, kind: EventKind, event_id: str, at_ms: int, *, job: str | None = None, host: str | None = None, detail: str = ""
     ) -> None:
-        """Note an event, unless it is known."""
+        """Note an event, unless it is known. An id made of long names is cut: its end is then a hash of the whole."""
+        if len(event_id) > EVENT_ID_LENGTH_MAX:
+            whole = hashlib.sha256(event_id.encode(errors="backslashreplace")).hexdigest()[:16]
+            event_id = f"{event_id[: EVENT_ID_LENGTH_MAX - 17]}~{whole}"
         event = EngineEvent(
             cluster=self._cluster,
             sequence=_sequence(at_ms, event_id),

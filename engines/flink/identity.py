@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from contracts.ids import JobId, job_id
+from contracts.ids import RESERVED_NAMES, JobId, job_id
 from contracts.modes import AMBIGUOUS_LABEL, LABEL_PREFIX
 from engines.flink.answers import JobDetail, JobEntry
 from engines.flink.graph import is_over
@@ -46,9 +46,10 @@ def labels_of(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def safe_name(name: str) -> str:
-    """Return a name as a part of a job id: slashes and what cannot be printed become ``_``."""
+    """Return a name as a part of a job id: slashes, what cannot be printed and names of no job become ``_``."""
     kept = "".join(letter if letter.isprintable() else "_" for letter in _UNSAFE.sub("_", name))
-    return kept.strip()[:NAME_LENGTH_MAX] or "_"
+    kept = kept.strip()[:NAME_LENGTH_MAX]
+    return "_" if not kept or kept in RESERVED_NAMES else kept
 
 
 def identify(cluster: str, jobs: Iterable[JobEntry], parameters: Mapping[str, Mapping[str, str]]) -> dict[str, Identity]:

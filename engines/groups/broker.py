@@ -22,6 +22,7 @@ from contracts.settings import PipelineSettings
 from engines.kafka.offsets import ANSWER_TIMEOUT_S
 from engines.kafka.positions import Partition
 from runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client
+from runtime.printable import printable
 
 GroupState = Literal["stable", "rebalancing", "empty", "dead"]
 _STATES: dict[ConsumerGroupState, GroupState] = {
@@ -31,6 +32,8 @@ _STATES: dict[ConsumerGroupState, GroupState] = {
 }
 _REFUSALS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 _ABSENT = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
+CLIENT_ID_LETTERS_MAX = 200
+"""The last ones are kept, with the number at the end; whoever connects chooses as many as the broker takes."""
 _NUMBER = re.compile(r"[0-9]+")
 
 
@@ -126,7 +129,12 @@ class GroupReader:
             return GroupDescription(group, "dead", (), "", {})
         members = sorted(
             (
-                Member(each.member_id, each.client_id, each.host.lstrip("/"), _partitions(each.assignment.topic_partitions))
+                Member(
+                    each.member_id,
+                    printable(each.client_id)[-CLIENT_ID_LETTERS_MAX:],
+                    each.host.lstrip("/"),
+                    _partitions(each.assignment.topic_partitions),
+                )
                 for each in found.members
             ),
             key=lambda member: (member.client_id, member.id),

@@ -39,6 +39,7 @@ import msgspec
 from msgspec import Meta
 
 from contracts.errors import RecordRejected, SettingsError
+from contracts.ids import plain_name
 from contracts.job_settings import Mode
 from contracts.messages import PlainName, TaskSpec
 from contracts.topology import topological_order
@@ -98,8 +99,9 @@ class Chain:
 
 
 def single(group: str) -> Chain:
-    """Return the job that a group without a file is."""
-    return Chain(group, {group: Group()})
+    """Return the job that a group without a file is. Its name, and that of its task, is the group's id, if it can be a name."""
+    name = plain_name(group)
+    return Chain(name, {name: Group(group)})
 
 
 def read_chains(path: Path) -> dict[str, Chain]:

@@ -6,7 +6,7 @@ from contracts.errors import SettingsError
 from contracts.topics import own_groups
 from engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable
 from engines.groups.busy import busy_of
-from engines.groups.chains import Chain, Group
+from engines.groups.chains import Chain, Group, single
 from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
 from engines.source_settings import SourceSettings
 from services.doctor.findings import Finding
@@ -47,7 +47,7 @@ def _busy(task: str, group: Group, seen: GroupDescription) -> Iterator[Finding]:
 
 def _check_all_groups(reader: GroupReader, settings: SourceSettings) -> Finding:
     own = own_groups(settings.topic_prefix, settings.cluster)
-    names = [name for name in reader.names() if name not in own]
+    names = [single(name).name for name in reader.names() if name not in own]
     if not names:
         detail = f"Kafka at {settings.source_kafka().bootstrap} has no group with members"
         return Finding(

@@ -22,12 +22,13 @@ from monitor.minutes import Clock, JobSnapshot
 from monitor.sources.base import HELD, SourceUnavailable
 from monitor.sources.consumer_group.hindrance import Hindrance, Hindrances
 from runtime.backoff import Throttle
+from runtime.printable import printable
 
 ENGINE = "kafka"
 MEMBERS_MAX = 10_000
 REBALANCE_MS = 5_000
 """A group that rebalances is asked again for so long; then the minute has no figures and the job is not running."""
-SAY_EVERY_S = 600.0
+SAY_EVERY_S, HINDRANCE_LETTERS_MAX = 600.0, 512
 _INTERNAL = re.compile(r"-changelog$|-repartition$|-__assignor-__leader$|-KTABLE-FK-JOIN-SUBSCRIPTION-RE\w+-\d+-topic$")
 """What follows the application's name in the topics that Kafka Streams and Faust make for themselves."""
 _CO_PARTITIONED = re.compile(r"^streams?$|faust|streamspartitionassignor|co-?partition", re.IGNORECASE)
@@ -324,7 +325,7 @@ class ChainJob:
             inputs=tuple(Input(task=each, ship="hash") for each in upstream),
             required=(required.counts.get(task) or None) if required is not None else None,
             useful_max=most,
-            hindrance=hindrance.words if hindrance is not None else "",
+            hindrance=printable(hindrance.words)[:HINDRANCE_LETTERS_MAX] if hindrance is not None else "",
             backlog_partly_unknown=remembered.positions.partly_unknown,
         )
 

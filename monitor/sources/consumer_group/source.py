@@ -54,9 +54,10 @@ class ConsumerGroupSource:
         chains = self._chains
         if chains is None:
             try:
-                chains = {_plain(group): single(group) for group in self._groups.names() if group not in self._own}
+                found = [single(group) for group in self._groups.names() if group not in self._own]
             except GroupsUnavailable as problem:
                 raise SourceUnavailable(str(problem)) from None
+            chains = {chain.name: chain for chain in found}
         live = {f"{self._settings.cluster}/{name}": chain for name, chain in chains.items() if self._settings.watches(name)}
         with self._lock:
             self._live = live
@@ -109,8 +110,3 @@ class ConsumerGroupSource:
         if chain is None:
             raise UnknownJob(f"there is no job {job!r}: name it in SURESCALE_GROUPS_FILE, or start its consumers")
         return chain
-
-
-def _plain(group: str) -> str:
-    """Return a group's id as the name of a job, which becomes a part of ids and addresses."""
-    return "".join(letter if letter.isprintable() and letter not in "/\\" else "_" for letter in group)

@@ -2,14 +2,25 @@
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.clock import minute_end_ms, pipeline_time_ms, wall_time_ms
 from contracts.errors import RecordRejected
-from contracts.ids import cluster_of, command_id, decision_id, job_id, split_job, window_id
-from contracts.messages import ClockSegment
+from contracts.ids import (
+    NAME_LETTERS_MAX,
+    RESERVED_NAMES,
+    cluster_of,
+    command_id,
+    decision_id,
+    job_id,
+    plain_name,
+    split_job,
+    window_id,
+)
+from contracts.messages import ClockSegment, PlainName
 from contracts.rounding import round_half_up
 
 SEGMENT = ClockSegment(road="main", sequence=3, e0_ms=1_000_000, w0_ms=50_000, speed=10.0, until_ms=1_600_000)
@@ -40,12 +51,76 @@ def test_a_job_id_is_cluster_and_name() -> None:
     assert cluster_of("sim/clicks") == "sim"
 
 
-@pytest.mark.parametrize("job", ["", "sim", "/clicks", "sim/", "a/b/c"])
+@pytest.mark.parametrize("job", ["", "sim", "/clicks", "sim/", "a/b/c", "./a", "../a", "*/a", "a/.", "a/.."])
 def test_a_malformed_job_id_is_refused_by_field(job: str) -> None:
     """The error names the field ``job``."""
     with pytest.raises(RecordRejected) as refused:
         split_job(job)
     assert (refused.value.reason, refused.value.field) == ("invalid_field", "job")
+
+
+NAMES = [
+    "orders",
+    "team_orders",
+    "team/orders",
+    "team\\orders",
+    "team\norders",
+    "team orders",
+    "*",
+    "_",
+    ".",
+    "..",
+    "",
+    " ",
+    "a ",
+    "a",
+]
+NAMES += [
+    "a ",
+    "a",
+    "g" * 100,
+    "g" * 101,
+    "g" * 4_000,
+    "h" * 4_000,
+    "\ud800",
+    "\u202egpj",
+    "a*b",
+    "~" + "0" * 16,
+    "a~" + "0" * 16,
+]
+NAMES += [plain_name(name) for name in NAMES]
+
+
+def test_names_from_outside_that_differ_stay_different() -> None:
+    """Each is a job's name, of bounded length; one that looks like what we make of another is not taken for it."""
+    made = {name: plain_name(name) for name in NAMES}
+    assert len(set(made.values())) == len(made)
+    for name in made.values():
+        assert split_job(f"shop/{name}") == ("shop", name)
+        assert len(name) <= NAME_LETTERS_MAX
+        assert name not in RESERVED_NAMES
+        assert name == name.strip()
+
+
+@pytest.mark.parametrize("name", ["orders", "team_orders", "team orders", "Größe", "a*b", "...", "g" * 100, "x~1"])
+def test_a_usable_name_stays_as_it_is(name: str) -> None:
+    """People know it so."""
+    assert plain_name(name) == name
+
+
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_any_name_becomes_a_name_of_its_own(one: str, other: str) -> None:
+    """Whatever its letters."""
+    assert (plain_name(one) == plain_name(other)) == (one == other)
+    assert cluster_of(f"shop/{plain_name(one)}") == "shop"
+
+
+@pytest.mark.parametrize("name", [".", "..", "*", "", "a/b", "a\\b", "a\n"])
+def test_a_plain_name_may_become_a_files_name(name: str) -> None:
+    """Never a folder, nor what stands for all."""
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(name, PlainName)
+    assert msgspec.convert("..a", PlainName) == "..a"
 
 
 def test_identities_are_readable_and_distinct() -> None:

@@ -110,6 +110,13 @@ def test_a_broken_topology_is_refused_by_field(specs: tuple[TaskSpec, ...], fiel
     assert caught.value.field == field
 
 
+def test_no_job_has_the_name_that_stands_for_all() -> None:
+    """Its pauses would be the cluster's."""
+    with pytest.raises(RecordRejected, match=r"sim/\* stands for all jobs of its cluster") as caught:
+        check_topology(JobTopology(job="sim/*", version=1, at_ms=0, tasks=tasks(a="")))
+    assert caught.value.field == "job"
+
+
 def test_the_order_of_a_graph_with_an_unknown_upstream_is_refused() -> None:
     """Whoever asks for the order of a graph that nobody checked gets a refusal, no KeyError."""
     with pytest.raises(RecordRejected, match="'nowhere'") as caught:

@@ -38,7 +38,18 @@ def test_two_live_jobs_of_one_name_are_ambiguous() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "safe"), [("a/b", "a_b"), ("a\u200bb", "a_b"), ("", "_"), ("  ", "_"), (" a ", "a"), ("\x00", "_")]
+    ("name", "safe"),
+    [
+        ("a/b", "a_b"),
+        ("a\u200bb", "a_b"),
+        ("", "_"),
+        ("  ", "_"),
+        (" a ", "a"),
+        ("\x00", "_"),
+        ("*", "_"),
+        ("..", "_"),
+        (".", "_"),
+    ],
 )
 def test_what_a_name_may_not_have_becomes_an_underscore(name: str, safe: str) -> None:
     """One each, and one alone where nothing is left."""
