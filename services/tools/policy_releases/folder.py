@@ -9,6 +9,8 @@ from policies.policy import Policy
 from policies.registry import Unavailable, load_policy, policy_names
 from policies.released_policy import folder_of
 from policies.scores import read_scores
+from services.agent.limited_graphs import Limits
+from services.agent.settings import AgentSettings
 from services.tools.policy_releases.scores import ScoreSummary, summary_of
 
 
@@ -25,7 +27,7 @@ class PolicyRow(msgspec.Struct, frozen=True, kw_only=True):
 def policies_in(folder: str) -> list[PolicyRow]:
     """Return every policy that can be named with a folder."""
     root = folder_of(folder)
-    known = {name: load_policy(name, folder) for name in policy_names(folder)}
+    known = {name: _opened(name, folder) for name in policy_names(folder)}
     return [
         PolicyRow(
             policy=item.name,
@@ -43,6 +45,14 @@ def _summary(package: Path) -> ScoreSummary | None:
     return summary_of(scores) if scores else None
 
 
+def _opened(name: str, folder: str) -> Policy:
+    """Return a policy; the graphs of a package that did not ship with surescale run as the agent runs them, within limits."""
+    if not folder:
+        return load_policy(name)
+    usual = AgentSettings()
+    return load_policy(name, folder, opener=Limits(usual.policy_seconds, usual.policy_memory_mb).open)
+
+
 def verified(name: str, folder: str) -> Policy:
     """Return the policy of that name after checking its files, checksums and features, and running it on a blank window.
 
@@ -53,7 +63,7 @@ def verified(name: str, folder: str) -> Policy:
     if name not in known:
         where = folder or "the folder that ships with surescale"
         raise SettingsError(f"policy {name}: there is no such policy in {where}; known: {', '.join(known)}")
-    policy = load_policy(name, folder)
+    policy = _opened(name, folder)
     if isinstance(policy, Unavailable):
         raise SettingsError(f"policy {name}: {policy.reason}")
     if policy.name != name and policy.sha256 != name:

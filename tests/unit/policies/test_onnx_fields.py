@@ -5,22 +5,9 @@ import pytest
 from policies.onnx_graph import check_graph
 from policies.package import PackageRejected
 from policies.registry import SHIPPED
+from tests.support.protobuf import field, varint
 
 AMBIGUOUS = "read differently"
-
-
-def number(value: int, *, width: int = 1) -> bytes:
-    """Return a varint, in at least so many bytes."""
-    groups = [value >> shift & 0x7F for shift in range(0, max(value.bit_length(), 1), 7)]
-    groups += [0] * (width - len(groups))
-    return bytes([group | 0x80 for group in groups[:-1]] + [groups[-1]])
-
-
-def field(at: int, content: bytes | int, *, kind: int | None = None, tag: bytes | None = None) -> bytes:
-    """Return a field: bytes with their length, or a number."""
-    if isinstance(content, int):
-        return (tag or number(at << 3 | (kind or 0))) + number(content)
-    return (tag or number(at << 3 | (2 if kind is None else kind))) + number(len(content)) + content
 
 
 def model(attribute: bytes, operator: bytes = b"Loop") -> bytes:
@@ -29,8 +16,8 @@ def model(attribute: bytes, operator: bytes = b"Loop") -> bytes:
 
 
 BODY = field(1, field(4, b"Identity"))
-LONG_TAG = number(6 << 3 | 2 | 1 << 32)  # readers of 32 bits see field 6
-WIDE_TAG = number(6 << 3 | 2, width=5)
+LONG_TAG = varint(6 << 3 | 2 | 1 << 32)  # readers of 32 bits see field 6
+WIDE_TAG = varint(6 << 3 | 2, width=5)
 
 
 def test_a_plain_graph_is_let_in() -> None:
@@ -52,11 +39,11 @@ def test_a_graph_inside_a_node_is_refused_by_the_name_of_its_operator(at: int) -
         model(field(1, b"body") + field(6, BODY, tag=WIDE_TAG)),
         field(7, field(1, field(4, b"Identity"))) + field(7, field(1, field(4, b"Loop"))),  # two graphs, which readers join
         field(7, field(1, field(4, b"Identity") + field(4, b"Loop"))),  # of which the last one counts
-        field(1, 8, tag=b"\x08") + number(8 << 3 | 3),  # the start of a group
+        field(1, 8, tag=b"\x08") + varint(8 << 3 | 3),  # the start of a group
         field(0, b"junk"),
-        number(1 << 3) + number(8, width=2),  # not the shortest form
-        number(1 << 3) + b"\xff" * 9 + b"\x7f",  # more than 64 bits
-        field(7, 1, kind=0),  # a number where a graph belongs
+        varint(1 << 3) + varint(8, width=2),  # not the shortest form
+        varint(1 << 3) + b"\xff" * 9 + b"\x7f",  # more than 64 bits
+        field(7, 1),  # a number where a graph belongs
         model(field(2, b"\0\0\0\0")),  # bytes where a float belongs
     ],
 )

@@ -9,28 +9,12 @@ from policies.onnx_sessions import GraphStopped, open_graphs
 from policies.package import PackageRejected
 from policies.registry import load_policy
 from services.agent.limited_graphs import STARTS_MAX, LimitedGraphs, Limits
+from tests.support.protobuf import field
 from tests.unit.policies.conftest import chain_window
 
 pytest.importorskip("onnxruntime")
 FLOAT, INT64 = 1, 7
 LIMITS = Limits(seconds=30.0, memory_mb=512)
-
-
-def varint(number: int) -> bytes:
-    """A number as protobuf writes it."""
-    parts = bytearray()
-    while number > 0x7F:
-        parts.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes((*parts, number))
-
-
-def field(number: int, value: int | bytes | str) -> bytes:
-    """One field of a protobuf message."""
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    raw = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(raw)) + raw
 
 
 def node(operator: str, inputs: list[str], output: str) -> bytes:

@@ -14,7 +14,9 @@ from contracts.windows import encode_window
 from policies.registry import SHIPPED, Unavailable
 from policies.released_policy import card_hash, released_policy
 from policies.scores import JobScores, PolicyScore, Scores, write_scores
+from policies.sure.policy import SurePolicy
 from services.agent.decider import Decider
+from services.agent.limited_graphs import LimitedSession
 from services.tools.policy_releases.folder import policies_in, verified
 from services.tools.policy_releases.names import check_cluster
 from services.tools.policy_releases.rollback import rolled_back, withdrawn
@@ -232,3 +234,11 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     """A slip of the pen in a release names what there is."""
     with pytest.raises(SettingsError, match=r"policy shure: there is no such policy in .*known: .*sure"):
         verified("shure", "")
+
+
+def test_graphs_that_did_not_ship_with_surescale_are_verified_in_a_process_of_their_own(tmp_path: Path) -> None:
+    """Within the agent's limits: a graph may ask for all memory, and verifying is for packages that nobody trusts yet."""
+    shutil.copytree(SHIPPED / "sure", tmp_path / "sure")
+    policy = verified("sure", str(tmp_path))
+    assert isinstance(policy, SurePolicy)
+    assert isinstance(policy.sampler, LimitedSession)
