@@ -4,7 +4,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from contracts.errors import RecordRejected
 from contracts.figures import known_count
@@ -27,7 +27,7 @@ from runtime.printable import printable
 ENGINE = "kafka"
 MEMBERS_MAX = 10_000
 REBALANCE_MS = 5_000
-"""A group that rebalances is asked again for so long; then the minute has no figures and the job is not running."""
+"""A group that rebalances is asked again for so long; then what its commits have done meanwhile says whether it is at work."""
 SAY_EVERY_S, HINDRANCE_LETTERS_MAX = 600.0, 512
 _INTERNAL = re.compile(r"-changelog$|-repartition$|-__assignor-__leader$|-KTABLE-FK-JOIN-SUBSCRIPTION-RE\w+-\d+-topic$")
 """What follows the application's name in the topics that Kafka Streams and Faust make for themselves."""
@@ -60,6 +60,8 @@ class _Task:
     hindrances: Hindrances = field(default_factory=Hindrances)
     hindrance: Hindrance | None = None
     told_unknown: str = ""
+    settled: GroupDescription | None = None
+    """The group when it was last at rest."""
     last_members: int = 1
     seldom: Throttle = field(default_factory=lambda: Throttle(SAY_EVERY_S))
 
@@ -98,6 +100,8 @@ class ChainJob:
         self._tasks = {task: _Task() for task in chain.groups}
         self._attempt = self._last_ms = self._began_ms = 0
         self._unsettled_ms: int | None = None
+        self._stood: tuple[int, dict[str, GroupDescription]] = (0, {})  # how far unsettled groups had come, and when
+        self._moving: frozenset[str] = frozenset()  # tasks whose unsettled groups are at work
         self._topology: JobTopology | None = None
 
     def look(self) -> JobSnapshot:
@@ -109,7 +113,7 @@ class ChainJob:
         try:
             asked = self._groups.look([self._chain.group_of(task) for task in self._tasks])
             seen = {task: asked[self._chain.group_of(task)] for task in self._tasks}
-            self._check(seen)
+            seen = self._settled(seen)
             reads = {task: self._reads(task, seen[task]) for task in self._tasks}
             answer = self._ask(reads)
             required = self._requirement(self._chain.name)
@@ -129,8 +133,13 @@ class ChainJob:
 
     # What is asked
 
-    def _check(self, seen: dict[str, GroupDescription]) -> None:
-        """Refuse a look at groups that are not there or are just dealing out their partitions."""
+    def _settled(self, seen: dict[str, GroupDescription]) -> dict[str, GroupDescription]:
+        """Return the groups as they count now. Refuse a look at those that are not there or just begin to deal out partitions.
+
+        A group that goes on committing while it deals them out is at work: with cooperative protocols and KIP-848 one member that
+        is slow to join again holds up only what it has to give away. One whose commits stand still, such as a whole group that
+        stopped to wait for that member, is not.
+        """
         for task, group in seen.items():
             if group.state == "dead":
                 raise SourceUnavailable(
@@ -141,15 +150,23 @@ class ChainJob:
                 raise SourceUnavailable(
                     f"{self._job}: group {group.group} has {len(group.members)} members; {MEMBERS_MAX} is the most"
                 )
-        unsettled = [group.group for group in seen.values() if group.state == "rebalancing"]
+        for task, group in seen.items():
+            if group.state == "stable":
+                self._tasks[task].settled = group
+        unsettled = {task: group for task, group in seen.items() if group.state == "rebalancing"}
         now_ms = self._clock.now_ms()
         if not unsettled:
-            self._unsettled_ms = None
-            return
+            self._unsettled_ms, self._moving = None, frozenset()
+            return seen
         if self._unsettled_ms is None:
-            self._unsettled_ms = now_ms
+            self._unsettled_ms, self._stood = now_ms, (now_ms, unsettled)
         if now_ms - self._unsettled_ms < REBALANCE_MS:
-            raise SourceUnavailable(f"{self._job}: group {unsettled[0]} is rebalancing")
+            raise SourceUnavailable(f"{self._job}: group {next(iter(unsettled.values())).group} is rebalancing")
+        if now_ms - self._stood[0] >= REBALANCE_MS:
+            before = self._stood[1]
+            self._moving = frozenset(task for task in unsettled if task in before and _moved(before[task], unsettled[task]))
+            self._stood = (now_ms, unsettled)
+        return seen | {task: _at_work(seen[task], self._tasks[task].settled) for task in self._moving & unsettled.keys()}
 
     def _reads(self, task: str, group: GroupDescription) -> frozenset[str]:
         """Return the topics that count for a group: those of the file, else what its members are assigned.
@@ -161,7 +178,9 @@ class ChainJob:
             return named
         assigned = {topic for member in group.members for topic, _ in member.partitions}
         if group.state == "stable" and assigned:
-            remembered.topics = _external(assigned, group.group)
+            # What a group at work deals out just now may be nobody's for a moment.
+            found = _external(assigned, group.group)
+            remembered.topics = found | remembered.topics if task in self._moving else found
             return remembered.topics
         return remembered.topics or _external(assigned or group.topics, group.group)
 
@@ -356,6 +375,23 @@ class ChainJob:
 def _state(seen: dict[str, GroupDescription]) -> JobState:
     states = {group.state for group in seen.values()}
     return "restarting" if "rebalancing" in states else "suspended" if "empty" in states else "running"
+
+
+def _moved(before: GroupDescription, now: GroupDescription) -> bool:
+    return any(at > before.committed.get(each, at) for each, at in now.committed.items())
+
+
+def _at_work(group: GroupDescription, settled: GroupDescription | None) -> GroupDescription:
+    """Return a group that deals out its partitions and reads meanwhile as if it were at rest.
+
+    A partition that is told to be nobody's counts for who had it before. Of classic groups the broker tells no partition until
+    all are dealt out.
+    """
+    told = {each for member in group.members for each in member.partitions}
+    had = {member.id: member.partitions - told for member in settled.members} if settled is not None else {}
+    members = tuple(replace(each, partitions=each.partitions | had.get(each.id, frozenset())) for each in group.members)
+    assignor = group.assignor or (settled.assignor if settled is not None else "")
+    return replace(group, state="stable", members=members, assignor=assignor)
 
 
 def _add_busy(counted: _Counted, busy_s: float | None, speed: float) -> None:
