@@ -14,6 +14,14 @@ Figure = int | float | str | None
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding something that is not an answer of Flink raises."""
 
+FAILURES_COUNTED = (
+    "Checkpoint expired before completing.",
+    "Checkpoint was declined.",
+    "Asynchronous task checkpoint failed.",
+    "An Exception occurred while triggering the checkpoint. IO-problem detected.",
+)
+"""What the message of a checkpoint ends with whose failure counts."""
+
 NEVER_MS = 2**63 - 1
 """Flink's checkpoint interval of a job that takes none."""
 
@@ -211,6 +219,17 @@ class Checkpoint(Part, frozen=True):
     end_to_end_duration: int = -1
     failure_timestamp: int = -1
     failure_message: str | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether it failed in a way that counts towards ``execution.checkpointing.tolerable-failed-checkpoints``.
+
+        Others failed before they began, as while not all tasks run, or since something else happened to the job. Flink tells the
+        reason only in words, the last ones of the message (``CheckpointFailureReason``; ``CheckpointFailureManager`` counts).
+        """
+        return (
+            self.status == "FAILED" and not self.is_savepoint and (self.failure_message or "").strip().endswith(FAILURES_COUNTED)
+        )
 
 
 class Restored(Part, frozen=True):

@@ -1,23 +1,28 @@
 """The live jobs of a cluster by the names we know them by, kept up to date with one request a look."""
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from engines.flink.client import FlinkClient
 from engines.flink.errors import NotFound
 from engines.flink.graph import is_over, state_of
-from engines.flink.identity import Identity, identify
+from engines.flink.identity import Identity, identify, without_newcomers
 
+NEWCOMER_S = 60.0
+"""So long two jobs may have one name before it is ambiguous: a job is often submitted again before the old one has gone."""
 INITIALIZING, RUNNING, FINISHED = "INITIALIZING", "RUNNING", "FINISHED"
 
 
 class JobDirectory:
     """Thread-safe. A job's parameters are read until it has some: they do not change while it lives."""
 
-    def __init__(self, client: FlinkClient, cluster: str) -> None:
+    def __init__(self, client: FlinkClient, cluster: str, now_s: Callable[[], float] = time.monotonic) -> None:
         """Ask nothing yet; ``cluster`` is its name in the settings."""
-        self._client, self._cluster = client, cluster
+        self._client, self._cluster, self._now_s = client, cluster, now_s
+        self._named: dict[str, Identity] = {}
+        self._shared_s: dict[str, float] = {}  # since when several jobs have had one name
         self._parameters: dict[str, Mapping[str, str]] = {}
         self._states: dict[str, str] | None = None  # of all jobs that Flink last listed, by its id
         self._live: frozenset[str] = frozenset()
@@ -45,10 +50,22 @@ class JobDirectory:
             for entry in live
             if parameters[entry.jid] or (entry.state == RUNNING and (entry.jid in known or self._has_none(entry.jid)))
         }
+        found = identify(self._cluster, entries, parameters)
         with self._lock:
+            self._named = self._with_patience(found)
             self._parameters, self._live = certain, frozenset(entry.jid for entry in live)
-            self._is_settling = len(entries) < len(listed) or len(certain) < len(live)
-        return identify(self._cluster, entries, parameters)
+            self._is_settling = len(entries) < len(listed) or len(certain) < len(live) or len(self._named) < len(found)
+            return dict(self._named)
+
+    def _with_patience(self, found: dict[str, Identity]) -> dict[str, Identity]:
+        """Return identities in which a name that others have come under is ambiguous only after a while."""
+        now_s = self._now_s()
+        shared = {each.shared_job for each in found.values() if each.ambiguous}
+        self._shared_s = {job: self._shared_s.get(job, now_s) for job in shared}
+        patient = {
+            jid: each for jid, each in found.items() if each.ambiguous and now_s - self._shared_s[each.shared_job] < NEWCOMER_S
+        }
+        return {jid: each for jid, each in found.items() if jid not in patient} | without_newcomers(patient, self._named)
 
     @property
     def is_settling(self) -> bool:

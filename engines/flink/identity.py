@@ -39,6 +39,11 @@ class Identity:
     labels: Mapping[str, str]
     ambiguous: str = ""
 
+    @property
+    def shared_job(self) -> str:
+        """The id that it would have if it were the only one of its name; empty if it is."""
+        return self.job.removesuffix(_own(self.flink_job)) if self.ambiguous else ""
+
 
 def labels_of(parameters: Mapping[str, str]) -> dict[str, str]:
     """Return the labels among a job's parameters. Its other parameters stay unread: they may hold secrets."""
@@ -67,6 +72,22 @@ def identify(cluster: str, jobs: Iterable[JobEntry], parameters: Mapping[str, Ma
     return {entry.jid: _identity(cluster, entry, names[entry.jid], labels[entry.jid], count) for entry in live}
 
 
+def without_newcomers(found: Mapping[str, Identity], before: Mapping[str, Identity]) -> dict[str, Identity]:
+    """Return identities in which a job that had its name alone keeps it, without the jobs that have come under it since.
+
+    Args:
+        found: of every live job, by Flink's job id.
+        before: of those that lived before.
+    """
+    kept = {
+        jid: Identity(jid, before[jid].job, each.engine_name, before[jid].labels)
+        for jid, each in found.items()
+        if each.ambiguous and jid in before and not before[jid].ambiguous
+    }
+    taken = {each.job for each in kept.values()}
+    return {jid: kept.get(jid, each) for jid, each in found.items() if jid in kept or each.shared_job not in taken}
+
+
 def attempt_of(detail: JobDetail) -> int | None:
     """Return the number of the job's execution graph: when it was made, in milliseconds; None while there is none.
 
@@ -89,5 +110,10 @@ def _identity(cluster: str, entry: JobEntry, name: str, labels: dict[str, str], 
     if count[name] == 1:
         return Identity(entry.jid, job_id(cluster, name), entry.name, labels)
     reason = f"{count[name]} jobs are named {name!r}; give each its own label {JOB_LABEL}"
-    own_name = f"{name}~{safe_name(entry.jid[:_ID_LENGTH])}"
+    own_name = f"{name}{_own(entry.jid)}"
     return Identity(entry.jid, job_id(cluster, own_name), entry.name, labels | {AMBIGUOUS_LABEL: reason}, reason)
+
+
+def _own(flink_job: str) -> str:
+    """Return what tells a submission from others of its name, behind it."""
+    return f"~{safe_name(flink_job[:_ID_LENGTH])}"

@@ -36,7 +36,7 @@ AUTOSCALER_ACTS = "job.autoscaler.scaling.enabled"
 
 CHECKPOINTS_FAILED_MAX = 2
 """As many failed checkpoints in a row as make Flink itself rescale without one."""
-_IN_PROGRESS = "IN_PROGRESS"
+_IN_PROGRESS, _COMPLETED = "IN_PROGRESS", "COMPLETED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +187,11 @@ def _of_the_moment(detail: JobDetail, checkpoints: Checkpoints) -> Iterator[Refu
 def _failed_in_a_row(detail: JobDetail, checkpoints: Checkpoints) -> int:
     """Return how many checkpoints of the present graph failed since the last completed one. A rescale itself ends one."""
     ended = [
-        each.status
+        each
         for each in sorted(checkpoints.history, key=lambda each: -each.id)
-        if each.status != _IN_PROGRESS and each.trigger_timestamp >= detail.timestamps.get("CREATED", 0)
+        if (each.status == _COMPLETED or each.has_failed) and each.trigger_timestamp >= detail.timestamps.get("CREATED", 0)
     ]
-    return len(list(takewhile(lambda status: status == "FAILED", ended)))
+    return len(list(takewhile(lambda each: each.has_failed, ended)))
 
 
 def _of_the_tasks(targets: Mapping[str, int], tasks: Mapping[str, TaskSpec]) -> Iterator[Refusal]:

@@ -120,7 +120,10 @@ def _events(fields: Fields, targets: dict[str, Target]) -> list[Event]:
 
 def _event(fields: Fields, earliest_ms: int) -> Event:
     at_ms = fields.integer("t", minimum=earliest_ms)
+    noted = len(fields.complaints)
     kind = fields.word("type", EventType)
+    if len(fields.complaints) > noted:  # what else it needs depends on its type
+        return Event(at_ms, kind)
     if kind is EventType.SLOTS:
         return Event(at_ms, kind, slots=fields.integer("slots"))
     if kind is EventType.TARGET:

@@ -11,7 +11,7 @@ import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 // 2.x has it in the package legacy; the recorder writes the import for 1.x.
 import org.apache.flink.streaming.api.functions.source.legacy.SourceFunction;
 
-/** Jobs whose answers are recorded. They need nothing but Flink. Arguments: NAME, and KIND: graph or legacy. */
+/** Jobs whose answers are recorded. They need nothing but Flink. Arguments: NAME, and KIND: graph, legacy or chained. */
 public class RecordedJob {
   private static final long KEYS = 97;
 
@@ -19,6 +19,8 @@ public class RecordedJob {
     StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment();
     if (arguments[1].equals("legacy")) {
       legacy(env);
+    } else if (arguments[1].equals("chained")) {
+      chained(env);
     } else {
       graph(env);
     }
@@ -43,6 +45,13 @@ public class RecordedJob {
     env.getCheckpointConfig().disableCheckpointing();
     env.addSource(new Ticks()).returns(Long.class).name("ticks").uid("ticks").rebalance()
         .map(new Work(1_000_000)).returns(Long.class).name("work").uid("work");
+  }
+
+  /** All in one vertex, as Flink chains by default, so that it neither reads from another vertex nor writes to one. */
+  private static void chained(StreamExecutionEnvironment env) {
+    env.fromSource(new NumberSequenceSource(0, Long.MAX_VALUE), WatermarkStrategy.noWatermarks(), "numbers").uid("numbers")
+        .map(new Work(2_000_000)).returns(Long.class).name("work").uid("work")
+        .sinkTo(new DiscardingSink<>()).name("sink").uid("sink");
   }
 
   private static class Ticks implements SourceFunction<Long> {

@@ -8,6 +8,7 @@ to those that are used; everything else is as Flink gave it.
     waiting             a job that waits for slots: CREATED, parallelism 1 everywhere
     rescaled            the graph after a rescale
     batch               a batch job
+    chained             a job of one vertex, whose source counts nothing that it reads
     default-scheduler   a job that cannot be rescaled while it runs
 """
 
@@ -32,7 +33,15 @@ from tests.support.waiting import wait_until
 VERSIONS = ("1.20.5", "2.2.1", "2.3.0")
 FOLDER = Path(__file__).parent
 SLOTS = 4
-METRICS = ("pendingRecords", "PoolUsage", "currentInputWatermark", "currentOutputWatermark", "busyTimeMsPerSecond")
+METRICS = (
+    "numRecordsIn",
+    "numRecordsOut",
+    "pendingRecords",
+    "PoolUsage",
+    "currentInputWatermark",
+    "currentOutputWatermark",
+    "busyTimeMsPerSecond",
+)
 UNKNOWN = "0" * 32
 
 
@@ -105,11 +114,27 @@ def _record_adaptive(cluster: FlinkCluster, jar: Path, folder: Path) -> None:
     _write(cluster, folder, "waiting", "/overview", "/jobs/overview", *_job_paths(cluster, late))
     for job in (late, *legacy):
         _cancel(cluster, job)
+    chained = submit(url, jar, Recorded(name="chained", kind="chained", parallelism=2))
+    _wait_for(cluster, chained, "RUNNING")
+    time.sleep(10)  # its figures are those of a job that has run for a while
+    _write_chained(cluster, chained, folder)
+    _cancel(cluster, chained)
     batch = submit(url, jar, Recorded(name="nightly", settings={"execution.runtime-mode": "BATCH"}))
     _wait_for(cluster, batch, "RUNNING", at_once=False)
     _write(cluster, folder, "batch", "/jobs/overview", *_job_paths(cluster, batch), f"/jobs/{batch}/rescales/config")
     _cancel(cluster, batch)
     _write_rescaled(cluster, orders, folder)
+
+
+def _write_chained(cluster: FlinkCluster, job: str, folder: Path) -> None:
+    cluster.get(f"/jobs/{job}")  # makes Flink fetch the figures
+    time.sleep(2)
+    moment = Moment(cluster.rest_url)
+    for path in ("/jobs/overview", *_job_paths(cluster, job)):
+        moment.ask(path)
+    for vertex in cluster.get(f"/jobs/{job}")["vertices"]:
+        _ask_vertex(moment, job, vertex["id"])
+    moment.write(folder, "chained")
 
 
 def _write_fresh(cluster: FlinkCluster, job: str, folder: Path) -> None:

@@ -11,7 +11,7 @@ from tests.support.stub_server import StubRequest, StubResponse, StubServer, ans
 FOLDER = Path(__file__).parents[1] / "recordings"
 VERSIONS = ("1.20.5", "2.2.1", "2.3.0")
 
-Moment = Literal["fresh", "running", "waiting", "rescaled", "batch", "default-scheduler"]
+Moment = Literal["fresh", "running", "waiting", "rescaled", "batch", "default-scheduler", "chained"]
 Exchanges = dict[str, dict[str, Any]]
 
 

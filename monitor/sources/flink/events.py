@@ -36,7 +36,9 @@ def _ended(checkpoint: Checkpoint) -> Iterator[tuple[EventKind, int, str]]:
         yield "checkpoint_completed", checkpoint.latest_ack_timestamp, f"{kind} {checkpoint.id}: {size} bytes in {took_ms} ms"
     elif checkpoint.status == "FAILED":
         at_ms = max(checkpoint.failure_timestamp, checkpoint.trigger_timestamp, 0)
-        yield "checkpoint_failed", at_ms, f"{kind} {checkpoint.id}: {checkpoint.failure_message or 'no reason given'}"
+        told = f"{kind} {checkpoint.id}: {checkpoint.failure_message or 'no reason given'}"
+        # Failed checkpoints release a rescale that waits for one, as in Flink; those that never began say nothing about the job.
+        yield ("checkpoint_failed", at_ms, told) if checkpoint.has_failed else ("exception", at_ms, f"{told} (it does not count)")
 
 
 def _words(stacktrace: str) -> str:

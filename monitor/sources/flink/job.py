@@ -4,7 +4,7 @@ import logging
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -25,7 +25,18 @@ from monitor.sources.base import SourceUnavailable, UnknownJob
 from monitor.sources.flink.backlog import Backlog, SourceBacklog, positions_named
 from monitor.sources.flink.events import FlinkEvents
 from monitor.sources.flink.rescales import Rescales
-from monitor.sources.flink.samples import Restored, Starts, samples_of, with_queues
+from monitor.sources.flink.samples import (
+    Restored,
+    Starts,
+    entered_through,
+    has_counted,
+    is_whole,
+    operators_named,
+    samples_of,
+    says_nothing,
+    with_entered,
+    with_queues,
+)
 from runtime.backoff import Throttle
 
 ENGINE = "flink"
@@ -47,7 +58,8 @@ class _Epoch:
     required: dict[str, int] = field(default_factory=dict)
     starts: Starts = field(default_factory=Starts)
     restored: Restored = field(default_factory=Restored)
-    names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # metrics of positions, by source vertex
+    names: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  # metrics asked for, by source vertex and kind
+    by_operators: dict[str, bool] = field(default_factory=dict)  # whose counters tell what a source vertex lets in
     backlogs: dict[str, SourceBacklog] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=dict)
 
@@ -131,22 +143,42 @@ class FlinkJob:
         attempt = attempt_of(detail) or 0
         found: dict[str, list[TaskSample]] = {}
         for spec in tasks:
-            if spec.state == "finished":
+            if spec.state == "finished":  # the topology says so, and with it that nothing comes any more
                 continue
             vertex = self._client.vertex(detail.jid, spec.task)
             now_ms = self._clock.now_ms()
             own = samples_of(self._job, attempt, spec, vertex, epoch.starts, now_ms)
             if not spec.upstream:
-                own = _with_backlog(own, self._backlog(epoch, spec.task, _as_of_ms(own, now_ms)))
+                own = _with_backlog(
+                    self._with_entered(epoch, spec.task, own), self._backlog(epoch, spec.task, _as_of_ms(own, now_ms))
+                )
             found[spec.task] = own
         if attempt_of(self._client.job(detail.jid)) != attempt:
             raise SourceUnavailable(f"job {self._job} restarted during the look")
         is_unaligned = self._checkpoint_config(epoch).unaligned_checkpoints
         return with_queues(found, tasks, epoch.restored if is_unaligned else None)
 
+    def _with_entered(self, epoch: _Epoch, vertex: str, own: list[TaskSample]) -> list[TaskSample]:
+        """Return a source's samples with what entered through its operators, where the vertex counts nothing.
+
+        Whose counters they are stays as it is while the submission lives: two of them need not agree, and a fall looks like a
+        restart. While operators that are to tell do not, nothing is known of the vertex.
+        """
+        by_operators = epoch.by_operators.get(vertex)
+        if by_operators is None and has_counted(own):
+            by_operators = epoch.by_operators[vertex] = False
+        if by_operators is False or not (by_operators or says_nothing(own)):
+            return own
+        metrics = self._metrics(epoch, vertex, "operators", operators_named)
+        if by_operators is None:
+            if not entered_through(metrics):
+                return own
+            epoch.by_operators[vertex] = True
+        return with_entered(own, entered_through(metrics)) if metrics and is_whole(own) else []
+
     def _backlog(self, epoch: _Epoch, vertex: str, as_of_ms: int) -> Backlog | None:
         """Return what arrived and what waits at a source; None if it does not read Kafka, or its broker does not tell."""
-        metrics = self._positions(epoch, vertex)
+        metrics = self._metrics(epoch, vertex, "positions", positions_named)
         if not metrics:
             return None
         topics = {topic for topic, _, _ in positions_named(metrics).values()}
@@ -160,22 +192,25 @@ class FlinkJob:
             return None
         epoch.partitions[vertex] = max(1, found.partitions)
         if sum(kind == "current" for _, _, kind in positions_named(metrics).values()) < found.partitions:
-            epoch.names.pop(vertex, None)  # a partition was added, or its reader has read nothing yet
+            epoch.names.pop((vertex, "positions"), None)  # a partition was added, or its reader has read nothing yet
         return found
 
-    def _positions(self, epoch: _Epoch, vertex: str) -> Mapping[str, Metric]:
-        flink_job = epoch.identity.flink_job
+    def _metrics(
+        self, epoch: _Epoch, vertex: str, kind: str, named: Callable[[Iterable[str]], Mapping[str, object]]
+    ) -> Mapping[str, Metric]:
+        """Return the metrics of a vertex that ``named`` chooses by their names; empty if it has none."""
+        flink_job, of = epoch.identity.flink_job, (vertex, kind)
         for _ in range(2):
-            names = epoch.names.get(vertex)
+            names = epoch.names.get(of)
             if names is None:
-                names = tuple(sorted(positions_named(self._client.metric_names(flink_job, vertex))))
+                names = tuple(sorted(named(self._client.metric_names(flink_job, vertex))))
             if not names:
                 return {}
             metrics = self._client.metrics(flink_job, vertex, names)
             if metrics:
-                epoch.names[vertex] = names
+                epoch.names[of] = names
                 return metrics
-            epoch.names.pop(vertex, None)  # one of the names is gone, and with it the whole answer
+            epoch.names.pop(of, None)  # one of the names is gone, and with it the whole answer
         return {}
 
     def _note_ends(self, epoch: _Epoch) -> None:

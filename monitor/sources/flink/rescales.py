@@ -63,7 +63,7 @@ class Rescales:
             f"rescale:{self._flink_job}:{rescale.rescale_uuid}",
             found.running_at_ms if found is not None else max(0, rescale.end_timestamp_in_millis or 0),
             job=self._job,
-            detail=f"{what or 'restarted'}{since}: {cause}{words}; Flink's rescale {rescale.rescale_uuid}",
+            detail=f"{what or 'restarted by Flink'}{since}: {cause}{words}",
         )
 
     def _measured(self, found: Interruption | None) -> str:

@@ -8,19 +8,24 @@ Flink does not say how many records are on their way between two tasks, in buffe
 that is ten thousand or more, which its sources count as read. It is what the tasks before sent, less what a task took in.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from contracts.messages import ReceivedRecords, TaskSample, TaskSpec
-from engines.flink.answers import IoMetrics, Subtask, VertexDetail, known
+from engines.flink.answers import IoMetrics, Metric, Subtask, VertexDetail, known
 
 Key = tuple[str, int, int]
 """Vertex, subtask, and the subtask's own attempt."""
 
 
+READ, EMITTED = "numRecordsIn", "numRecordsOut"
+_COUNTED = re.compile(rf"(?P<operator>Source__.+)\.(?:{READ}|{EMITTED})")
+WORKED_SHARE: Final = 0.01
+"""Of its time, from which on a subtask has worked: one that only waits is busy for less."""
 APART_MS_MAX: Final = 1_000
 """Counters of two tasks that are further apart come from two fetches: what was sent in between would seem to be on its way."""
 
@@ -129,6 +134,54 @@ def _sample(
     )
 
 
+def operators_named(names: Iterable[str]) -> dict[str, str]:
+    """Return the metrics that tell how many records a vertex' source operators read or emitted: name -> operator.
+
+    A vertex counts what it exchanges with others. Sources chained to all that follows exchange nothing, and not every source
+    counts what it reads; but each of its operators counts (FLIP-33).
+    """
+    found = ((name, _COUNTED.fullmatch(name)) for name in names)
+    return {name: match["operator"] for name, match in found if match}
+
+
+def entered_through(metrics: Mapping[str, Metric]) -> int:
+    """Return the records that entered through the source operators of a vertex, of all its subtasks since its attempt began."""
+    counts: dict[str, dict[str, int]] = {}
+    for name, operator in operators_named(metrics).items():
+        counts.setdefault(operator, {})[name.rpartition(".")[2]] = known(metrics[name].sum) or 0
+    return sum(count.get(READ) or count.get(EMITTED, 0) for count in counts.values())
+
+
+def says_nothing(samples: Sequence[TaskSample]) -> bool:
+    """Say whether subtasks have worked, as far as is known, and count neither what they read nor what they wrote."""
+    if has_counted(samples):
+        return False
+    ran_ms = sum((each.busy_ms or 0) + (each.idle_ms or 0) + (each.backpressured_ms or 0) for each in samples)
+    return any(each.busy_ms is None for each in samples) or sum(each.busy_ms or 0 for each in samples) > WORKED_SHARE * ran_ms
+
+
+def has_counted(samples: Sequence[TaskSample]) -> bool:
+    """Say whether subtasks have read or written anything that they count."""
+    return any(each.records_in or each.records_out for each in samples)
+
+
+def with_entered(samples: Sequence[TaskSample], entered: int) -> list[TaskSample]:
+    """Return the samples of all subtasks of a source with the records that entered through them, in equal parts.
+
+    How they are spread nobody asks Flink: that would be a request for each subtask.
+    """
+    count = len(samples)
+    return [
+        msgspec.structs.replace(each, records_in=(entered + count - 1 - at) // count)
+        for at, each in enumerate(sorted(samples, key=lambda each: each.subtask))
+    ]
+
+
+def is_whole(samples: Sequence[TaskSample]) -> bool:
+    """Say whether every subtask of a task has a sample."""
+    return bool(samples) and len(samples) == samples[0].parallelism
+
+
 def _ran_ms(metrics: IoMetrics) -> int | None:
     parts = [known(metrics.accumulated_busy_time), known(metrics.accumulated_idle_time)]
     parts.append(known(metrics.accumulated_backpressured_time))
@@ -159,9 +212,9 @@ def with_queues(
         senders = [each for task in spec.upstream for each in samples.get(task, ())]
         is_counted = (
             bool(spec.upstream)
-            and all(receivers[task] == 1 and _is_whole(samples.get(task, ())) for task in spec.upstream)
+            and all(receivers[task] == 1 and is_whole(samples.get(task, ())) for task in spec.upstream)
             and all(edge.ship != "broadcast" for edge in spec.inputs)
-            and _is_whole(own)
+            and is_whole(own)
             and _are_of_one_time([*senders, *own])
         )
         if is_counted:
@@ -170,10 +223,6 @@ def with_queues(
             own = [msgspec.structs.replace(each, queued_records=0 if at else queued) for at, each in enumerate(own)]
         found += own
     return found
-
-
-def _is_whole(samples: Sequence[TaskSample]) -> bool:
-    return bool(samples) and len(samples) == samples[0].parallelism
 
 
 def _are_of_one_time(samples: Sequence[TaskSample]) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 from contracts.errors import RecordRejected
 from contracts.ids import cluster_of
 from contracts.messages import ClusterTopology, EngineEvent, Host, HourlyLoad, JobTopology
+from contracts.modes import AMBIGUOUS_LABEL
 from contracts.topology import check_cluster
 from engines.flink.answers import TaskManager
 from engines.flink.capabilities import capabilities_of
@@ -92,10 +93,21 @@ class FlinkSource:
         if last.engine != ENGINE or cluster_of(last.job) != self._settings.cluster:
             return None
         state = self._directory.end_of(last.epoch)
+        now_ms = max(time.time_ns() // 1_000_000, last.version + 1)
+        known_as = self._plain_name_of(last)
+        if state is None and known_as:
+            told = f"known as {known_as} again: it is the only job of that name"
+            self._log.add("job_stopped", f"renamed:{last.epoch}", now_ms, job=last.job, detail=told)
+            state = "finished"
         if state is None:
             return None
-        now_ms = max(time.time_ns() // 1_000_000, last.version + 1)
         return msgspec.structs.replace(last, state=state, version=now_ms, at_ms=now_ms)
+
+    def _plain_name_of(self, last: JobTopology) -> str:
+        """Return the name by which a job's submission is known again after others of its name have gone; empty: it is not."""
+        with self._lock:
+            known_as = next((each.job for each in self._live.values() if each.flink_job == last.epoch), last.job)
+        return known_as if AMBIGUOUS_LABEL in last.labels and known_as != last.job else ""
 
     def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
         """Return nothing: Flink remembers no load."""

@@ -110,3 +110,43 @@ def test_a_job_whose_labels_are_not_certain_yet_may_have_another_name() -> None:
         directory.live()
         told.append(directory.is_settling)
     assert told == [True, True, False]
+
+
+@dataclass
+class Several:
+    """A cluster with jobs of one name."""
+
+    running: str = "a"
+
+    def jobs(self) -> tuple[JobEntry, ...]:
+        """Answer with all of them."""
+        return tuple(JobEntry(jid=jid * 32, name="orders", state="RUNNING", start_time=0) for jid in self.running)
+
+    def parameters(self, _job: str) -> dict[str, str]:
+        """Answer with some."""
+        return ACT
+
+
+def test_a_job_that_is_submitted_again_before_the_old_one_has_gone_keeps_its_name() -> None:
+    """For a minute the newcomer is not told; then the name is that of both, and of the one that stays."""
+    cluster, now_s, seen = Several(), 0.0, []
+    directory = JobDirectory(cast(FlinkClient, cluster), "prod", lambda: now_s)
+    for now_s, running in ((0.0, "a"), (1.0, "ab"), (60.0, "ab"), (61.0, "b"), (62.0, "bc"), (122.0, "bc"), (123.0, "c")):
+        cluster.running = running
+        seen.append([f"{each.job} {jid[0]}" for jid, each in directory.live().items()])
+        assert directory.is_settling is (running in ("ab", "bc") and now_s != 122.0)
+    assert seen == [
+        ["prod/orders a"],
+        ["prod/orders a"],
+        ["prod/orders a"],
+        ["prod/orders b"],
+        ["prod/orders b"],
+        [f"prod/orders~{'b' * 8} b", f"prod/orders~{'c' * 8} c"],
+        ["prod/orders c"],
+    ]
+
+
+def test_jobs_that_have_one_name_from_the_first_look_on_are_told_apart_at_once() -> None:
+    """Nobody knows which of them was there before."""
+    directory = JobDirectory(cast(FlinkClient, Several("ab")), "prod", lambda: 0.0)
+    assert [each.job for each in directory.live().values()] == [f"prod/orders~{jid * 8}" for jid in "ab"]

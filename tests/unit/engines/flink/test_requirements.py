@@ -41,8 +41,16 @@ ROOMY = Cluster(free_slots=100)
 
 
 def taken(*statuses: str, savepoint: str = "", at_ms: int = 0) -> Checkpoints:
-    """Checkpoints from the oldest to the newest, and a savepoint after them."""
-    made = [Checkpoint(id=number, status=status, trigger_timestamp=at_ms) for number, status in enumerate(statuses)]
+    """Checkpoints from the oldest to the newest, and a savepoint after them; ABORTED: one that failed before it began."""
+    made = [
+        Checkpoint(
+            id=number,
+            status="FAILED" if status == "ABORTED" else status,
+            trigger_timestamp=at_ms,
+            failure_message=f"Checkpoint {'was declined' if status == 'FAILED' else 'trigger failure'}.",
+        )
+        for number, status in enumerate(statuses)
+    ]
     if savepoint:
         made.append(Checkpoint(id=len(made), status=savepoint, is_savepoint=True))
     completed = next((each for each in made if each.status == "COMPLETED"), None)
@@ -110,6 +118,10 @@ def test_a_job_that_is_not_rescaled_says_why(
         ("NO_CHECKPOINT_YET", Checkpoints()),
         ("CHECKPOINTS_FAIL", taken("COMPLETED", "FAILED", "FAILED")),
         ("SAVEPOINT_UNDER_WAY", taken("COMPLETED", savepoint="IN_PROGRESS")),
+        ("CHECKPOINTS_FAIL", taken("COMPLETED", "FAILED", "ABORTED", "FAILED")),
+        ("CHECKPOINTS_FAIL", taken("COMPLETED", "FAILED", "FAILED", savepoint="FAILED")),
+        ("", taken("COMPLETED", "ABORTED", "ABORTED")),
+        ("", taken("COMPLETED", "FAILED", savepoint="FAILED")),
         ("", taken("COMPLETED", "FAILED")),
         ("", taken("FAILED", "FAILED", "COMPLETED", "IN_PROGRESS")),
         ("", taken("COMPLETED", "FAILED", "FAILED", at_ms=-1)),

@@ -3,12 +3,23 @@
 from itertools import pairwise
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.messages import Input, TaskSample, TaskSpec
-from engines.flink.answers import IoMetrics, Subtask, VertexDetail
-from monitor.sources.flink.samples import APART_MS_MAX, Restored, Starts, samples_of, with_queues
+from engines.flink.answers import IoMetrics, Metric, Subtask, VertexDetail
+from monitor.sources.flink.samples import (
+    APART_MS_MAX,
+    Restored,
+    Starts,
+    entered_through,
+    operators_named,
+    samples_of,
+    says_nothing,
+    with_entered,
+    with_queues,
+)
 
 JOB, ATTEMPT, NOW = "flink/orders", 7_000, 1_000_000
 PARSE = TaskSpec(task="parse", upstream=("source",))
@@ -63,6 +74,47 @@ def test_a_source_that_counts_no_input_let_in_what_it_wrote() -> None:
     (source,) = samples_of(JOB, ATTEMPT, SOURCE, vertex(running(0, figures)), Starts(), NOW)
     (inner,) = samples_of(JOB, ATTEMPT, PARSE, vertex(running(0, figures)), Starts(), NOW)
     assert (source.records_in, inner.records_in) == (20, 0)
+
+
+ALONE = TaskSpec(task="alone")
+IDLE = {"read_records": 0, "write_records": 0, "accumulated_busy_time": 5.0, "accumulated_idle_time": 995}
+BUSY = IDLE | {"accumulated_busy_time": 950.0, "accumulated_idle_time": 50}
+
+
+@pytest.mark.parametrize(
+    ("figures", "asks"),
+    [
+        (BUSY, True),
+        (IDLE, False),
+        (BUSY | {"accumulated_busy_time": "NaN"}, True),
+        (BUSY | {"write_records": 1}, False),
+        (BUSY | {"read_records": 1}, False),
+    ],
+)
+def test_a_source_that_works_and_counts_nothing_says_nothing(figures: dict[str, object], asks: bool) -> None:
+    """It exchanges no record with another vertex; one that only waits has nothing to say."""
+    own = samples_of(JOB, ATTEMPT, ALONE, vertex(running(0, metrics(**figures))), Starts(), NOW)
+    assert says_nothing(own) is asks
+
+
+def test_what_entered_is_what_each_source_operator_read_or_else_emitted() -> None:
+    """Operators behind them, and rates, are left out: a record counts once."""
+    names = (
+        "Source__a.numRecordsIn", "Source__a.numRecordsOut", "Source__b.numRecordsIn", "Source__b.numRecordsOut",
+        "work.numRecordsIn", "numRecordsIn", "Source__a.numRecordsInPerSecond", "Source__a.b.numRecordsOutErrors",
+    )  # fmt: skip
+    assert set(operators_named(names)) == set(names[:4])
+    counts = dict(zip(names, (0, 7, 5, 9, 100, 100, 3, 1), strict=True))
+    assert entered_through({name: Metric(id=name, sum=float(count)) for name, count in counts.items()}) == 12
+
+
+@given(st.lists(st.integers(0, 1_000), min_size=2, max_size=9), st.integers(1, 5))
+def test_what_entered_is_shared_out_and_never_falls(grown: list[int], subtasks: int) -> None:
+    """A counter that fell would look like a restart."""
+    own = samples_of(JOB, ATTEMPT, ALONE, vertex(*(running(at, metrics(**BUSY)) for at in range(subtasks))), Starts(), NOW)
+    looks = [[each.records_in for each in with_entered(own, sum(grown[:at]))] for at in range(len(grown))]
+    assert [sum(look) for look in looks] == [sum(grown[:at]) for at in range(len(grown))]
+    assert all(before <= after for early, late in pairwise(looks) for before, after in zip(early, late, strict=True))
 
 
 def test_the_same_figures_given_again_are_as_old_as_they_are() -> None:

@@ -3,12 +3,14 @@
 import json
 import threading
 from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pytest
 
 from contracts.messages import EngineEvent
 from contracts.topology import check_topology
+from engines.flink import directory
 from monitor.minutes import JobSnapshot
 from monitor.settings import MonitorSettings
 from monitor.sources.base import SourceUnavailable, UnknownJob
@@ -224,14 +226,40 @@ def test_a_job_that_has_gone_is_shown_as_ended(flink: FakeFlink, source: FlinkSo
     assert [source.end_of(msgspec.structs.replace(last, **other)) for other in others] == [None, None]
 
 
-def test_a_job_that_has_only_another_name_has_not_ended(flink: FakeFlink, source: FlinkSource) -> None:
-    """A second one of its name came: both are listed under longer names."""
-    last, overview = look_at(source).topology, flink.body("GET /jobs/overview")
-    entry = next(job for job in overview["jobs"] if job["jid"] == job_of(flink))
-    overview["jobs"].append(entry | {"jid": "e" * 32})
-    flink.answers[f"GET /jobs/{'e' * 32}/config"] = flink.answers[f"GET /jobs/{job_of(flink)}/config"]
+def submit_another(flink: FakeFlink) -> None:
+    """Let a second job of the same name run."""
+    overview, jid = flink.body("GET /jobs/overview"), "e" * 32
+    overview["jobs"].append(next(job for job in overview["jobs"] if job["jid"] == job_of(flink)) | {"jid": jid})
+    flink.answers[f"GET /jobs/{jid}/config"] = flink.answers[f"GET /jobs/{job_of(flink)}/config"]
+
+
+def test_a_job_that_has_only_another_name_has_not_ended(
+    flink: FakeFlink, source: FlinkSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second one of its name came, and stayed: both are listed under longer names."""
+    monkeypatch.setattr(directory, "NEWCOMER_S", 0.0)
+    last = look_at(source).topology
+    submit_another(flink)
     assert ORDERS not in source.jobs()
     assert source.end_of(last) is None
+
+
+def test_a_job_that_has_its_name_alone_again_has_no_other(
+    flink: FakeFlink, source: FlinkSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under the longer one it has ended, and an event says how it is called; nobody waits for figures of it."""
+    monkeypatch.setattr(directory, "NEWCOMER_S", 0.0)
+    submit_another(flink)
+    own = f"{ORDERS}~{job_of(flink)[:8]}"
+    last = look_at(source, own).topology
+    assert source.end_of(last) is None
+    flink.body("GET /jobs/overview")["jobs"].pop()
+    assert ORDERS in source.jobs()
+    ended = source.end_of(last)
+    assert ended is not None
+    assert (ended.job, ended.state) == (own, "finished")
+    (event,) = [each for each in source.events("") if each.kind == "job_stopped"]
+    assert (event.job, event.detail) == (own, f"known as {ORDERS} again: it is the only job of that name")
 
 
 def test_an_upgrade_is_a_new_epoch_of_the_same_job(flink: FakeFlink, source: FlinkSource) -> None:
@@ -269,6 +297,66 @@ def test_a_rescale_is_an_event_and_measured(version: str) -> None:
             later = look_at(source).topology
             assert [each for each in source.events("") if each.kind == "rescaled"] == ([event] if remembers else [])
             assert later.restart_ms == (after.restart_ms if remembers else None)
+
+
+def answer_metrics(flink: FakeFlink) -> None:
+    """Let Flink answer for any choice of the metrics of a recording."""
+    known = {each["id"]: each for asked, given in flink.answers.items() if "?get=" in asked for each in given["body"]}
+
+    def chosen(asked: StubRequest) -> StubResponse | None:
+        names = parse_qs(urlsplit(asked.path).query).get("get")
+        if names is None:
+            return None
+        every = names[0].split(",")
+        return StubResponse(200, json.dumps([known[name] for name in every] if set(every) <= set(known) else []).encode())
+
+    flink.instead = chosen
+
+
+def entered(source: FlinkSource) -> list[int]:
+    """Return what entered through each subtask of the job of one vertex."""
+    return [each.records_in for each in look_at(source, "flink/chained").samples]
+
+
+@pytest.mark.parametrize("version", ["1.20.5", "2.2.1", "2.3.0"])
+def test_a_job_of_one_vertex_lets_in_what_its_source_emits(version: str) -> None:
+    """Such a vertex reads and writes nothing, as Flink counts, and the source does not count what it reads."""
+    with fake_flink(version, "chained") as flink:
+        answer_metrics(flink)
+        for source in sources(flink):
+            first = entered(source)
+            assert len(first) == 2
+            assert sum(first) > 10_000
+            assert max(first) - min(first) <= 1
+            asked = len(flink.asked)
+            assert entered(source) == first
+            once_more = [each.path for each in flink.asked[asked:] if "metrics?" in each.path and "Source__" in each.path]
+            assert len(once_more) == 1
+
+
+def test_while_operators_do_not_tell_nothing_is_known_of_their_vertex() -> None:
+    """A counter that fell to 0 would look like a restart. Nor is anything known while a subtask is missing."""
+    with fake_flink("2.3.0", "chained") as flink:
+        answer_metrics(flink)
+        for source in sources(flink):
+            tells, first = flink.instead, entered(source)
+            flink.instead = lambda asked: StubResponse(200, b"[]") if "/subtasks/metrics" in asked.path else None
+            assert entered(source) == []
+            flink.instead = tells
+            vertex = next(given["body"] for asked, given in flink.answers.items() if asked.endswith(SOURCE))
+            vertex["subtasks"][0]["status"] = "INITIALIZING"
+            assert entered(source) == []
+            vertex["subtasks"][0]["status"] = "RUNNING"
+            assert entered(source) == first
+
+
+def test_a_source_whose_vertex_counts_is_not_asked_twice(flink: FakeFlink, source: FlinkSource) -> None:
+    """What it wrote into the next vertex is what it let in."""
+    samples = look_at(source).samples
+    assert [each.records_in for each in samples if each.task == SOURCE] == [
+        each.records_out for each in samples if each.task == SOURCE
+    ]
+    assert not [each.path for each in flink.asked if "numRecords" in each.path]
 
 
 def test_hosts_have_slots_and_come_and_go(flink: FakeFlink, source: FlinkSource, monkeypatch: pytest.MonkeyPatch) -> None:

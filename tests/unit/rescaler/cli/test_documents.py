@@ -279,6 +279,7 @@ def message(name: str, given: dict[str, Any]) -> str:
     [
         ("gate", {"mode": "running", "slots": -1, "events": [{"t": "now", "type": "x"}]},
          ["mode", "slots", "events[0].t", "events[0].type"]),
+        ("gate", {"events": [{"t": 1}, {"t": 2, "type": "slots"}]}, ["events[0].type", "events[1].slots"]),
         ("reschedule", {"cluster": {"generation": None}, "desired": {"ten": {}}},
          ["cluster.generation", "cluster.workers", "cluster.fragments", "desired"]),
         ("assign", {"hosts": [{"id": 1}], "tasks": [{"id": "a"}]}, ["hosts[0].id", "tasks[0].active", "tasks[0].learners"]),
@@ -288,6 +289,13 @@ def test_all_wrong_fields_are_named_at_once(name: str, changes: dict[str, Any], 
     """One reading finds every mistake, in the document's order."""
     said = [each.partition(": ")[0] for each in message(name, document(name) | changes).split("; ") if ": " in each]
     assert [path for path in said if path in paths] == paths
+
+
+def test_what_an_event_without_a_type_needs_nobody_knows() -> None:
+    """Only the type is asked for, and not what one of the types would need."""
+    said = message("gate", document("gate") | {"events": [{"t": 1}]})
+    assert "events[0].type" in said
+    assert "events[0].slots" not in said
 
 
 def test_a_long_list_of_mistakes_is_cut() -> None:
