@@ -24,7 +24,7 @@ BUSY_SLACK = 3.0
 """Records that would have taken so many times the busy time that was spent were not worked on."""
 LOOKS_KEPT = 60
 INTERVALS_KEPT = 5
-_FIRST_COUNT = 1 << 42
+SKIPPED = "they were skipped, and count neither as work nor as input of the next group"
 _WORDS_MAX, _REASONS_SHOWN = 512, 3
 
 Partition = tuple[str, int]
@@ -86,7 +86,11 @@ def in_words(unknown: Mapping[Partition, str]) -> str:
 
 
 def named(partition: Partition) -> str:
-    """Return a partition as people write it: ``orders[3]``."""
+    """Return a partition as people write it.
+
+    >>> named(("orders", 3))
+    'orders[3]'
+    """
     return f"{partition[0]}[{partition[1]}]"
 
 
@@ -157,10 +161,7 @@ class Positions:
     _total: int | None = None
     _untold: set[Partition] = field(default_factory=set)  # that were never told, though they exist
     _read_ms: int | None = None
-    _worked: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))  # records a minute
-    _came: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))
-    _service_ms: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))
-    _suspected: float = 0.0
+    _pace: "Pace" = field(default_factory=lambda: Pace())
 
     # The logs
 
@@ -178,7 +179,7 @@ class Positions:
         self.arrived = {each: self._grown(each, extent, each[0] in watched, now_ms) for each, extent in extents.items()}
         self._untold = (self._untold | self.unknown.keys()) & kept - self.logs.keys()
         if self._total is None:
-            self._total = max(0, _FIRST_COUNT - now_ms)
+            self._total = first_count(now_ms)
         self._total += sum(self.arrived.values())
         self.counted = None if self.unknown else self._total
         self.ends.add(now_ms, {each: extent.end for each, extent in extents.items()})
@@ -239,9 +240,12 @@ class Positions:
             log.stand(None if isinstance(lag, str) else lag, has_moved, looked_ms, now_ms)
             self.lag[each] = None if isinstance(lag, str) else 0 if _are_markers(log, lag, now_ms) else lag
             log.committed = log.committed if at is None else at
-        passed += [(each, self.moved.pop(each)) for each in self._skips(now_ms - looked_ms, are_new, busy_ms)]
-        self._tell("was set back", back, "they are read again, and nothing was got through")
-        self._tell("was put forward", passed, "they were skipped, and count neither as work nor as input of the next group")
+        skips = self._pace.skips(self.moved, self.arrived, now_ms - looked_ms, are_new=are_new, busy_ms=busy_ms)
+        passed += [(each, self.moved.pop(each)) for each in skips]
+        if back:
+            self.notes.append(in_one_line(back, "was set back", "they are read again, and nothing was got through"))
+        if passed:
+            self.notes.append(in_one_line(passed, "was put forward", SKIPPED))
         self.lag_ms = self._age_ms(committed, now_ms)
         self._read_ms = now_ms
 
@@ -256,15 +260,51 @@ class Positions:
         """Return in one line what of the backlog is unknown; empty if it is known, or if none of it is."""
         return "" if self.known is None else in_words(self.unknown)
 
-    def _skips(self, passed_ms: int, are_new: bool, busy_ms: float | None) -> list[Partition]:
-        """Return the partitions whose position moved further than the members' time explains, and learn from the others.
+    def _age_ms(self, committed: Mapping[Partition, int], now_ms: int) -> int | None:
+        if self.known is None or (self.unknown and not self.known):
+            return None
+        ages = [
+            self.ends.age_ms(each, max(committed[each], self.logs[each].extent.start), now_ms)
+            for each, lag in self.lag.items()
+            if lag
+        ]
+        found = [age for age in ages if age is not None]
+        return max(found, default=0) if len(found) == len(ages) else None
+
+
+@dataclass(slots=True)
+class Pace:
+    """How fast one reader was over the last hour of looks, to tell work from positions that jumped."""
+
+    _worked: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))  # records a minute
+    _came: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))
+    _service_ms: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))
+    _suspected: float = 0.0
+
+    def skips(
+        self,
+        moved: Mapping[Partition, float],
+        arrived: Mapping[Partition, float],
+        passed_ms: int,
+        *,
+        are_new: bool = False,
+        busy_ms: float | None = None,
+    ) -> list[Partition]:
+        """Return the partitions whose position moved further than the members' time explains, and learn from other looks.
 
         What has come since the look before is explained whatever its number: only a backlog can be skipped.
+
+        Args:
+            moved: of the reader since the look before, by partition.
+            arrived: that came meanwhile.
+            passed_ms: since the look before.
+            are_new: whether all its members are new.
+            busy_ms: that they spent meanwhile; None: unknown.
         """
         if passed_ms <= 0:
             return []
-        minutes, total, came = passed_ms / MINUTE_MS, sum(self.moved.values()), sum(self.arrived.values())
-        gained = {each: moved - self.arrived[each] for each, moved in self.moved.items() if moved > self.arrived[each]}
+        minutes, total, came = passed_ms / MINUTE_MS, sum(moved.values()), sum(arrived.values())
+        gained = {each: by - arrived.get(each, 0) for each, by in moved.items() if by > arrived.get(each, 0)}
         is_told = busy_ms is not None and bool(self._service_ms)
         # Without a counter of busy time, what came in a burst may be worked off as fast.
         usual = max(max(self._worked, default=0.0), 0.0 if is_told else max(self._came, default=0.0)) * minutes
@@ -283,23 +323,21 @@ class Positions:
                 self._service_ms.append(busy_ms / total)
         return []
 
-    def _tell(self, what: str, moves: list[tuple[Partition, int]], so: str) -> None:
-        if not moves:
-            return
-        worst = max(moves, key=lambda move: (move[1], move[0]))
-        more = f" and {len(moves) - 1} more" if len(moves) > 1 else ""
-        self.notes.append(f"{named(worst[0])}{more} {what} by {sum(by for _, by in moves)} records: {so}")
 
-    def _age_ms(self, committed: Mapping[Partition, int], now_ms: int) -> int | None:
-        if self.known is None or (self.unknown and not self.known):
-            return None
-        ages = [
-            self.ends.age_ms(each, max(committed[each], self.logs[each].extent.start), now_ms)
-            for each, lag in self.lag.items()
-            if lag
-        ]
-        found = [age for age in ages if age is not None]
-        return max(found, default=0) if len(found) == len(ages) else None
+def first_count(now_ms: int) -> int:
+    """Return what a count of arrivals begins at: less than all counts that began earlier. Until the year 2109."""
+    return max(0, (1 << 42) - now_ms)
+
+
+def in_one_line(moves: Collection[tuple[Partition, float]], what: str, so: str) -> str:
+    """Return in words how far the positions in some partitions were moved, and what follows.
+
+    >>> in_one_line([(("orders", 3), 40)], "was set back", "they are read again")
+    'orders[3] was set back by 40 records: they are read again'
+    """
+    worst = max(moves, key=lambda move: (move[1], move[0]))
+    more = f" and {len(moves) - 1} more" if len(moves) > 1 else ""
+    return f"{named(worst[0])}{more} {what} by {sum(by for _, by in moves):.0f} records: {so}"
 
 
 def _move(log: Log, at: int | None) -> tuple[int | None, int]:

@@ -11,27 +11,70 @@ from dataclasses import dataclass, field
 
 from engines.flink.answers import Metric, known
 from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
-from engines.kafka.positions import EndLog, Partition
+from engines.kafka.positions import Answer, EndLog, Extent, Partition, Positions
 
 _POSITION = re.compile(
-    r"\.KafkaSourceReader\.topic\.(?P<topic>.+)\.partition\.(?P<number>\d+)\.(?P<kind>current|committed)Offset$"
+    r"^(?P<source>(?:.*?\.kafkaCluster\.(?P<cluster>.+)|.*?))\.KafkaSourceReader"
+    r"\.topic\.(?P<topic>.+)\.partition\.(?P<number>\d+)\.(?P<kind>current|committed)Offset$"
 )
 _REPLACED = re.compile(r"[ .:,]")  # Flink writes these characters of a metric's scope as _
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Of one source: records that ever arrived in its topics, and those that still wait (None: unknown)."""
+    """Of one source.
 
-    arrived: int
+    Attributes:
+        arrived: the count of records that came into its topics; None: unknown. See ``Positions.counted``.
+        waiting: records that still wait, the least where a part is unknown; None: nothing is known.
+        partitions: of its topics.
+        partly_unknown: in words, of which partitions it is unknown what waits, where some is known.
+        notes: what is to be told of the topics.
+    """
+
+    arrived: int | None
     waiting: int | None
     partitions: int
+    partly_unknown: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def positions_named(names: Iterable[str]) -> dict[str, tuple[str, int, str]]:
     """Return the metrics that tell a Kafka reader's position: name -> topic as Flink writes it, partition, kind."""
     found = ((name, _POSITION.search(name)) for name in names)
     return {name: (match["topic"], int(match["number"]), match["kind"]) for name, match in found if match}
+
+
+def partitions_named(names: Iterable[str]) -> int:
+    """Return the number of partitions that positions are shown of. Those of one name and number in two clusters are two."""
+    found = {(match["cluster"], match["topic"], match["number"]) for name in names if (match := _POSITION.search(name))}
+    return len(found)
+
+
+def check_one_cluster(names: Iterable[str]) -> None:
+    """Refuse positions that one broker cannot be asked about: of several clusters, or of a topic that two readers have.
+
+    Raises:
+        OffsetsUnavailable: names them, and the fix.
+    """
+    readers: dict[tuple[str, str], set[str]] = {}
+    clusters = set()
+    for match in filter(None, map(_POSITION.search, names)):
+        clusters.add(match["cluster"])
+        readers.setdefault((match["topic"], match["number"]), set()).add(match["source"])
+    if len(clusters) > 1:
+        named = ", ".join(sorted(each or "unnamed" for each in clusters))
+        raise OffsetsUnavailable(
+            f"a source reads several Kafka clusters ({named}), and one can be asked: what waits there is unknown; give each "
+            "cluster a source of its own"
+        )
+    twice = sorted((topic, sources) for (topic, _), sources in readers.items() if len(sources) > 1)
+    if twice:
+        topic, sources = twice[0]
+        raise OffsetsUnavailable(
+            f"topic {topic} is read by {len(sources)} sources of one task ({', '.join(sorted(sources)[:2])}): what waits there "
+            "is unknown; give each a task of its own"
+        )
 
 
 def as_flink_writes(topic: str) -> str:
@@ -45,8 +88,12 @@ class SourceBacklog:
 
     broker: TopicOffsets
     ends: EndLog = field(default_factory=EndLog)
+    positions: Positions = field(default_factory=Positions)
+    _answer: Answer = field(default_factory=lambda: Answer({}))  # the newest
+    _as_of_ms: int = 0
     _reached: dict[Partition, int] = field(default_factory=dict)
     _topics: dict[str, str] = field(default_factory=dict)  # as Flink writes it -> as it is
+    _seen: dict[str, str] = field(default_factory=dict)  # the same, of all that were ever there
 
     @property
     def topics(self) -> frozenset[str]:
@@ -54,7 +101,7 @@ class SourceBacklog:
         return frozenset(self._topics)
 
     def note_ends(self, topics: Iterable[str], now_ms: int) -> None:
-        """Ask the broker how long the topics are now.
+        """Ask the broker what the topics hold now.
 
         Args:
             topics: as Flink writes them.
@@ -64,18 +111,32 @@ class SourceBacklog:
             OffsetsUnavailable: the broker does not tell.
         """
         try:
-            self.ends.add(now_ms, self.broker.ends(self._names(sorted(set(topics)))))
+            self._answer = self.broker.look(self._names(sorted(set(topics))))
         except OffsetsUnavailable:
             self._topics = {}  # held against earlier ends, nothing would seem to arrive
             raise
+        self.ends.add(now_ms, {each: extent.end for each, extent in self._answer.extents.items()})
 
     def look(self, metrics: Mapping[str, Metric], as_of_ms: int) -> Backlog:
         """Return the backlog at the time at which the metrics were true, from ends noted before and after."""
-        ends = self.ends.at(as_of_ms)
+        self._as_of_ms = max(self._as_of_ms, as_of_ms)  # of a fresh attempt it may be a little earlier
         self._note_positions(metrics)
-        waiting = [self._waiting(partition, end) for partition, end in ends.items()]
-        total = sum(each for each in waiting if each is not None)
-        return Backlog(sum(ends.values()), None if None in waiting else total, len(ends))
+        positions = self.positions
+        positions.look(self._at(self._as_of_ms), self._topics.values(), self._as_of_ms)
+        notes = tuple(positions.notes)  # a restart reads again what came after the checkpoint, which is nothing to tell
+        positions.read(self._reached, self._as_of_ms)
+        return Backlog(positions.counted, positions.known, len(positions.lag), positions.partly_unknown, notes)
+
+    def _at(self, when_ms: int) -> Answer:
+        """Return what the broker told, with the ends of a time in the past."""
+        ends, told = self.ends.at(when_ms), self._answer
+        extents = {
+            each: Extent(min(extent.start, ends[each]), ends[each], extent.topic_id)
+            for each, extent in told.extents.items()
+            if each in ends
+        }
+        late = dict.fromkeys(told.extents.keys() - ends.keys(), "the broker did not tell its end a moment ago")
+        return Answer(extents, {**told.unknown, **late}, told.missing)
 
     def _note_positions(self, metrics: Mapping[str, Metric]) -> None:
         read: dict[Partition, int] = {}
@@ -90,16 +151,10 @@ class SourceBacklog:
                 self._reached[partition] = max(self._reached.get(partition, 0), offset)
         self._reached |= read  # may go back: a restart reads again what came after the checkpoint
 
-    def _waiting(self, partition: Partition, end: int) -> int | None:
-        if end == 0:
-            return 0
-        reached = self._reached.get(partition)
-        return None if reached is None else max(0, end - reached)
-
     def _names(self, written: list[str]) -> list[str]:
         """Return the topics' own names. Kafka allows no two that differ only in what Flink replaces."""
         if any(topic not in self._topics for topic in written):
-            own = {as_flink_writes(topic): topic for topic in self.broker.topics()}
+            own = self._seen | {as_flink_writes(topic): topic for topic in self.broker.topics()}
             missing = [topic for topic in written if topic not in own]
             if missing:
                 raise OffsetsUnavailable(
@@ -107,4 +162,5 @@ class SourceBacklog:
                     "set SURESCALE_SOURCE_BOOTSTRAP to the cluster that has it"
                 )
             self._topics = {topic: own[topic] for topic in written}
+            self._seen |= self._topics
         return [self._topics[topic] for topic in written]

@@ -22,7 +22,7 @@ from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
 from monitor.event_log import changes
 from monitor.minutes import Clock, JobSnapshot
 from monitor.sources.base import SourceUnavailable, UnknownJob
-from monitor.sources.flink.backlog import Backlog, SourceBacklog, positions_named
+from monitor.sources.flink.backlog import Backlog, SourceBacklog, check_one_cluster, partitions_named, positions_named
 from monitor.sources.flink.events import FlinkEvents
 from monitor.sources.flink.rescales import Rescales
 from monitor.sources.flink.samples import (
@@ -62,6 +62,7 @@ class _Epoch:
     by_operators: dict[str, bool] = field(default_factory=dict)  # whose counters tell what a source vertex lets in
     backlogs: dict[str, SourceBacklog] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)  # what of a source's backlog is unknown, by source vertex
 
 
 class FlinkJob:
@@ -133,6 +134,7 @@ class FlinkJob:
         time.sleep(max(0.0, PRIMING_S - (time.monotonic() - primed_s)))
         tasks = tasks_of(detail, requirements, last=epoch.parallelism, partitions=epoch.partitions)
         samples = self._samples(epoch, detail, tasks) if detail.state == "RUNNING" else []
+        tasks = tuple(msgspec.structs.replace(each, backlog_partly_unknown=epoch.unknown.get(each.task, "")) for each in tasks)
         self._note_changes(epoch, detail, tasks, requirements, checkpoints)
         topology = self._under_the_operator(self._topology_of(epoch, detail, tasks, requirements, checkpoints))
         return JobSnapshot(topology, tuple(samples))
@@ -183,6 +185,13 @@ class FlinkJob:
             return None
         topics = {topic for topic, _, _ in positions_named(metrics).values()}
         backlog = epoch.backlogs.setdefault(vertex, SourceBacklog(self._broker))
+        epoch.unknown.pop(vertex, None)
+        try:
+            check_one_cluster(metrics)
+        except OffsetsUnavailable as problem:
+            epoch.partitions[vertex] = partitions_named(metrics)
+            self._say(problem)
+            return None
         try:
             if not topics <= backlog.topics:
                 backlog.note_ends(topics, self._clock.now_ms())
@@ -190,7 +199,12 @@ class FlinkJob:
         except OffsetsUnavailable as problem:
             self._say(problem)
             return None
-        epoch.partitions[vertex] = max(1, found.partitions)
+        epoch.partitions[vertex], epoch.unknown[vertex] = max(1, found.partitions), found.partly_unknown
+        now_ms = self._clock.now_ms()
+        for number, words in enumerate(found.notes):
+            _log.warning("%s: %s", self._job, words, extra={"job": self._job})
+            event_id = f"offsets{number}:{epoch.identity.flink_job}:{now_ms}"
+            self._events.add("exception", event_id, now_ms, job=self._job, detail=words)
         if sum(kind == "current" for _, _, kind in positions_named(metrics).values()) < found.partitions:
             epoch.names.pop((vertex, "positions"), None)  # a partition was added, or its reader has read nothing yet
         return found
@@ -355,7 +369,7 @@ def _with_backlog(samples: list[TaskSample], backlog: Backlog | None) -> list[Ta
     return [
         msgspec.structs.replace(
             sample,
-            arrived_records=backlog.arrived if not at else 0,
+            arrived_records=None if backlog.arrived is None else backlog.arrived if not at else 0,
             queued_records=None if backlog.waiting is None else backlog.waiting if not at else 0,
         )
         for at, sample in enumerate(samples)

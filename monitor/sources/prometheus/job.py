@@ -89,6 +89,9 @@ class PrometheusJob:
         is_first = not self._attempt
         self._ledger.note(answers.readings, at_ms, is_other=answers.replica != self._replica)
         self._replica = answers.replica
+        for number, words in enumerate(self._ledger.notes):
+            _log.warning("%s: %s", self._job, words, extra={"job": self._job})
+            self._events.add("exception", f"offsets{number}:{self._job}:{at_ms}", at_ms, job=self._job, detail=words)
         before = [(task, len(roster.members)) for task, roster in self._rosters.items()]
         has_changed = [roster.note(present[task], down) for task, roster in self._rosters.items()]
         if is_first or any(has_changed) or self._ledger.started_over:
@@ -295,6 +298,7 @@ class PrometheusJob:
             sharing_group=spec.sharing_group or (task if by_topics else "default"),
             inputs=tuple(Input(task=each, ship="hash") for each in upstream) if by_topics else (),
             required=(required.counts.get(task) or None) if required is not None else None,
+            backlog_partly_unknown=self._ledger.partly_unknown(task),
             useful_max=spec.useful_max,
             hindrance="" if count else f"{self._named(task)} has no subtasks; start its workers",
         )

@@ -7,6 +7,7 @@ the series counts as gone: its partition, thread or worker is no more.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from engines.kafka.positions import SKIPPED, Pace, Partition, first_count, in_one_line, in_words
 from engines.prometheus.jobs import WatchedJob
 from engines.prometheus.mappings import COUNTERS, TIMES, FigureName
 from engines.prometheus.readings import Key, Reading, Subtask
@@ -25,6 +26,8 @@ class _Figure:
     is_known: bool = True
     value: float = 0.0
     at_ms: int | None = None
+    parts: int = 0  # of it that are known
+    unknown: list[Key] = field(default_factory=list)  # parts that are not, of what waits: the others are the least
 
 
 @dataclass(slots=True)
@@ -33,10 +36,16 @@ class Ledger:
 
     Attributes:
         started_over: whether a counter of the job's own processes started over at the last look.
+        notes: what is to be told of the last look, one line each.
     """
 
     job: WatchedJob
     started_over: bool = False
+    notes: list[str] = field(default_factory=list)
+    _at_ms: int | None = None
+    _paces: dict[str, Pace] = field(default_factory=dict)
+    _moved: dict[FigureName, dict[str, dict[Key, float]]] = field(default_factory=dict)
+    """By how much positions grew at the last look, by figure, task and series."""
     _look: int = 0
     _seen: dict[tuple[FigureName, Key], int] = field(default_factory=dict)
     _counters: dict[tuple[FigureName, Key], Counter] = field(default_factory=dict)
@@ -53,15 +62,16 @@ class Ledger:
             is_other: another replica was asked than at the look before.
         """
         self._look += 1
-        self._now, self._grown, self.started_over = {}, {}, False
+        self._now, self._grown, self.started_over, self._moved, self.notes = {}, {}, False, {}, []
         for name, found in readings.items():
             for key, reading in found.items():
-                self._seen[name, key] = self._look
                 self._add(name, key, reading, is_other)
+                self._seen[name, key] = self._look
+        self._take_off_skips(at_ms)
         self._forget(at_ms)
         for (name, key), look in self._seen.items():
             if look != self._look:
-                self._figure(name, key).is_known = False
+                self._lack(name, key)
 
     def begin_attempt(self) -> None:
         """Let the totals of an attempt begin with what grew since the look before; arrivals go on."""
@@ -81,13 +91,20 @@ class Ledger:
         own = self._now.get((name, task, subtask)) if subtask else None
         whole = self._now.get((name, task, ()))
         figure, of = (own, (name, task, subtask)) if own is not None else (whole, (name, task, ()))
-        if figure is None or not figure.is_known:
+        if figure is None or not figure.is_known or not figure.parts:
             return None
         value = int(self._totals.get(of, 0.0) if name in COUNTERS else figure.value)
         if own is not None or name in _MAXIMA:
             return value
         each, rest = divmod(value, count)
         return each + (index < rest)
+
+    def partly_unknown(self, task: str) -> str:
+        """Return in one line which parts of what waits for a task are unknown; empty if all are known, or none."""
+        figures = [figure for (name, other, _), figure in self._now.items() if name == "queued" and other == task]
+        why = "Prometheus shows no fresh number; nothing may have been committed there, or look at its exporter"
+        unknown = {_partition(key): why for figure in figures for key in figure.unknown}
+        return in_words(unknown) if any(figure.parts for figure in figures) else ""
 
     def share(self, name: FigureName, task: str, subtask: Subtask) -> float | None:
         """Return a figure that is a share of 1, None if it is unknown."""
@@ -106,30 +123,60 @@ class Ledger:
     def _add(self, name: FigureName, key: Key, reading: Reading, is_other: bool) -> None:
         figure = self._figure(name, key)
         if reading.value is None:
-            figure.is_known = False
+            self._lack(name, key)
             return
+        figure.parts += 1
         figure.at_ms = reading.at_ms if figure.at_ms is None else min(figure.at_ms, reading.at_ms)
         if name in COUNTERS:
             of = self._of(name, key)
             grown = self._grown_by(name, key, reading, is_other)
             self._grown[of] = self._grown.get(of, 0.0) + grown
-            self._totals[of] = self._totals.get(of, 0.0) + grown
+            begin = first_count(reading.at_ms) if name == "arrived" else 0.0
+            self._totals[of] = self._totals.get(of, begin) + grown
+            self._moved.setdefault(name, {}).setdefault(key.task, {})[key] = grown
         elif name in _MAXIMA:
             figure.value = max(figure.value, reading.value)
         else:
             figure.value += reading.value
 
+    def _lack(self, name: FigureName, key: Key) -> None:
+        """Note that a part of a figure is unknown, and with it the figure, unless what is known of it says something."""
+        figure = self._figure(name, key)
+        if name == "queued":
+            figure.unknown.append(key)
+        elif name != "records_in" or not self.job.figures[name].offset or (name, key) in self._counters:
+            figure.is_known = False  # otherwise nothing was ever committed there, so nothing was got through
+
     def _grown_by(self, name: FigureName, key: Key, reading: Reading, is_other: bool) -> float:
         assert reading.value is not None
-        counter = self._counters.get((name, key))
-        if counter is None:
+        counter, figure = self._counters.get((name, key)), self.job.figures[name]
+        # A position that comes into view has a past, and one that was gone moved while nobody looked. An exporter tells no
+        # start of a log, so a new partition cannot be told from one that was not shown: both count from here.
+        if counter is None or (figure.offset and (name, key) not in self._seen):
             self._counters[name, key] = Counter(reading.value, reading.at_ms)
-            # What came in before we looked belongs to the sum over partitions, and all of a new partition has arrived.
-            return reading.value if name == "arrived" else 0.0
-        figure = self.job.figures[name]
+            return 0.0
         grown, started_over = counter.grown(reading, is_time=name in TIMES, is_offset=figure.offset, is_other=is_other)
         self.started_over |= started_over and figure.names == "task"
         return grown
+
+    def _take_off_skips(self, at_ms: int) -> None:
+        """Take records that were skipped off the totals: a position that somebody put forward is no work."""
+        passed_ms, self._at_ms = 0 if self._at_ms is None else at_ms - self._at_ms, at_ms
+        if not self.job.figures["records_in"].offset:
+            return
+        for task, moved in sorted(self._moved.get("records_in", {}).items()):
+            came = self._moved.get("arrived", {}).get(task, {})
+            series = {_partition(key): key for key in moved}
+            by_partition = {_partition(key): grown for key, grown in moved.items()}
+            arrived = {_partition(key): grown for key, grown in came.items()}
+            pace = self._paces.setdefault(task, Pace())
+            skipped = [(each, by_partition[each]) for each in pace.skips(by_partition, arrived, passed_ms)]
+            for each, by in skipped:
+                of = self._of("records_in", series[each])
+                self._totals[of] -= by
+                self._grown[of] -= by
+            if skipped:
+                self.notes.append(f"{task}: {in_one_line(skipped, 'was put forward', SKIPPED)}")
 
     def _forget(self, at_ms: int) -> None:
         for each in [each for each, look in self._seen.items() if self._look - look >= GONE_LOOKS]:
@@ -144,6 +191,13 @@ class Ledger:
     def _of(self, name: FigureName, key: Key) -> _Of:
         # Where a figure says how many subtasks there are, nothing tells which series is whose.
         return (name, key.task, () if "parallelism" in self.job.figures else key.subtask)
+
+
+def _partition(key: Key) -> Partition:
+    """Return the partition that a series is about: its last label is the number, if it is one."""
+    *before, last = key.part or ("",)
+    is_number = last.isascii() and last.isdigit() and len(last) < 10
+    return ("/".join((*key.subtask, *(before if is_number else key.part))), int(last) if is_number else 0)
 
 
 @dataclass(slots=True)

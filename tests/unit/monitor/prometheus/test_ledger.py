@@ -19,6 +19,15 @@ PODS = WatchedJob(
         "watermark_lag": Figure("x", subtask=()),
     },
 )
+OFFSETS = WatchedJob(
+    "orders",
+    {"parse": Task()},
+    {
+        "records_in": Figure("x", over=("partition",), offset=True),
+        "queued": Figure("x", over=("partition",)),
+        "arrived": Figure("x", "topic", "reads", over=("partition",), offset=True),
+    },
+)
 COUNTED = WatchedJob("orders", {"parse": Task()}, {"records_in": Figure("x", over=("partition",)), "parallelism": Figure("x")})
 
 
@@ -49,29 +58,69 @@ def test_totals_begin_at_0_and_follow_each_subtask() -> None:
 
 def test_an_attempt_begins_with_what_grew_since_the_look_before() -> None:
     """And arrivals go on, since records arrive while nobody works."""
-    ledger = Ledger(PODS)
+    ledger, counts = Ledger(PODS), []
     for minute, value in ((1, 500), (2, 600), (3, 640)):
         ledger.note({"records_in": records(minute, a=value), "arrived": parts(minute, value)}, minute * MINUTE, is_other=False)
+        counts.append(of_pod(ledger, "arrived", count=1) or 0)
     ledger.begin_attempt()
     assert of_pod(ledger, "records_in") == 40
-    assert of_pod(ledger, "arrived", count=1) == 640
+    assert [of_pod(ledger, "arrived", count=1) == counts[2], counts[2] - counts[0]] == [True, 140]
 
 
-def test_a_part_that_is_missing_makes_the_figure_unknown_until_it_is_gone() -> None:
-    """A lag without one of its partitions would look smaller."""
+def test_a_partition_that_comes_into_view_brings_no_past() -> None:
+    """It is new, or its exporter has only now shown it; and one that was gone for minutes moved while nobody looked."""
+    ledger, counts = Ledger(OFFSETS), []
+    shown = [(500,), (600,), (700, 2_000_000_000), (800, 2_000_000_005), (900,), (1_000,), (1_100,), (1_200, 2_100_000_000)]
+    for minute, values in enumerate(shown, start=1):
+        ledger.note({"records_in": parts(minute, 1), "arrived": parts(minute, *values)}, minute * MINUTE, is_other=False)
+        counts.append(of_pod(ledger, "arrived", count=1))
+    first = counts[0] or 0
+    assert [None if each is None else each - first for each in counts] == [0, 100, 200, 305, None, None, 605, 705]
+
+
+def test_a_position_that_was_put_forward_is_no_work() -> None:
+    """Told once; what other partitions got through counts, and it goes on from there."""
+    ledger, notes, done = Ledger(OFFSETS), [], []
+    for minute in range(1, 12):
+        jump = 4_000_000 if minute >= 9 else 0
+        found = {
+            "records_in": parts(minute, 500 * minute + jump, 100 * minute),
+            "arrived": parts(minute, 4_500 * minute, 100 * minute),
+        }
+        ledger.note(found, minute * MINUTE, is_other=False)  # type: ignore[arg-type]
+        notes += ledger.notes
+        done.append(of_pod(ledger, "records_in", count=1))
+    assert done == [600 * minute - (500 if minute >= 8 else 0) for minute in range(11)]
+    assert len(notes) == 1
+    assert notes[0].startswith("parse: [0] was put forward by 4000500 records: they were skipped")
+
+
+def test_a_partition_without_a_commit_hides_nothing() -> None:
+    """An exporter shows -1 for it: nothing was got through there, and the rest that waits is the least."""
+    ledger = Ledger(OFFSETS)
+    for minute in (1, 2):
+        found = {"records_in": parts(minute, 100 * minute, None), "queued": parts(minute, 30, None)}
+        ledger.note(found, minute * MINUTE, is_other=False)  # type: ignore[arg-type]
+    assert (of_pod(ledger, "records_in", count=1), of_pod(ledger, "queued", count=1)) == (100, 30)
+    assert ledger.partly_unknown("parse").startswith("what waits in 1 partition(s) is unknown and not counted: [1]: Prometheus")
+
+
+def test_a_part_that_is_missing_makes_what_waits_the_least_until_it_is_gone() -> None:
+    """A lag without one of its partitions looks smaller, and says so."""
     ledger = Ledger(PODS)
     ledger.note({"queued": parts(1, 10, 4)}, MINUTE, is_other=False)
     assert (of_pod(ledger, "queued"), of_pod(ledger, "queued", "b", 1)) == (7, 7)
     for look in range(2, 2 + GONE_LOOKS):
         ledger.note({"queued": parts(look, 11)}, look * MINUTE, is_other=False)
-        assert of_pod(ledger, "queued", count=1) == (None if look < 1 + GONE_LOOKS else 11)
+        assert of_pod(ledger, "queued", count=1) == 11
+        assert bool(ledger.partly_unknown("parse")) is (look < 1 + GONE_LOOKS)
 
 
 def test_one_unknown_part_makes_the_sum_unknown() -> None:
-    """NaN is no 0."""
+    """NaN is no 0, of a figure that grows; of what waits, nothing is known where all parts are unknown."""
     ledger = Ledger(PODS)
-    ledger.note({"queued": parts(1, 10, None)}, MINUTE, is_other=False)
-    assert of_pod(ledger, "queued") is None
+    ledger.note({"arrived": parts(1, 10, None), "queued": parts(1, None, None)}, MINUTE, is_other=False)
+    assert (of_pod(ledger, "arrived"), of_pod(ledger, "queued"), ledger.partly_unknown("parse")) == (None, None, "")
 
 
 def test_a_counter_goes_on_after_a_gap() -> None:
