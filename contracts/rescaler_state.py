@@ -4,12 +4,19 @@ The body of a job's or a request's record is private to the rescaler, and its la
 job's summary. The bodies of a cluster's two records are public: `ClusterMemory` and `BalanceMemory`.
 """
 
+import re
 from typing import Literal
 
 import msgspec
 
 from contracts.commands import SlotStandbys
+from contracts.errors import RecordRejected
+from contracts.ids import split_job
 from contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
+from contracts.wire import decode
+
+KEY_SHOWN_MAX = 100
+"""Bytes of a key, or letters of a word, that is no key: so much of it is shown."""
 
 Step = Literal["prepare", "barrier", "undo_prepare"]
 """Learners restore the state that will move; the job changes to its new units; learners are dropped and nothing changes."""
@@ -78,7 +85,7 @@ BALANCE = "balance"
 class ClusterMemory(Part, frozen=True, kw_only=True):
     """What is known about the cluster as a whole."""
 
-    placement_generation: Count = 0  # commits of the cluster's placement so far
+    placement_generation: Count  # commits of the cluster's placement so far
 
 
 BalanceStatus = Literal["moving", "settled"]
@@ -109,12 +116,92 @@ class BalanceMemory(Part, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()  # running jobs that it left alone because they were not in mode act
 
 
+Kind = Literal["job", "cluster", "request"]
+"""What a piece of memory is about: one job, the cluster as a whole, or what became of one decision."""
+
+
 class RescalerRecord(Message, frozen=True, kw_only=True, tag="rescaler-state/2"):
     """One entry of the rescaler's memory under key ``cluster/kind/id``; the body is a JSON document."""
 
     cluster: Text
-    kind: Literal["job", "cluster", "request"]
+    kind: Kind
+    id: Identity
+    at_ms: TimeMs
+    body: msgspec.Raw  # of a job's record of another version, as `memory_of` returns it: empty
+    summary: JobSummary | msgspec.UnsetType = msgspec.UNSET  # of a record of kind job
+
+
+_TAG = "rescaler-state/2"
+_ANY_TAG = re.compile(r"rescaler-state/[0-9]{1,9}")
+_REQUEST = re.compile(r"(.+)@[0-9]{1,16}/[^/]+")
+
+
+class _AnyVersion(Part, frozen=True, kw_only=True):
+    """The envelope of a record, of whatever version."""
+
+    type: str
+    cluster: Text
+    kind: Kind
     id: Identity
     at_ms: TimeMs
     body: msgspec.Raw
-    summary: JobSummary | msgspec.UnsetType = msgspec.UNSET  # of a record of kind job
+    summary: JobSummary | msgspec.UnsetType = msgspec.UNSET
+
+
+class MemoryKey(Part, frozen=True, kw_only=True):
+    """What a record of the memory is about, by its key alone."""
+
+    cluster: Text
+    kind: Kind
+    id: Identity
+
+    @property
+    def job(self) -> str:
+        """The job that the record is about; empty: the cluster as a whole, or nothing that can be told."""
+        found = _REQUEST.fullmatch(self.id) if self.kind == "request" else None
+        return found[1] if found else self.id if self.kind == "job" else ""
+
+    def __str__(self) -> str:
+        """Return the key as it stands on Kafka."""
+        return f"{self.cluster}/{self.kind}/{self.id}"
+
+
+def memory_key(raw: bytes | None) -> MemoryKey:
+    """Return what a record of ``rescaler-state`` is about.
+
+    Raises:
+        RecordRejected: a rescaler's memory has no such key. Its keys are ``cluster/job/<job of the cluster>``,
+            ``cluster/request/<id of a decision on such a job>``, ``cluster/cluster/placement`` and ``cluster/cluster/balance``.
+    """
+    try:
+        cluster, kind, of = (raw or b"").decode().split("/", 2)
+        key = msgspec.convert({"cluster": cluster, "kind": kind, "id": of}, MemoryKey)
+        if of in (PLACEMENT, BALANCE) if kind == "cluster" else split_job(key.job)[0] == cluster:
+            return key
+    except (ValueError, msgspec.ValidationError, RecordRejected):
+        pass
+    raise RecordRejected("invalid_field", "key", f"{(raw or b'')[:KEY_SHOWN_MAX]!r} is no key of a rescaler's memory")
+
+
+def memory_of(key: bytes | None, raw: bytes | None) -> RescalerRecord:
+    """Return a record of the memory that agrees with its key.
+
+    A job's record of another version, as an upgrade or a roll-back leaves it, comes without its private body.
+
+    Raises:
+        RecordRejected: it is none of the memory, cannot be read, or is about something else than its key says.
+    """
+    place, found = memory_key(key), decode(raw, _AnyVersion)
+    if not _ANY_TAG.fullmatch(found.type):
+        raise RecordRejected("unknown_type", "type", f"{found.type[:KEY_SHOWN_MAX]!r} is no rescaler-state")
+    if (found.cluster, found.kind, found.id) != (place.cluster, place.kind, place.id):
+        raise RecordRejected("invalid_field", "id", "the record is about something else than its key says")
+    is_foreign = found.kind == "job" and found.type != _TAG
+    return RescalerRecord(
+        cluster=found.cluster,
+        kind=found.kind,
+        id=found.id,
+        at_ms=found.at_ms,
+        body=msgspec.Raw(b"") if is_foreign else found.body,
+        summary=found.summary,
+    )

@@ -200,6 +200,11 @@ class LogReader:
         """Return what has arrived, waiting at most ``timeout_s`` for the first record."""
         return self._consume(timeout_s)
 
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Every partition that is read."""
+        return self._partitions
+
     def close(self) -> None:
         """Leave the broker."""
         self._client.close()

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, Message
 from contracts.clock import pipeline_time_ms
 from contracts.errors import RecordRejected
 from contracts.messages import ClockSegment
+from contracts.rescaler_state import RescalerRecord, memory_of
 from contracts.settings import PipelineSettings
 from contracts.topics import TopicNames
 from contracts.wire import decode, encode
@@ -19,6 +20,8 @@ from runtime.kafka import REQUEST_TIMEOUT_S, LogReader, producer
 from runtime.kafka_errors import readable_errors
 
 T = TypeVar("T")
+PARTITION_UA = -1
+"""The client chooses the partition."""
 
 
 def read_topics(settings: PipelineSettings, names: Sequence[str]) -> dict[str, list[Message]]:
@@ -48,8 +51,16 @@ def send(settings: PipelineSettings, topic: str, key: str, message: msgspec.Stru
     send_all(settings, topic, [(key.encode(), message)])
 
 
-def send_all(settings: PipelineSettings, topic: str, records: Iterable[tuple[bytes | None, msgspec.Struct]]) -> None:
+def send_all(
+    settings: PipelineSettings,
+    topic: str,
+    records: Iterable[tuple[bytes | None, msgspec.Struct | None]],
+    *,
+    partition: int = PARTITION_UA,
+) -> None:
     """Write records with their keys to a topic (bare name) and return once Kafka has acknowledged all of them.
+
+    None takes away what is under the key. Without ``partition``, the key chooses it.
 
     Raises:
         ConnectionError: one of them was not acknowledged.
@@ -65,7 +76,8 @@ def send_all(settings: PipelineSettings, topic: str, records: Iterable[tuple[byt
                 refused.append(error)
 
         for key, message in records:
-            client.produce(full, encode(message), key=key, on_delivery=acknowledged)
+            value = None if message is None else encode(message)
+            client.produce(full, value, key=key, partition=partition, on_delivery=acknowledged)
         left = client.flush(REQUEST_TIMEOUT_S)
     if left or refused:
         why = f": {_in_words(refused[0])}" if refused else ""
@@ -93,6 +105,21 @@ def parsed(records: Iterable[Message], kind: type[T] | UnionType) -> list[Any]:
         with suppress(RecordRejected):
             found.append(decode(value_of(record), kind))
     return found
+
+
+def memories(records: Iterable[Message]) -> list[RescalerRecord]:
+    """Return the records of ``rescaler-state`` that are memory of a rescaler. It passes the others, too."""
+    found = []
+    for record in records:
+        with suppress(RecordRejected):
+            found.append(memory_of(key_of(record), value_of(record)))
+    return found
+
+
+def key_of(record: Message) -> bytes | None:
+    """Return the key of a record."""
+    key = record.key()
+    return key.encode() if isinstance(key, str) else key
 
 
 def append_ms(record: Message) -> int:

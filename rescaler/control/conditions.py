@@ -21,6 +21,8 @@ from rescaler.control import conditions_by_counts
 from rescaler.control.conditions_by_counts import Statement
 from rescaler.control.job.memory import JobMemory
 
+MEMORY_UNREADABLE = "MemoryUnreadable"
+"""The reason while something that the rescaler remembers cannot be read."""
 _RESCALING = {
     "prepare": ("LearnersInFlight", "learners restore the state that will move; the job runs on"),
     "commit": ("Committing", "the job changes to its new parallel units"),
@@ -38,7 +40,7 @@ def conditions_of(
     memory: JobMemory,
     topology: JobTopology | None,
     hosts: Sequence[Host],
-    balance: BalanceMemory | None,
+    balance: BalanceMemory | str | None,
     *,
     engine: Capabilities,
     mode: ModeInForce,
@@ -46,7 +48,10 @@ def conditions_of(
     pauses: Pauses,
     now_ms: int,
 ) -> tuple[Condition, ...]:
-    """Return the job's conditions now. One whose status has not changed keeps the time of its last transition."""
+    """Return the job's conditions now. One whose status has not changed keeps the time of its last transition.
+
+    ``balance``: what is known of the hosts; a text says why it cannot be read.
+    """
     if topology is None:
         return memory.conditions
     statements: tuple[Statement, ...]
@@ -65,6 +70,8 @@ def conditions_of(
             conditions_by_counts.progressing(memory, topology) or _progressing(memory),
             conditions_by_counts.degraded(memory, topology),
         )
+    if memory.unreadable:
+        statements = (*statements[:-1], ("Degraded", True, MEMORY_UNREADABLE, memory.unreadable))
     before = {condition.type: condition for condition in memory.conditions}
     if pauses.paused or "Paused" in before:
         statements = (*statements, _paused(pauses))
@@ -93,7 +100,9 @@ def _available(topology: JobTopology) -> Statement:
     return "Available", True, "Running", f"the job runs on {len(units_of(topology))} parallel units"
 
 
-def _balanced(memory: JobMemory, balance: BalanceMemory | None) -> Statement:
+def _balanced(memory: JobMemory, balance: BalanceMemory | str | None) -> Statement:
+    if isinstance(balance, str):
+        return "Balanced", False, MEMORY_UNREADABLE, balance
     if memory.underway is not None:
         last = f"generation {memory.desired_generation} is under way, {observed_generation(memory)} is the last one that is over"
         return "Balanced", False, "NotObserved", last
@@ -120,12 +129,12 @@ def _draining(topology: JobTopology, hosts: Sequence[Host]) -> Statement:
     return "Draining", False, "Drained", "nothing is on a host that will be removed"
 
 
-def _degraded(memory: JobMemory, topology: JobTopology, balance: BalanceMemory | None, standbys: int) -> Statement:
+def _degraded(memory: JobMemory, topology: JobTopology, balance: BalanceMemory | str | None, standbys: int) -> Statement:
     if topology.state == "waiting":
         return "Degraded", True, "WaitingForUnits", "nothing of the job runs"
     if memory.failures:
         return "Degraded", True, "RescaleFailed", f"{memory.failures} rescales in a row have failed; the next one waits longer"
-    short = balance.under_replicated.get(memory.job, 0) if balance else 0
+    short = balance.under_replicated.get(memory.job, 0) if isinstance(balance, BalanceMemory) else 0
     if short:
         return "Degraded", True, "UnderReplicated", f"{short} units lack standbys because no host is free"
     has_state = any(spec.stateful and spec.units for spec in topology.tasks)

@@ -15,11 +15,12 @@ import msgspec
 from contracts.capabilities import UNKNOWN
 from contracts.commands import Progress, RescheduleCommand
 from contracts.decisions import Decision
+from contracts.errors import RecordRejected
 from contracts.ids import Cluster
 from contracts.job_settings import JobSettings
 from contracts.messages import EngineEvent, JobTopology
 from contracts.pauses import NO_PAUSES, Pauses
-from contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, RescalerRecord
+from contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, MemoryKey, RescalerRecord
 from contracts.steps import Timed, untimed
 from contracts.wire import decode
 from rescaler.control.conditions import conditions_of
@@ -38,6 +39,36 @@ from rescaler.control.job.waits import wake_at_ms
 from rescaler.control.outcomes import LastOutcome
 from rescaler.control.settings import ControlSettings
 from rescaler.control.world import View, World, calling_jobs, running_jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record of the memory that cannot be read: what it is about, why, and the way out."""
+
+    key: MemoryKey
+    why: str
+    at_ms: int
+
+
+def check_memory(record: RescalerRecord) -> None:
+    """Check that a record can be restored.
+
+    Raises:
+        RecordRejected: its body is not what its kind needs.
+    """
+    _remembered(record)
+
+
+def _remembered(record: RescalerRecord) -> JobMemory | ClusterMemory | BalanceMemory | LastOutcome:
+    body = bytes(record.body)
+    if record.kind == "job":
+        return restored(record)
+    if record.kind == "cluster":
+        return decode(body, BalanceMemory) if record.id == BALANCE else decode(body, ClusterMemory)
+    answer = decode(body, LastOutcome)
+    if answer.job != record.id.rpartition("@")[0]:
+        raise RecordRejected("invalid_field", "body.job", f"{answer.job!r} is another job")
+    return answer
 
 
 @dataclass(slots=True)
@@ -63,17 +94,22 @@ class Controller:
         self,
         cluster: Cluster,
         settings: ControlSettings,
-        records: Iterable[RescalerRecord] = (),
+        records: Iterable[RescalerRecord | Unreadable] = (),
         *,
         timed: Timed = untimed,
     ) -> None:
-        """Continue from the latest record under each key, if there is any. ``timed``: called for each plan."""
+        """Continue from the latest record under each key, if there is any. ``timed``: called for each plan.
+
+        What cannot be read is confined: its job is held, its decision counts as answered, and without the cluster's memory
+        nothing moves because of hosts.
+        """
         self._cluster = cluster
         self._rules = settings
         self._timed = timed
-        self._placement = ClusterMemory()
+        self._placement = ClusterMemory(placement_generation=0)
         self._looks: Looks | None = None
         self._jobs: dict[str, _KeptJob] = {}
+        self._unreadable: dict[str, str] = {}  # why a record of the cluster cannot be read, by its id
         self._engine = UNKNOWN
         self._units: dict[str, tuple[JobTopology | None, JobMemory | None, frozenset[int]]] = {}  # computed once per change
         for record in records:
@@ -159,7 +195,7 @@ class Controller:
     def wake_at_ms(self) -> int | None:
         """Return when something is next due; None: nothing is pending or under way."""
         times = [self._wake_at_ms(job.memory) for job in self._jobs.values()]
-        times.append(self._looks.wake_at_ms() if self._looks else None)
+        times.append(self._looks.wake_at_ms() if self._looks and not self._unreadable else None)
         return min((time for time in times if time is not None), default=None)
 
     def _wake_at_ms(self, memory: JobMemory) -> int | None:
@@ -188,13 +224,15 @@ class Controller:
     def status_of(self, command: RescheduleCommand) -> CommandStatus:
         """Say what a command is that somebody wrote to the topic. Safe to call from another thread."""
         job = self._jobs.get(command.job)
+        if job is not None and job.memory.unreadable:
+            return CommandStatus.OVER  # it may be ours, but nobody knows
         return status_of(command, job.memory) if job is not None else CommandStatus.UNKNOWN
 
     # One input for one job
 
     def _context(self, job: str, view: View, now_ms: int) -> JobContext:
         """Return the context of an input: with a copy of the job's memory, and with the world as the job sees it."""
-        kept = self._jobs.setdefault(job, _KeptJob(JobMemory(job=job)))
+        kept = self._kept(job)
         self._engine = view.engine or self._engine
         world = World(
             cluster=self._cluster,
@@ -215,7 +253,7 @@ class Controller:
         """End the handling of an input: keep what the job now remembers, and return what follows."""
         memory, done, at_ms = context.memory, context.effects, context.world.learned_ms
         kept = self._jobs[memory.job]
-        balance, standbys = self._looks.memory if self._looks else None, self._rules.balancing.standbys
+        balance, standbys = self._hosts_memory, self._rules.balancing.standbys
         world = context.world
         memory.conditions = conditions_of(
             memory,
@@ -236,7 +274,7 @@ class Controller:
             memory.wake_at_ms = self._wake_at_ms(memory)
             kept.memory = memory
             records.append(job_record(self._cluster, memory, at_ms))
-        if done.commits:
+        if done.commits and PLACEMENT not in self._unreadable:
             records.append(self._count_commits(done.commits, at_ms))
         effects = Effects(
             tuple(done.outcomes),
@@ -246,7 +284,7 @@ class Controller:
             drifts=tuple(done.drifts),
             progress=tuple(done.progress),
         )
-        return effects + self._looks.after(done, at_ms) if self._looks else effects
+        return effects + self._looks.after(done, at_ms) if self._looks and not self._unreadable else effects
 
     def _count_commits(self, commits: int, at_ms: int) -> StateRecord:
         self._placement = ClusterMemory(placement_generation=self._placement.placement_generation + commits)
@@ -254,8 +292,13 @@ class Controller:
 
     def _sources(self, job: _KeptJob, view: View, now_ms: int) -> tuple[object, ...]:
         """Return everything that the job's conditions are computed from."""
-        looks, pauses = self._looks.memory if self._looks else None, self._pauses(job, view, now_ms)
-        return view.jobs.get(job.memory.job), job.memory, view.cluster, looks, pauses
+        pauses = self._pauses(job, view, now_ms)
+        return view.jobs.get(job.memory.job), job.memory, view.cluster, self._hosts_memory, pauses
+
+    @property
+    def _hosts_memory(self) -> BalanceMemory | str | None:
+        """What is known of the hosts; a text: why it, or what else is known of the cluster, cannot be read."""
+        return next(iter(self._unreadable.values()), None) or (self._looks.memory if self._looks else None)
 
     @staticmethod
     def _pauses(job: _KeptJob, view: View, now_ms: int) -> Pauses:
@@ -264,23 +307,38 @@ class Controller:
             job.pauses = pauses
         return job.pauses
 
-    def _restore(self, record: RescalerRecord) -> None:
-        body = bytes(record.body)
-        if record.kind == "cluster" and record.id == BALANCE:
-            self._looks = Looks(self._cluster, self._rules, decode(body, BalanceMemory))
-        elif record.kind == "cluster":
-            self._placement = decode(body, ClusterMemory)
-        elif record.kind == "job":
-            self._jobs.setdefault(record.id, _KeptJob(JobMemory(job=record.id))).memory = restored(record)
+    def _restore(self, record: RescalerRecord | Unreadable) -> None:
+        if isinstance(record, Unreadable):
+            self._confine(record)
+            return
+        found = _remembered(record)
+        if isinstance(found, BalanceMemory):
+            self._looks = Looks(self._cluster, self._rules, found)
+        elif isinstance(found, ClusterMemory):
+            self._placement = found
+        elif isinstance(found, JobMemory):
+            self._kept(found.job).memory = found
         else:
-            answer = decode(body, LastOutcome)
-            self._jobs.setdefault(answer.job, _KeptJob(JobMemory(job=answer.job))).answers[record.id] = answer
+            self._kept(found.job).answers[record.id] = found
+
+    def _confine(self, lost: Unreadable) -> None:
+        """Hold the job whose memory is lost; take a decision whose answer is lost for answered; hold moves for hosts."""
+        key = lost.key
+        if key.kind == "cluster":
+            self._unreadable[key.id] = lost.why
+        elif key.kind == "job":
+            self._kept(key.id).memory.unreadable = lost.why
+        else:
+            self._kept(key.job).answers[key.id] = LastOutcome(job=key.job, status="refused", sequence=0, at_ms=lost.at_ms)
+
+    def _kept(self, job: str) -> _KeptJob:
+        return self._jobs.setdefault(job, _KeptJob(JobMemory(job=job)))
 
     # A look at the hosts
 
     def _begin_looks(self, view: View, now_ms: int) -> Effects:
         """Begin to look at the hosts with the first decision on a known job."""
-        if self._looks is not None or view.cluster is None or view.cluster.engine.places == "itself":
+        if self._looks is not None or self._unreadable or view.cluster is None or view.cluster.engine.places == "itself":
             return Effects()
         self._looks = Looks.begin(self._cluster, self._rules, view.cluster, now_ms)
         if self._rules.balancing.standbys:
@@ -290,7 +348,7 @@ class Controller:
     def _look(self, view: View, now_ms: int) -> Effects:
         """Take one small step towards where units and copies should be, if it is time to."""
         looks, hosts = self._looks, view.cluster
-        if looks is None or hosts is None or hosts.engine.places == "itself":
+        if looks is None or self._unreadable or hosts is None or hosts.engine.places == "itself":
             return Effects()
         looks.see(hosts)
         if not looks.is_due(view, now_ms):
@@ -299,7 +357,7 @@ class Controller:
         if not looks.knows_all(hosts, view):
             return looks.go_on(LookReason.HOSTS_CHANGED, now_ms)
         effects, movable = Effects(), list[MovableJob]()
-        for job in sorted(running_jobs(view, now_ms, acting=True)):
+        for job in sorted(self._readable(running_jobs(view, now_ms, acting=True))):
             context = self._context(job, view, now_ms)
             movable.append(own_acts.as_movable(context, view.jobs[job]))
             own_acts.note_rest(context)
@@ -314,6 +372,9 @@ class Controller:
             own_acts.change_standbys(context, found.standbys[job])
             effects += self._end(context)
         return effects + looks.conclude(found, self.memory.values(), view, now_ms)
+
+    def _readable(self, jobs: Iterable[str]) -> set[str]:
+        return {job for job in jobs if job not in self._jobs or not self._jobs[job].memory.unreadable}
 
     # Units
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import msgspec
 
 from contracts.commands import Balance, Drift, Outcome, Progress, RescheduleCommand
 from contracts.ids import Cluster
-from contracts.rescaler_state import JobSummary, RescalerRecord
+from contracts.rescaler_state import JobSummary, Kind, RescalerRecord
 from contracts.wire import encode
-
-Kind = Literal["job", "cluster", "request"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,8 @@ class OutcomeReason(StrEnum):
     """The job would take more memory than it may."""
     PAUSED = "paused"
     """Somebody has paused rescales in this direction."""
+    MEMORY_UNREADABLE = "memory_unreadable"
+    """What the rescaler remembers of the job cannot be read."""
     NO_SUCH_ADVICE = "no_such_advice"
     """What was approved is not, or no longer, the job's newest advice."""
     ADVICE_OUTDATED = "advice_outdated"
@@ -130,6 +132,7 @@ REASONS_BY_STATUS: dict[OutcomeStatus, frozenset[OutcomeReason]] = {
             OutcomeReason.ABOVE_CPU_LIMIT,
             OutcomeReason.ABOVE_MEMORY_LIMIT,
             OutcomeReason.PAUSED,
+            OutcomeReason.MEMORY_UNREADABLE,
             OutcomeReason.NO_SUCH_ADVICE,
             OutcomeReason.ADVICE_OUTDATED,
             OutcomeReason.NO_CHANGE,

@@ -14,22 +14,22 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from contracts.commands import Progress
 from contracts.dead_letters import Coordinates, dead_letter, key_of_letter
 from contracts.decisions import Decision
-from contracts.errors import RecordRejected, SurescaleError
+from contracts.errors import RecordRejected
 from contracts.ids import Cluster, cluster_of
 from contracts.messages import DeadLetter, EngineEvent
-from contracts.rescaler_state import RescalerRecord
-from contracts.topics import RESCALER_STATE
 from contracts.wire import decode
 from rescaler.actuators.base import EngineApi
 from rescaler.control.controller import Controller
 from rescaler.control.effects import Effects
 from rescaler.service.actuator import ActuatorThread
+from rescaler.service.memory import remembered
 from rescaler.service.pipeline_view import VIEWED, PipelineView
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
 from rescaler.service.traces import HandledDecision, Traces
 from rescaler.service.transactions import Transactions
 from runtime.kafka import LogReader
+from runtime.topic_records import key_of
 from runtime.tracing.spans import NO_TRACER, Tracer
 
 News = Progress | EngineEvent
@@ -56,7 +56,8 @@ def activate(
     """
     writer = transactions(settings, members, stop)
     traces = Traces(tracer)
-    controller = Controller(Cluster(settings.cluster), settings.control(), remembered(settings, traces), timed=traces.timed)
+    records = remembered(settings, status.count, traces)
+    controller = Controller(Cluster(settings.cluster), settings.control(), records, timed=traces.timed)
     with contextlib.ExitStack() as opened:
         view = PipelineView(settings, LogReader(settings, VIEWED), status, log)
         opened.callback(view.close)
@@ -205,7 +206,7 @@ class ActiveRescaler:
                 decision = self._parsed(record.value(), now_ms)
             except RecordRejected as error:
                 self._log.warning("%s[%s]@%s refused: %s", record.topic(), record.partition(), record.offset(), error)
-                letters.append((key_of_letter(_key(record)), _dead_letter(record, error)))
+                letters.append((key_of_letter(key_of(record)), _dead_letter(record, error)))
                 continue
             if decision is not None:
                 decisions.append(HandledDecision(decision, record.headers()))
@@ -258,49 +259,10 @@ def _identity(news: News) -> tuple[str, int, str]:
     return news.job or "", news.sequence, news.kind
 
 
-def remembered(settings: RescalerSettings, traces: Traces | None = None) -> list[RescalerRecord]:
-    """Return the latest record under each key of this cluster, sorted by key; ``traces`` receives their headers.
-
-    Raises:
-        SurescaleError: a record of this cluster cannot be read; names its key and the way out.
-    """
-    reader, mine = LogReader(settings, [RESCALER_STATE]), f"{settings.cluster}/".encode()
-    try:
-        latest: dict[bytes, Message] = {}
-        for record in reader.read_to_end():
-            key = _key(record) or b""
-            if key.startswith(mine):
-                latest[key] = record
-    finally:
-        reader.close()
-    found = []
-    for key, record in sorted(latest.items()):
-        if (raw := record.value()) is not None:
-            found.append(memory := _memory(key, raw))
-            if traces is not None:
-                traces.restore(memory.kind, memory.id, record.headers(), record.timestamp()[1])
-    return found
-
-
-def _memory(key: bytes, raw: bytes) -> RescalerRecord:
-    try:
-        return decode(raw, RescalerRecord)
-    except RecordRejected as error:
-        raise SurescaleError(
-            f"{RESCALER_STATE}: the record under key {key!r} cannot be read ({error}); "
-            "to start without it, write a record without a value under that key"
-        ) from None
-
-
 def _consumed(records: Sequence[Message]) -> list[TopicPartition]:
     """Return the offsets to commit: one past the last record of each partition."""
     last = {(record.topic() or "", record.partition() or 0): record.offset() or 0 for record in records}
     return [TopicPartition(topic, partition, offset + 1) for (topic, partition), offset in last.items()]
-
-
-def _key(record: Message) -> bytes | None:
-    key = record.key()
-    return key.encode() if isinstance(key, str) else key
 
 
 def _dead_letter(record: Message, error: RecordRejected) -> DeadLetter:

@@ -5,10 +5,10 @@ import difflib
 import msgspec
 
 from contracts.errors import SettingsError
-from contracts.rescaler_state import OpenAdvice, RescalerRecord
+from contracts.rescaler_state import OpenAdvice
 from contracts.settings import PipelineSettings
 from contracts.topics import RESCALER_STATE
-from runtime.topic_records import parsed, read_topics
+from runtime.topic_records import memories, read_topics
 
 NEAR_MAX = 3
 
@@ -24,7 +24,7 @@ def open_advice(settings: PipelineSettings) -> dict[str, OpenAdvice]:
         ConnectionError: Kafka does not answer.
     """
     found: dict[str, OpenAdvice] = {}
-    for record in parsed(read_topics(settings, [RESCALER_STATE])[RESCALER_STATE], RescalerRecord):
+    for record in memories(read_topics(settings, [RESCALER_STATE])[RESCALER_STATE]):
         if record.kind == "job" and record.summary is not msgspec.UNSET:
             found.pop(record.id, None)
             if record.summary.advice is not msgspec.UNSET:

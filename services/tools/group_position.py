@@ -1,4 +1,4 @@
-"""The position of a role's consumer group in a partition, and how it is moved past a record. The edge to Kafka."""
+"""How a role gets past a record: its group's position is moved, or what lies under a key is taken away. The edge to Kafka."""
 
 import time
 from collections.abc import Sequence
@@ -6,16 +6,18 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from contracts.dead_letters import beginning_of, key_of_letter
 from contracts.errors import RecordRejected, SettingsError
 from contracts.messages import DeadLetter
+from contracts.rescaler_state import MemoryKey
 from contracts.settings import PipelineSettings
-from contracts.topics import DEAD_LETTERS, READER_GROUP, TopicNames, actuator_group, agent_group, rescaler_group
+from contracts.topics import DEAD_LETTERS, READER_GROUP, RESCALER_STATE, TopicNames, actuator_group, agent_group, rescaler_group
 from runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client, committed_offsets, consumer
 from runtime.kafka_errors import is_end, is_record
-from runtime.topic_records import send_all, value_of
+from runtime.topic_records import key_of, read_topics, send_all, value_of
 
 T = TypeVar("T")
 
@@ -69,22 +71,7 @@ class GroupPosition:
         Raises:
             KafkaException: Kafka refuses.
         """
-        return [
-            (
-                key_of_letter(key.encode() if isinstance(key, str) else key),
-                DeadLetter(
-                    topic=self._at.topic,
-                    partition=self._at.partition,
-                    offset=at,
-                    reason=SKIPPED,
-                    field="",
-                    message=message[: RecordRejected.CHARACTERS_MAX],
-                    refused_by="operator",
-                    payload=beginning_of(value).decode("utf-8", "replace"),
-                ),
-            )
-            for at, key, value in self._records(begin, offset)
-        ]
+        return [_letter(self._at, at, key, value, message) for at, key, value in self._records(begin, offset)]
 
     def write(self, letters: Sequence[tuple[bytes | None, DeadLetter]]) -> None:
         """Write the dead letters before anything moves.
@@ -107,13 +94,7 @@ class GroupPosition:
         self._answer(moved, f"to move group {self._group}; ask again, nothing is skipped twice")
 
     def _running(self) -> int:
-        asked = self._admin.describe_consumer_groups([self._members], request_timeout=GROUP_REQUEST_TIMEOUT_S)
-        try:
-            return len(self._answer(asked[self._members], f"to describe group {self._members}").members)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return 0
-            raise
+        return _running(self._admin, self._members, self._answer_within_s)
 
     def _committed(self) -> int:
         """Return where the group stands; a negative number if it has committed nothing.
@@ -138,11 +119,7 @@ class GroupPosition:
         return int(position.offset)
 
     def _answer(self, future: Future[T], asked: str) -> T:
-        """Return an answer. We stop waiting before librdkafka does, which would end the process (`GROUP_REQUEST_TIMEOUT_S`)."""
-        try:
-            return future.result(self._answer_within_s)
-        except FutureTimeout:
-            raise TimeoutError(f"no answer within {self._answer_within_s:g} s when asked {asked}") from None
+        return _answer(future, asked, self._answer_within_s)
 
     def _records(self, begin: int, offset: int) -> list[tuple[int, bytes | str | None, bytes | None]]:
         client = consumer(self._settings, READER_GROUP, **{"enable.partition.eof": True})
@@ -162,3 +139,70 @@ class GroupPosition:
         finally:
             client.close()
         raise TimeoutError(f"the record at {offset} was not delivered within {READ_WITHIN_S:.0f} s")
+
+
+class KeptMemory:
+    """What lies under one key of ``rescaler-state``."""
+
+    def __init__(self, settings: PipelineSettings, key: MemoryKey) -> None:
+        self._settings, self._key = settings, key
+        self._group = rescaler_group(settings.topic_prefix, key.cluster)
+
+    def forget(self, message: str) -> None:
+        """Write a dead letter of it, then a record without a value in its place.
+
+        Raises:
+            SettingsError: a rescaler of the cluster is running, or nothing is under the key.
+            ConnectionError: Kafka does not answer or refuses, so it may still be there.
+        """
+        running = _running(admin_client(self._settings), self._group, ANSWER_WITHIN_S)
+        if running:
+            raise SettingsError(f"KEY: {running} processes of group {self._group} are running; stop them first")
+        key, found = str(self._key).encode(), dict[int, Message]()
+        for record in read_topics(self._settings, [RESCALER_STATE])[RESCALER_STATE]:
+            if key_of(record) == key:
+                found[record.partition() or 0] = record
+        there = {partition: value for partition, record in found.items() if (value := value_of(record)) is not None}
+        if not there:
+            raise SettingsError(f"KEY: nothing is remembered under {self._key}")
+        names = TopicNames(self._settings.topic_prefix)
+        for partition, value in sorted(there.items()):
+            at = TopicPartition(names(RESCALER_STATE), partition)
+            letter = _letter(at, found[partition].offset() or 0, key, value, message)
+            send_all(self._settings, DEAD_LETTERS, [letter])
+            send_all(self._settings, RESCALER_STATE, [(key, None)], partition=partition)
+
+
+def _running(admin: AdminClient, group: str, within_s: float) -> int:
+    asked = admin.describe_consumer_groups([group], request_timeout=GROUP_REQUEST_TIMEOUT_S)
+    try:
+        return len(_answer(asked[group], f"to describe group {group}", within_s).members)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return 0
+        raise
+
+
+def _answer(future: Future[T], asked: str, within_s: float) -> T:
+    """Return an answer. We stop waiting before librdkafka does, which would end the process (`GROUP_REQUEST_TIMEOUT_S`)."""
+    try:
+        return future.result(within_s)
+    except FutureTimeout:
+        raise TimeoutError(f"no answer within {within_s:g} s when asked {asked}") from None
+
+
+def _letter(
+    of: TopicPartition, at: int, key: bytes | str | None, value: bytes | None, message: str
+) -> tuple[bytes | None, DeadLetter]:
+    """Return the dead letter of a record that an operator skips, with its key."""
+    letter = DeadLetter(
+        topic=of.topic,
+        partition=of.partition,
+        offset=at,
+        reason=SKIPPED,
+        field="",
+        message=message[: RecordRejected.CHARACTERS_MAX],
+        refused_by="operator",
+        payload=beginning_of(value).decode("utf-8", "replace"),
+    )
+    return key_of_letter(key.encode() if isinstance(key, str) else key), letter

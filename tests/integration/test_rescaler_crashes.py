@@ -22,7 +22,7 @@ from rescaler.actuators.base import Accepted, EngineUnavailable
 from rescaler.actuators.fake import FakeEngine
 from rescaler.control.job.memory import JobMemory
 from rescaler.control.job.record import restored
-from rescaler.service.active import ActiveRescaler, activate, remembered
+from rescaler.service.active import ActiveRescaler, activate
 from rescaler.service.session import decisions_of, group_member
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
@@ -31,7 +31,7 @@ from runtime.kafka import batch
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, carried_out, cluster, decision, job
 from tests.support.crashing_rescaler import EXIT_CODE
-from tests.support.rescaler_pipeline import Pipeline, is_active, opened, reader, served
+from tests.support.rescaler_pipeline import Pipeline, is_active, kept, opened, reader, served
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -65,11 +65,11 @@ def pipeline(kafka: KafkaForTests) -> Iterator[Pipeline]:
 
 def memory_of(pipeline: Pipeline) -> tuple[JobMemory, ClusterMemory]:
     """What the rescaler has written down of the job and of the cluster."""
-    records = {(record.kind, record.id): record for record in remembered(pipeline.settings)}
+    records = {(record.kind, record.id): record for record in kept(pipeline.settings)}
     of_job, placement = records.get(("job", JOB)), records.get(("cluster", PLACEMENT))
     return (
         restored(of_job) if of_job else JobMemory(job=JOB),
-        decode(bytes(placement.body), ClusterMemory) if placement else ClusterMemory(),
+        decode(bytes(placement.body), ClusterMemory) if placement else ClusterMemory(placement_generation=0),
     )
 
 
@@ -202,7 +202,7 @@ def test_hosts_that_join_are_balanced_across_crashes(kafka: KafkaForTests, monke
 
 def balance_of(pipeline: Pipeline) -> dict[str, Any]:
     """What the rescaler has written down of the hosts."""
-    bodies = [bytes(record.body) for record in remembered(pipeline.settings) if record.id == BALANCE]
+    bodies = [bytes(record.body) for record in kept(pipeline.settings) if record.id == BALANCE]
     return dict(msgspec.json.decode(bodies[0])) if bodies else {}
 
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
-from contracts.errors import SurescaleError
 from contracts.messages import (
     DeadLetter,
     JobTopology,
 )
+from contracts.settings import to_environment
 from contracts.topics import (
     DEAD_LETTERS,
     DECISIONS,
@@ -28,15 +29,15 @@ from contracts.topics import (
 from contracts.wire import decode, encode
 from rescaler.actuators.fake import FakeEngine
 from rescaler.service import metrics
-from rescaler.service.active import remembered
 from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings
 from runtime.kafka import producer
 from runtime.ports import free_ports
+from services.tools.topics import command as topics_command
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision, job
 from tests.support.metrics import scraped
-from tests.support.rescaler_pipeline import Pipeline, health, is_active, opened, reader, served
+from tests.support.rescaler_pipeline import Pipeline, health, is_active, kept, opened, reader, served
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -289,25 +290,44 @@ def test_memory_lies_in_the_partition_of_its_cluster(pipeline: Pipeline) -> None
     records = list(log.read_to_end())
     log.close()
     assert {record.partition() for record in records} == {partition_of("sim", TOPICS[DECISIONS].partitions)}
-    kinds = Counter(record.kind for record in remembered(pipeline.settings))
+    kinds = Counter(record.kind for record in kept(pipeline.settings))
     assert kinds == Counter({"cluster": 1, "job": 1, "request": 1})
 
 
-def test_a_memory_that_cannot_be_read_is_named_and_another_clusters_is_left_alone(pipeline: Pipeline) -> None:
-    """Whoever restores it needs the key; a record that is not ours, or has no readable key, stops nobody."""
-    client = producer(pipeline.settings)
+def test_a_memory_that_cannot_be_read_holds_its_job_until_it_is_skipped(pipeline: Pipeline) -> None:
+    """Records that are no memory stop nobody; the job's next act is refused, and carried out once its record was skipped."""
     topic = TopicNames(pipeline.settings.topic_prefix)(RESCALER_STATE)
-    for key in (b"\xff\xfe", b"other/job/x"):
-        client.produce(topic, b"junk", key=key)
-    assert client.flush(20) == 0
-    assert remembered(pipeline.settings) == []
-    client.produce(topic, b"junk", key=b"sim/job/sim/\xff")
-    assert client.flush(20) == 0
-    with pytest.raises(SurescaleError, match=r"rescaler-state: the record under key b'sim/job/sim/\\xff' cannot be read"):
-        remembered(pipeline.settings)
-    client.produce(topic, None, key=b"sim/job/sim/\xff")
-    assert client.flush(20) == 0
-    assert remembered(pipeline.settings) == []
+    where = partition_of("sim", TOPICS[RESCALER_STATE].partitions)
+    for key in (
+        b"\xff\xfe",
+        b"other/job/x",
+        b"sim/",
+        b"sim/x",
+        b"sim/job/sim/\xff",
+        b"sim/cluster/balance",
+        f"sim/job/{JOB}".encode(),
+    ):
+        pipeline.client.produce(topic, b"junk", key=key, partition=where)
+    assert pipeline.client.flush(20) == 0
+    process, port = pipeline.process()
+    first, second = decision(T0, {"map": 4}), decision(T0 + 1, {"map": 4})
+    pipeline.decide(first)
+    wait_until(lambda: pipeline.said(first) == [("refused", "memory_unreadable")], 60, "the refusal")
+    assert is_active(port)
+    skipped = ["skip", RESCALER_STATE, f"sim/job/{JOB}", "--by", "ana", "--why", "it is junk"]
+    environment = to_environment(pipeline.settings)
+    assert "stop them first" in str(CliRunner().invoke(topics_command, skipped, env=environment).exception)
+    process.terminate()
+    process.wait(30)
+    done = CliRunner().invoke(topics_command, skipped, env=environment)
+    assert done.output.strip() == f"sim/job/{JOB} skipped; the rescaler of cluster sim begins without it", done.exception
+    letters = reader(pipeline.settings, DEAD_LETTERS)
+    said = [(each.reason, each.message) for record in letters.read_to_end() if (each := decode(record.value(), DeadLetter))]
+    letters.close()
+    assert said == [("skipped", "skipped by ana: it is junk")]
+    pipeline.process()
+    pipeline.decide(second)
+    wait_until(lambda: pipeline.said(second) == [("commanded", "desired")], 60, "the command")
 
 
 def test_an_engine_that_is_away_is_waited_for(pipeline: Pipeline) -> None:

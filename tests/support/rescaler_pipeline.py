@@ -21,6 +21,7 @@ from confluent_kafka import KafkaException, Producer
 from contracts.commands import EventRecord, Outcome, Progress, RescheduleCommand
 from contracts.decisions import Decision
 from contracts.messages import ClockSegment, Message
+from contracts.rescaler_state import RescalerRecord
 from contracts.settings import to_environment
 from contracts.topics import (
     CLOCK,
@@ -35,6 +36,8 @@ from contracts.topics import (
 from contracts.wire import decode, encode
 from rescaler.actuators.base import EngineRefused
 from rescaler.actuators.fake import FakeEngine
+from rescaler.control.controller import Unreadable
+from rescaler.service.memory import remembered
 from rescaler.service.settings import RescalerSettings
 from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
 from runtime.ports import free_ports
@@ -195,6 +198,13 @@ def reader(settings: RescalerSettings, *topics: str) -> LogReader:
         return None
 
     return wait_until(attempt, 20, "the new topics")  # type: ignore[return-value]  # waits until it is not None
+
+
+def kept(settings: RescalerSettings) -> list[RescalerRecord]:
+    """What the rescaler remembers; all of it can be read."""
+    found = remembered(settings)
+    assert not [record for record in found if isinstance(record, Unreadable)]
+    return [record for record in found if isinstance(record, RescalerRecord)]
 
 
 def health(port: int) -> dict[str, Any]:

@@ -46,6 +46,9 @@ def on_decision(context: JobContext, decision: Decision, newest: Decision | None
         context.effects.duplicates += 1
         return
     context.forget_before(context.now_ms - context.rules.remember_ms)
+    if context.memory.unreadable:
+        _answer_unreadable(context, decision)
+        return
     owners.look(context)
     memory, topology = context.memory, context.topology
     acts = decision.action == "act"
@@ -121,6 +124,8 @@ def _on_checkpoint(context: JobContext, event: EngineEvent) -> None:
 def on_tick(context: JobContext) -> None:
     """Let time pass, and look at the world again."""
     memory, underway = context.memory, context.memory.underway
+    if memory.unreadable:
+        return
     owners.look(context)
     given_up_ms = given_up_at_ms(memory)
     if underway is not None and given_up_ms is not None and context.now_ms >= given_up_ms:
@@ -154,6 +159,13 @@ def _answer_without_job(context: JobContext, decision: Decision) -> None:
     if decision.action == "act":
         detail = f"job: no topology of {decision.job!r} is known"
         context.add_outcome(decision, "refused", OutcomeReason.UNKNOWN_JOB, detail=detail)
+    else:
+        context.add_outcome(decision, "held", OutcomeReason.HOLD)
+
+
+def _answer_unreadable(context: JobContext, decision: Decision) -> None:
+    if decision.action == "act":
+        context.add_outcome(decision, "refused", OutcomeReason.MEMORY_UNREADABLE, detail=context.memory.unreadable)
     else:
         context.add_outcome(decision, "held", OutcomeReason.HOLD)
 

@@ -193,6 +193,7 @@ class JobMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
     advised: Advice | None = None  # open until the next decision, or until it is carried out
     approval: Approval | None = None  # the last one that was answered
     approved_at_ms: int = 0  # the time in the id of that answer
+    unreadable: str = ""  # why what was remembered could not be read: nothing is commanded until somebody drops this record
 
     @property
     def outstanding(self) -> RescheduleCommand | None:

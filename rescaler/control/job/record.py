@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import msgspec
 
+from contracts.errors import RecordRejected
 from contracts.ids import Cluster
 from contracts.rescaler_state import CommandUnderway, JobSummary, OpenAdvice, RescalerRecord, WaitingAct
 from contracts.wire import decode
 from rescaler.control.effects import StateRecord, state_record
-from rescaler.control.job.memory import Advice, JobMemory, PendingAct, RescaleInProgress, StandbyChange
+from rescaler.control.job.memory import (
+    Advice,
+    AppliedCommand,
+    JobMemory,
+    PendingAct,
+    RescaleInProgress,
+    Standby,
+    StandbyChange,
+)
 
 
 def job_record(cluster: Cluster, memory: JobMemory, at_ms: int) -> StateRecord:
@@ -18,15 +27,36 @@ def job_record(cluster: Cluster, memory: JobMemory, at_ms: int) -> StateRecord:
 
 
 def restored(record: RescalerRecord) -> JobMemory:
-    """Return the memory that a job's record keeps.
+    """Return the memory that a job's record keeps; of a record of another version, what its summary tells.
 
     Raises:
-        RecordRejected: the body is not one of this version.
+        RecordRejected: the body is no memory of this job; or the record is of another version, and its summary is not enough.
     """
-    memory = decode(bytes(record.body), JobMemory)
-    if record.summary is not msgspec.UNSET:
-        memory.mappings, memory.conditions = record.summary.mappings, record.summary.conditions
+    body, summary = bytes(record.body), record.summary
+    if not body and summary is not msgspec.UNSET:
+        return _told_by(summary, record.id)
+    memory = decode(body, JobMemory)
+    if memory.job != record.id:
+        raise RecordRejected("invalid_field", "body.job", f"{memory.job!r} is another job")
+    if summary is not msgspec.UNSET:
+        memory.mappings, memory.conditions = summary.mappings, summary.conditions
     return memory
+
+
+def _told_by(summary: JobSummary, job: str) -> JobMemory:
+    """Return the memory of a job at rest. What its limits remember begins anew, and the next decision replaces one that waits."""
+    if summary.underway is not None:
+        words = f"another version wrote it, which had {summary.underway.command_id} under way"
+        raise RecordRejected("unknown_type", "type", words)
+    return JobMemory(
+        job=job,
+        desired_generation=summary.desired_generation,
+        failures=summary.failures,
+        applied=AppliedCommand(generation=summary.applied_generation),
+        standby=Standby(copies=summary.standbys),
+        mappings=summary.mappings,
+        conditions=summary.conditions,
+    )
 
 
 def summary_of(memory: JobMemory) -> JobSummary:

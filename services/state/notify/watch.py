@@ -13,7 +13,7 @@ from contracts.errors import RecordRejected
 from contracts.ids import cluster_of, split_job
 from contracts.messages import DeadLetter, EngineEvent, JobTopology
 from contracts.releases import ReleaseRecord, ScopedRelease, percent, scoped
-from contracts.rescaler_state import RescalerRecord
+from contracts.rescaler_state import memory_of
 from contracts.summaries import decode_summary, summary_of
 from contracts.windows import decode_window
 from contracts.wire import decode
@@ -101,10 +101,9 @@ def _changed(before: JobTopology, after: JobTopology) -> dict[str, tuple[int, in
 
 
 def _control(memory: Memory, record: Record) -> Iterator[Notice]:
-    kept = decode(record.value, RescalerRecord)
+    kept = memory_of(record.key, record.value)
     if kept.kind != "job" or kept.summary is UNSET:
         return
-    split_job(kept.id)
     known = memory.job(kept.id)
     known.take_control(kept.at_ms, kept.summary)
     yield from _health(known, kept.id, f"{kept.id}@{kept.at_ms}/control", kept.at_ms, record)

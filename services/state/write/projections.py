@@ -19,7 +19,16 @@ from contracts.job_settings import JobSettings
 from contracts.messages import ClockSegment, ClusterTopology, DeadLetter, EngineEvent, JobTopology
 from contracts.pauses import is_of_all_jobs
 from contracts.releases import ReleaseRecord, Slot, scoped
-from contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, JobSummary, RescalerRecord
+from contracts.rescaler_state import (
+    BALANCE,
+    PLACEMENT,
+    BalanceMemory,
+    ClusterMemory,
+    JobSummary,
+    RescalerRecord,
+    memory_key,
+    memory_of,
+)
 from contracts.shadows import ShadowDecision
 from contracts.summaries import WindowSummary, decode_summary, summary_of
 from contracts.windows import decode_window
@@ -133,17 +142,18 @@ def _clock(record: Record) -> tuple[Operation, ...]:
 
 def _rescaler_state(record: Record) -> tuple[Operation, ...]:
     if record.value is None:
-        cluster, _, rest = _key(record).partition("/")
-        kind, _, of = rest.partition("/")
-        if kind == "job":
-            return DropField(keys.job(of), "gate"), DropField(keys.job(of), "mappings")
-        return (DropField(keys.cluster(cluster), of),) if kind == "cluster" and of in _CLUSTER_MEMORIES else ()
-    memory = decode(record.value, RescalerRecord)
+        try:
+            key = memory_key(record.key)
+        except RecordRejected:
+            return ()  # it takes away what nobody shows
+        if key.kind == "job":
+            return DropField(keys.job(key.id), "gate"), DropField(keys.job(key.id), "mappings")
+        return (DropField(keys.cluster(key.cluster), key.id),) if key.kind == "cluster" else ()
+    memory = memory_of(record.key, record.value)
     if memory.kind == "cluster":
         return _cluster_memory(record, memory)
     if memory.kind == "request" or memory.summary is msgspec.UNSET:
         return ()  # the outcome of a request shows what became of it
-    split_job(memory.id)
     gate = _gate_summary(memory.at_ms, memory.summary)
     mappings = msgspec.json.encode(memory.summary.mappings, order="sorted")
     return (
@@ -154,10 +164,7 @@ def _rescaler_state(record: Record) -> tuple[Operation, ...]:
 
 
 def _cluster_memory(record: Record, memory: RescalerRecord) -> tuple[Operation, ...]:
-    kind = _CLUSTER_MEMORIES.get(memory.id)
-    if kind is None:
-        return ()
-    body = decode(bytes(memory.body), kind)
+    body = decode(bytes(memory.body), _CLUSTER_MEMORIES[memory.id])
     return (SetField(keys.cluster(memory.cluster), memory.id, _document(record, body)),)
 
 

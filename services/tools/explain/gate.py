@@ -2,10 +2,10 @@
 
 import msgspec
 
-from contracts.rescaler_state import JobSummary, RescalerRecord
+from contracts.rescaler_state import JobSummary
 from contracts.settings import PipelineSettings
 from contracts.topics import RESCALER_STATE
-from runtime.topic_records import parsed, read_topics
+from runtime.topic_records import memories, read_topics
 
 
 class GateNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class GateNow(msgspec.Struct, frozen=True, kw_only=True):
 def gate_now(settings: PipelineSettings, job: str, act_id: str) -> GateNow | None:
     """Return where the gate of a job stands, None if it now deals with another decision or act."""
     summary = None
-    for record in parsed(read_topics(settings, [RESCALER_STATE])[RESCALER_STATE], RescalerRecord):
+    for record in memories(read_topics(settings, [RESCALER_STATE])[RESCALER_STATE]):
         if record.kind == "job" and record.id == job and record.summary is not msgspec.UNSET:
             summary = record.summary
     return None if summary is None else about(summary, act_id)

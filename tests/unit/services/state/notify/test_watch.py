@@ -31,6 +31,7 @@ Told = list[tuple[str, str]]
 def record(topic: str, content: msgspec.Struct | bytes | None, *, key: str = JOB, appended_ms: int = 5, **more: Any) -> Record:
     """A record of Kafka."""
     value = encode(content) if isinstance(content, msgspec.Struct) else content
+    key = f"sim/job/{key}" if topic == topics.RESCALER_STATE else key
     return Record(topic, 0, 0, key.encode(), value, appended_ms, **more)
 
 
