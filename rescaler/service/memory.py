@@ -19,7 +19,7 @@ from runtime.topic_records import append_ms, key_of, value_of
 
 _log = logging.getLogger("surescale.memory")
 LARGE_BYTES = 64 * 1024
-LARGE_BYTES_MAX = 32 * 1024 * 1024
+LARGE_BYTES_MAX = 24 * 1024 * 1024
 """Of all records together that are larger than ``LARGE_BYTES``. Beyond it, the largest count as unreadable: a job's memory has
 some kilobytes, and fifty jobs with 16,384 vnodes in each of five tasks stay below it."""
 Count = Callable[[str], None]
