@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simulation.evaluation.clustered import Difference
     from simulation.evaluation.hours import Hours
 
-WORLDS = ("calm", "drift", "slow", "skew", "skew+drift", "restart@180", "restart@300", "starved", "dealt", "nights")
+WORLDS = ("calm", "drift", "slow", "skew", "skew+drift", "restart@180", "restart@300", "starved", "dealt", "nights", "blind")
 LOADS = ("clarknet", "nasa", "twitter")
 JOBS = ("j_756953", "j_242616")
 DRAWS = (101,)

@@ -203,7 +203,7 @@ world = click.option(
     show_default=True,
     metavar="NAME[+NAME...][@SECONDS]",
     help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; nights: "
-    "hours without a record; dealt: whole partitions and key groups. Joined by +; "
+    "hours without a record; dealt: whole partitions and key groups; blind: figures that show less. Joined by +; "
     "restart@300 sets the seconds of a restart.",
 )
 world_or_file = click.option(
@@ -214,7 +214,7 @@ world_or_file = click.option(
     show_default=True,
     metavar="NAME[+NAME...][@SECONDS]|FILE",
     help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; nights: "
-    "hours without a record; dealt: whole partitions and key groups; slo. Joined by +; "
+    "hours without a record; dealt: whole partitions and key groups; blind: figures that show less; slo. Joined by +; "
     "restart@300 sets the seconds of a restart. Or a .json file of surescale calibrate.",
 )
 world_seed = click.option(

@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts.messages import JobTopology, TaskSample, TaskSpec
-from simulation.model.attempts import RECORD_BYTES, WHOLE, Flow, counter_floors
+from simulation.model.attempts import RECORD_BYTES, WHOLE, WITHOUT_WORK, Flow, counter_floors
 from simulation.model.queueing import STEP_MS
 
 Float64 = npt.NDArray[np.float64]
-_WITHOUT_WORK = (3, 6)  # of the counters: idle, and held up
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +28,12 @@ class SimulatedMinute:
         topology: the job during this minute.
         rows: float32 [N, F], the minute's figures.
         counters: float64 [7, STEPS, N], whole numbers (``simulation.model.attempts.counter_floors``) at the end of each step.
-        queued: float64 [STEPS, N], whole records waiting; under back pressure those of the source wait in its broker.
+        queued: float64 [STEPS, N], whole records waiting, NaN where nobody knows; under back pressure those of the source wait in
+            its broker.
         arrived: float64 [STEPS], whole records that came in at the door since the run began.
         state_bytes: size of each task's state.
         busiest: work of each task's busiest subtask, the first one, over the mean; all 1 without hot keys.
+        reporting: how many of each task's subtasks report, the first ones; empty: all.
     """
 
     minute_end_ms: int
@@ -43,20 +44,23 @@ class SimulatedMinute:
     arrived: Float64
     state_bytes: tuple[int, ...]
     busiest: tuple[float, ...]
+    reporting: tuple[int, ...] = ()
 
 
 def keep_minute(flow: Flow, topology: JobTopology, minute_end_ms: int) -> SimulatedMinute:
     """Return the minute of a flow with one minute and one environment."""
     counters = counter_floors(flow.served, flow.worked_ms, flow.idle_ms, flow.waited_ms, flow.held_ms)
+    queued = np.floor(flow.waiting[..., 0] + WHOLE)
     return SimulatedMinute(
         minute_end_ms=minute_end_ms,
         topology=topology,
         rows=flow.rows[0, 0],
         counters=counters[..., 0],
-        queued=np.floor(flow.waiting[..., 0] + WHOLE),
+        queued=queued if flow.hidden is None else np.where(flow.hidden[0, :, 0], np.nan, queued),
         arrived=np.floor(flow.arrived[:, 0] + WHOLE),
         state_bytes=tuple(int(held) for held in flow.state_bytes),
         busiest=tuple(flow.busiest[:, 0].tolist()),
+        reporting=() if flow.reporting is None else tuple(flow.reporting[:, 0].tolist()),
     )
 
 
@@ -68,8 +72,9 @@ def samples(minute: SimulatedMinute, sample_every_steps: int) -> Iterator[TaskSa
         for index, spec in enumerate(minute.topology.tasks):
             totals = [int(total) for total in minute.counters[:, step, index]]
             arrived = None if spec.upstream else int(minute.arrived[step])
-            queued = int(minute.queued[step, index])
-            counts = _Counts(totals, arrived, queued, minute.state_bytes[index], minute.busiest[index])
+            queued = None if math.isnan(minute.queued[step, index]) else int(minute.queued[step, index])
+            reporting = minute.reporting[index] if minute.reporting else spec.parallelism
+            counts = _Counts(totals, arrived, queued, minute.state_bytes[index], minute.busiest[index], reporting)
             yield from _of_task(minute.topology, spec, at_ms, counts)
 
 
@@ -84,9 +89,10 @@ class _Counts:
 
     totals: list[int]
     arrived: int | None
-    queued: int
+    queued: int | None
     state_held: int
     busiest: float
+    reporting: int
 
     def of_subtask(self, subtask: int, parallelism: int) -> list[int]:
         """Return the subtask's part of the totals; the first one has the hot key's. Time without work is spread evenly."""
@@ -95,7 +101,7 @@ class _Counts:
         share = self.busiest / parallelism
         parts = []
         for index, total in enumerate(self.totals):
-            if index in _WITHOUT_WORK:
+            if index in WITHOUT_WORK:
                 parts.append((total + subtask) // parallelism)
                 continue
             hot = math.floor(total * share)
@@ -107,7 +113,7 @@ def _of_task(topology: JobTopology, spec: TaskSpec, at_ms: int, counts: _Counts)
     if topology.state == "waiting":
         return  # no subtask can report
     parallelism = spec.parallelism
-    for subtask in range(parallelism):
+    for subtask in range(counts.reporting):
         records_in, records_out, busy_ms, idle_ms, wait, latency, held_ms = counts.of_subtask(subtask, parallelism)
         vnodes = (spec.vnodes + subtask) // parallelism
         yield TaskSample(
@@ -123,7 +129,7 @@ def _of_task(topology: JobTopology, spec: TaskSpec, at_ms: int, counts: _Counts)
             busy_ms=busy_ms,
             idle_ms=idle_ms,
             backpressured_ms=held_ms,
-            queued_records=(counts.queued + subtask) // parallelism,
+            queued_records=None if counts.queued is None else (counts.queued + subtask) // parallelism,
             parallelism=parallelism,
             state_bytes=counts.state_held * vnodes // spec.vnodes,
             queue_wait_record_ms=wait,

@@ -97,7 +97,8 @@ class SizedJob:
     def limits(self) -> Limits:
         """Return the limits of the job under default settings."""
         one = np.ones(self.size, dtype=np.int64)
-        return Limits(least=one, most=np.where(self.scalable, self._most, one), total=self.total_limit)
+        most = np.where(self.scalable, self._most, one)
+        return Limits(least=one, most=most, total=self.total_limit, align=bool(self.dealt))
 
     @property
     def _most(self) -> Int64:

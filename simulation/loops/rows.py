@@ -33,6 +33,7 @@ from simulation.loops.pressure_core import PressureRows
 from simulation.loops.records_core import RecordRows
 from simulation.loops.terms import Bool, Core, Float64, Int64, Span, Terms, flow_span
 from simulation.model.attempts import Flow, FlowRows
+from simulation.model.blindness import Blindness, load_seen
 from simulation.model.course import job_in, load_in
 
 __all__ = [
@@ -65,16 +66,21 @@ class LoopRows:
         """Warm up for one window at parallelism ``start`` [B, N]; the first decision is due at ``first_minutes`` [B]."""
         self.job, self.terms = job_in(terms.world, job), terms
         self.graph: JobGraph = self.job.tables
-        self._load = _Load.of(load_in(terms.world, workload), (terms.window_minutes, terms.span_minutes, 1))
+        played = load_in(terms.world, workload)
+        self._load = _Load.of(played, load_seen(terms.world, self.job, played), (terms.window_minutes, terms.span_minutes, 1))
         self._minute = np.asarray(first_minutes, dtype=np.int64) - terms.window_minutes
         assert (self._minute >= 0).all(), "a loop needs one window of workload before its first decision"
         self._core = core_of(self.job, np.asarray(start, dtype=np.int64), terms, self._minute)
+        self._blindness = None if isinstance(self._core, _PipelineRows) else Blindness.of(terms.world, self.job)
         self._pass(terms.window_minutes, None)
 
     def observe(self) -> Observed:
         """Return the observation at the end of the last span."""
+        figures = self._core.figures()
+        if self._blindness is not None:  # the pipeline's own rows are blind themselves
+            figures = self._blindness.seen(figures, self._minute - figures.shape[1])
         return Observed(
-            figures=self._core.figures(),
+            figures=figures,
             ends_ms=self._load.trace_start_ms + self._minute * MINUTE_MS,
             hourly_load=self._load.hours.before(self._minute),
             hourly_peak=self._load.peaks.before(self._minute),
@@ -163,14 +169,15 @@ class _Load:
     trace_start_ms: int
 
     @classmethod
-    def of(cls, workload: Workload, lengths: tuple[int, ...]) -> "_Load":
+    def of(cls, workload: Workload, seen: Workload, lengths: tuple[int, ...]) -> "_Load":
+        """Return the workload; the hours before are those of the load as it was ``seen``."""
         masked = workload.masked
         return cls(
             minutes=workload.minutes,
             requests=_stretches(workload.requests.astype(np.float64), lengths),
             counted=_stretches(~masked, lengths) if masked.any() else None,
-            hours=HourlyLoads.of(workload.requests, masked),
-            peaks=HourlyPeaks.of(workload.requests, masked),
+            hours=HourlyLoads.of(seen.requests, masked),
+            peaks=HourlyPeaks.of(seen.requests, masked),
             arrivals=Arrivals.of(workload.requests),
             trace_start_ms=workload.trace_start_ms,
         )

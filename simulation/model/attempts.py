@@ -16,6 +16,7 @@ from contracts.clock import MINUTE_MS
 from contracts.windows import FIGURE, Float32, blank_figures
 from simulation.load.jobs import SizedJob
 from simulation.model import pressure
+from simulation.model.blindness import Blindness
 from simulation.model.queueing import STEP_MS, STEPS, FlowTables, queues, run_minute, served_at_most
 from simulation.model.variation import Variation
 from simulation.model.worlds import CALM, World
@@ -37,7 +38,7 @@ class Flow:
         rows: float32 [m, B, N, F], figures in the order of ``contracts.windows.FIGURES``.
         waiting: float64 [m * STEPS, N, B], records waiting at each task at the end of each step.
         served: float64 [m * STEPS, N, B], records served since the attempt began.
-        worked_ms: float64 [m * STEPS, N, B], busy milliseconds of all subtasks since the attempt began.
+        worked_ms: float64 [m * STEPS, N, B], busy milliseconds of all subtasks since the attempt began, as their counters show.
         waited_ms: float64 [m * STEPS, N, B], record-milliseconds spent waiting since the attempt began.
         idle_ms: float64 [m * STEPS, N, B], idle milliseconds of all subtasks since the attempt began.
         held_ms: float64 [m * STEPS, N, B], milliseconds in which subtasks stood before a full buffer since the attempt began;
@@ -51,6 +52,8 @@ class Flow:
         state_bytes: int64 [N], size of each task's state.
         restarting: bool [m, B], the job was down for a whole step of the minute; a barrier of a second does not count.
         busiest: float64 [N, B], work of the busiest subtask over the mean.
+        reporting: int64 [N, B], how many subtasks report; None: all.
+        hidden: bool [m, N, B], nobody knows what waits; None: it is known everywhere.
     """
 
     rows: Float32
@@ -69,6 +72,8 @@ class Flow:
     restarting: Bool
     state_bytes: Int64
     busiest: Float64
+    reporting: Int64 | None = None
+    hidden: Bool | None = None
 
 
 class FlowRows:
@@ -97,6 +102,8 @@ class FlowRows:
         self._sample_every = sample_every_steps
         shape = (job.size, len(parallelism))
         self._variation = Variation.start(job, world, shape[1], first_minutes)
+        self._blindness = Blindness.of(world, job)
+        self._minutes = np.zeros(shape[1], dtype=np.int64) if first_minutes is None else first_minutes  # of the trace
         self._entered_last = np.zeros(shape[1])  # in the last minute
         self._is_rewound = False
         self._lag = np.zeros(shape)
@@ -187,7 +194,9 @@ class FlowRows:
             self._entered_last = np.asarray(arrivals[-1], dtype=np.float64)
         if self._kept_lag is not None:
             self._entered_since = self._entered_since + _in_order(np.asarray(arrivals, dtype=np.float64), 0)
-        return self._account(lags, np.asarray(arrivals, dtype=np.float64), up, slowness)
+        flow = self._account(lags, np.asarray(arrivals, dtype=np.float64), up, slowness)
+        self._minutes = self._minutes + minutes
+        return flow
 
     def _minute(self, lag: Float64, arrivals: Float64, most: Float64, up: Float64 | None) -> Float64:
         """Return lags [STEPS, N, B] at the ends of a minute's steps."""
@@ -239,7 +248,13 @@ class FlowRows:
             self._worked, worked_total = _accumulated(self._worked, busy_ms)
         self._idle, idle_total = _accumulated(self._idle, idle)
         self._held, held_total = _accumulated(self._held, held)
-        self._arrived, arrived_total = _accumulated(self._arrived, entered[:, 0])
+        counted, blindness = entered[:, 0], self._blindness
+        shown_total = worked_total
+        if blindness is not None:
+            counted = counted * np.repeat(blindness.counted_in(self._minutes, minutes).T, STEPS, axis=0)
+            shown_total = worked_total * blindness.shown[:, None]
+            idle_total = idle_total + (worked_total - shown_total)
+        self._arrived, arrived_total = _accumulated(self._arrived, counted)
         backlog = (lags[1:, -1] + lags[:-1, -1]) / (2 * STEPS)
         if up is not None:
             backlog = self._with_pauses(backlog, lags[:, -1], entered[:, 0], up)
@@ -250,10 +265,10 @@ class FlowRows:
         if up is not None:
             restarting = np.asarray((up.reshape(minutes, STEPS, -1) == 0.0).any(axis=1))
         return Flow(
-            rows=self._rows(waiting[1:], (served_total, worked_total, idle_total, waited_total, held_total), arrived_total),
+            rows=self._rows(waiting[1:], (served_total, shown_total, idle_total, waited_total, held_total), arrived_total),
             waiting=waiting[1:],
             served=served_total,
-            worked_ms=worked_total,
+            worked_ms=shown_total,
             waited_ms=waited_total,
             idle_ms=idle_total,
             held_ms=held_total,
@@ -266,6 +281,8 @@ class FlowRows:
             restarting=restarting,
             state_bytes=self._state_bytes,
             busiest=self._busiest,
+            reporting=None if blindness is None else self._reporting(blindness),
+            hidden=None if blindness is None else blindness.hidden_in(self._minutes, minutes).transpose(1, 2, 0),
         )
 
     def _arrived_in(self, totals: Float64) -> Float64:
@@ -326,7 +343,48 @@ class FlowRows:
         rows[..., FIGURE["covered_ms"]] = MINUTE_MS
         rows[:, :, self._tables.first, FIGURE["arrived"]] = self._arrived_in(np.floor(arrived[ends] + WHOLE))[..., None]
         self._began[:] = False
+        if self._blindness is not None:
+            self._hide(rows, marks, queued, self._blindness)
         return rows
+
+    def _reporting(self, blindness: Blindness) -> Int64:
+        """Return int64 [N, B], how many subtasks report."""
+        return blindness.reporting(self._parallelism.T).T.astype(np.int64)
+
+    def _hide(self, rows: Float32, marks: Float64, queued: Float64, blindness: Blindness) -> None:
+        """Leave in rows [m, B, N, F] what is seen, from counters [7, m + 1, N, B] and waiting records [m, STEPS, N, B].
+
+        What the subtasks that report count is added up, as the samples are (``simulation.engine.simulated_minute``).
+        """
+        reporting, parallelism = self._reporting(blindness), self._parallelism
+        partly = (reporting < parallelism).T
+        totals, waits, most = np.zeros_like(marks), np.zeros_like(queued), np.zeros(marks[0, 1:].shape)
+        vnodes, held = np.array([spec.vnodes for spec in self.job.specs()])[:, None], np.zeros(parallelism.shape, dtype=np.int64)
+        for subtask in range(int(reporting.max())):
+            reports = subtask < reporting
+            part = of_subtask(marks, subtask, parallelism, self._busiest)
+            totals += np.where(reports, part, 0.0)
+            most = np.maximum(most, np.where(reports, np.diff(part[_BUSY], axis=0), 0.0))
+            waits += np.where(reports, np.floor((queued + subtask) / parallelism), 0.0)
+            held += np.where(reports, self._state_bytes[:, None] * ((vnodes + subtask) // parallelism) // vnodes, 0)
+        sampled = waits[:, self._sample_every - 1 :: self._sample_every]
+        found = {
+            name: grown * factor
+            for (names, factor), grown in zip(_COUNTERS, np.diff(totals, axis=1), strict=True)
+            for name in names
+        }
+        found |= {
+            "queued_records_mean": sampled.sum(axis=1) / sampled.shape[1],
+            "queued_records_last": waits[:, -1],
+            "busy_ms_max": most,
+            "state_bytes": np.broadcast_to(held, most.shape),
+        }
+        for name, values in found.items():
+            rows[..., FIGURE[name]] = np.where(partly, values.transpose(0, 2, 1), rows[..., FIGURE[name]])
+        rows[..., FIGURE["coverage"]] = (reporting / parallelism).T
+        is_hidden = blindness.hidden_in(self._minutes, len(rows)).transpose(1, 0, 2)
+        for name in ("queued_records_mean", "queued_records_last"):
+            rows[..., FIGURE[name]][is_hidden] = np.nan
 
 
 # For each counter: the figures it becomes, and the value of one counted unit.
@@ -342,11 +400,27 @@ _COUNTERS = (
 
 
 _BUSY = 2  # its place among them
+WITHOUT_WORK = [3, 6]  # of them: idle, and held up
 
 
 def on_busiest(totals: Float64, parallelism: Int64, busiest: Float64) -> Float64:
     """Return the part of whole totals [.., N, B] that the busiest subtask has; ``busiest`` [N, B] is its work over the mean."""
     part: Float64 = np.where(busiest > 1.0, np.floor(totals * (busiest / parallelism)), np.floor(totals / parallelism))
+    return part
+
+
+def of_subtask(totals: Float64, subtask: int, parallelism: Int64, busiest: Float64) -> Float64:
+    """Return a subtask's part of whole counters [7, .., N, B]; the first one has the hot key's.
+
+    Time without work is spread evenly. Meaningless for tasks that have no such subtask.
+    """
+    even = np.floor((totals + subtask) / parallelism)
+    if not (busiest > 1.0).any():
+        return even
+    hot = np.floor(totals * (busiest / parallelism))
+    own = hot if subtask == 0 else np.floor((totals - hot + (subtask - 1)) / np.maximum(parallelism - 1, 1))
+    own[WITHOUT_WORK] = even[WITHOUT_WORK]
+    part: Float64 = np.where(busiest > 1.0, own, even)
     return part
 
 

@@ -47,7 +47,7 @@ NIGHT_HOURS = (7, 10)
 _DAY_HOURS = 24
 _EPOCH_WEEKDAY = 3  # 1 January 1970 was a Thursday
 _UNEVEN = 0.25  # a rescale changes a hot key's usual surplus on its subtask by at most this share
-_DAY = 24 * 60
+DAY_MINUTES = 24 * 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def _slow_hosts(generator: np.random.Generator, size: int) -> Float64:
     """Return [T, N] 1 while the host of a task is slow, else 0."""
     hosts = -(-size // TASKS_A_HOST)
     host_of = generator.permutation(size) % hosts
-    begins = generator.random((COURSE_MINUTES, hosts)) < SLOW_A_DAY / _DAY
+    begins = generator.random((COURSE_MINUTES, hosts)) < SLOW_A_DAY / DAY_MINUTES
     is_slow = np.zeros((COURSE_MINUTES, hosts))
     for minute, host in zip(*np.nonzero(begins), strict=True):
         is_slow[minute : minute + SLOW_MINUTES, host] = 1.0
@@ -209,7 +209,7 @@ def _slow_hosts(generator: np.random.Generator, size: int) -> Float64:
 def _throttled(generator: np.random.Generator, most: float, tasks: Int64, size: int) -> Float64:
     """Return [T, N] the log of the factor on a task's service time while it is held up, else 0."""
     logs = np.zeros((COURSE_MINUTES, size))
-    for minute in np.flatnonzero(generator.random(COURSE_MINUTES) < THROTTLE_A_DAY / _DAY):
+    for minute in np.flatnonzero(generator.random(COURSE_MINUTES) < THROTTLE_A_DAY / DAY_MINUTES):
         task, lasts = generator.choice(tasks), int(generator.integers(*THROTTLE_MINUTES, endpoint=True))
         logs[minute : minute + lasts, task] = np.log(generator.uniform(min(THROTTLE_LEAST, most), most))
     return logs

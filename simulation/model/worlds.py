@@ -46,6 +46,7 @@ class World:
         redone_s: seconds of work that a restart does again, since the last checkpoint.
         is_dealt: records travel in partitions and key groups, which no two subtasks share: the fullest subtask is the limit.
         has_slo: latency counts beyond an SLO, a batch a minute (mode ``slo``).
+        is_blind: what is seen of a job differs from what happens (``simulation.model.blindness``).
         has_nights: no record comes at all in the hours of a night, and perhaps at weekends; that is known, and no gap.
         seed: draws all of the above.
         own: per task of one job, source and sink included, in place of ``drift``, ``jitter`` and ``hot_share``, which then hold
@@ -65,6 +66,7 @@ class World:
     is_dealt: bool = False
     has_slo: bool = False
     has_nights: bool = False
+    is_blind: bool = False
     seed: int = 0
     drift_minutes: float = DRIFT_MINUTES
     jitter: float = 0.0
@@ -122,6 +124,7 @@ _EFFECTS: dict[str, tuple[dict[str, Any], str]] = {
     "slo": ({"has_slo": True}, "a batch a minute; only what is later than an SLO counts"),
     "dealt": ({"is_dealt": True}, "partitions and key groups are dealt out; the fullest subtask is the limit"),
     "nights": ({"has_nights": True}, "at night no record comes at all, in some jobs at weekends neither"),
+    "blind": ({"is_blind": True}, "backlogs, subtasks and busy time are not all seen, and positions jump"),
 }
 WORLDS = {
     CALM.name: CALM,

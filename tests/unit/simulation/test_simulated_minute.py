@@ -33,9 +33,9 @@ def added_up(minute: SimulatedMinute, samples: list[TaskSample], before: Last) -
         row = blank_figures().astype(np.float64)
         for name in COUNTERS:
             row[FIGURE[name]] = sum(getattr(sample, name) - _base(sample, before, name) for sample in mine)
-        queued = [sample.queued_records for sample in samples if sample.task == spec.task]
+        queued = [_known(sample) for sample in samples if sample.task == spec.task]
         row[FIGURE["queued_records_mean"]] = sum(queued) / len({sample.sampled_at_ms for sample in samples})
-        row[FIGURE["queued_records_last"]] = sum(sample.queued_records for sample in mine)
+        row[FIGURE["queued_records_last"]] = sum(_known(sample) for sample in mine)
         row[FIGURE["parallelism"]] = mine[0].parallelism
         row[FIGURE["state_bytes"]] = sum(sample.state_bytes for sample in mine)
         earlier = [sample.attempt for (task, _), sample in before.items() if task == spec.task]
@@ -47,6 +47,10 @@ def added_up(minute: SimulatedMinute, samples: list[TaskSample], before: Last) -
             row[FIGURE["arrived"]] = mine[0].arrived_records - before[spec.task, 0].arrived_records
         rows[spec.task] = row.astype(np.float32)
     return rows, last
+
+
+def _known(sample: TaskSample) -> float:
+    return np.nan if sample.queued_records is None else sample.queued_records
 
 
 def _base(sample: TaskSample, before: Last, name: str) -> int:
@@ -67,9 +71,15 @@ def compare(of: SimulatedCluster, job: str) -> int:
 
 VARYING = world_named("drift+slow+skew+restart+starved", seed=3)
 DEALT = world_named("dealt", seed=2)
+BLIND = world_named("blind", seed=3)
+BLIND_AND_ALL = world_named("blind+dealt+skew+drift+starved", seed=3)
 
 
-@pytest.mark.parametrize("world", [CALM, PRESSURE, VARYING, DEALT], ids=["calm", "pressure", "straying", "dealt"])
+@pytest.mark.parametrize(
+    "world",
+    [CALM, PRESSURE, VARYING, DEALT, BLIND, BLIND_AND_ALL],
+    ids=["calm", "pressure", "straying", "dealt", "blind", "blind+"],
+)
 @pytest.mark.parametrize("interval_ms", [15_000, 30_000, 60_000])
 def test_samples_add_up_to_the_rows(interval_ms: int, world: World) -> None:
     """Under load, through a rescale and a host's death, bit for bit."""

@@ -12,6 +12,7 @@ from simulation.load.jobs import SizedJob, load_job
 from simulation.load.workload import load_workload
 from simulation.loops.rows import LoopRows
 from simulation.loops.terms import Terms
+from simulation.model.blindness import Blindness
 from simulation.model.course import COURSE_MINUTES, DEALT, course_of, job_in, load_in
 from simulation.model.worlds import CALM, World, cluster_world, world_named
 from tests.unit.simulation.cases import chain, sized, workload
@@ -32,9 +33,12 @@ def plans(seed: int, spans: int, rows: int = 2) -> list[np.ndarray]:
     return [JOB.within_limits(generator.integers(2, 11, (rows, JOB.size))) for _ in range(spans)]
 
 
-@pytest.mark.parametrize(
-    "name", ["drift", "slow", "skew", "skew+drift", "starved", "restart+drift", "dealt", "dealt+skew+drift", "dealt+starved"]
-)
+PLAYED_ALIKE = ("drift", "slow", "skew", "skew+drift", "starved", "restart+drift")
+PLAYED_ALIKE += ("dealt", "dealt+skew+drift", "dealt+starved", "nights", "blind", "blind+dealt+skew", "blind+starved")
+FIGURES_ALIKE = ("queued_records_last", "records_in", "busy_ms", "busy_ms_max", "parallelism", "restarts", "coverage", "arrived")
+
+
+@pytest.mark.parametrize("name", PLAYED_ALIKE)
 def test_array_cores_and_the_engine_play_one_world(name: str) -> None:
     """Queues, busy time and the busiest subtask agree minute by minute; a restart's state is the engine's own."""
     world = world_named(name, seed=5)
@@ -44,7 +48,7 @@ def test_array_cores_and_the_engine_play_one_world(name: str) -> None:
     for plan in plans(4, 5):
         fast.step(plan), pipeline.step(plan)
         here, there = fast.observe().figures, pipeline.observe().figures
-        for figure in ("queued_records_last", "records_in", "busy_ms", "busy_ms_max", "parallelism", "restarts"):
+        for figure in FIGURES_ALIKE:
             mine, theirs = here[..., FIGURE[figure]], there[..., FIGURE[figure]]
             np.testing.assert_allclose(mine, theirs, atol=2.5, rtol=1e-4, err_msg=figure)
 
@@ -216,14 +220,76 @@ def test_loops_and_the_engine_play_a_night() -> None:
     assert [minute.rows[0, FIGURE["arrived"]] for minute in engine.jobs[f"sim/{JOB.name}"].minutes][1:] == [0.0] * 29
 
 
+def test_a_blind_world_runs_as_it_would_and_shows_less() -> None:
+    """Latency, use and rent are those of the world calm; each of the four faults is on a task of its own, as drawn."""
+    world = world_named("blind", seed=11)
+    blindness = Blindness.of(world, JOB)
+    assert blindness is not None
+    first = int(np.flatnonzero(blindness.jumps)[1]) + 10
+    blind, calm = (rows_in(each, first=(first,)) for each in (world, CALM))
+    for plan in plans(7, 3, rows=1):
+        mine, theirs = blind.step(plan), calm.step(plan)
+        assert (mine.latency, mine.utilisation, mine.allocated_minutes) == (
+            theirs.latency,
+            theirs.utilisation,
+            theirs.allocated_minutes,
+        )
+    shown, true = blind.observe().figures[0].astype(np.float64), calm.observe().figures[0].astype(np.float64)
+    real = range(1, JOB.size - 1)
+    (partly,), (low,), (hidden,) = (
+        [task for task in real if blindness.unseen[task] > 0],
+        [task for task in real if blindness.shown[task] < 1],
+        [task for task in real if blindness.hidden[:, task].any()],
+    )
+    assert len({partly, low, hidden}) == 3
+    coverage = shown[:, partly, FIGURE["coverage"]]
+    assert (coverage < 1.0).any()
+    np.testing.assert_allclose(
+        shown[:, partly, FIGURE["records_in"]], coverage * true[:, partly, FIGURE["records_in"]], rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        shown[:, low, FIGURE["busy_ms"]], blindness.shown[low] * true[:, low, FIGURE["busy_ms"]], rtol=1e-5
+    )
+    work = [FIGURE["busy_ms"], FIGURE["idle_ms"]]
+    np.testing.assert_allclose(shown[:, low][:, work].sum(axis=1), true[:, low][:, work].sum(axis=1), rtol=1e-5)
+    minutes = (first + np.arange(60)) % COURSE_MINUTES
+    unknown = np.isnan(shown[:, hidden, FIGURE["queued_records_last"]])
+    assert (unknown == blindness.hidden[minutes, hidden]).all()
+    assert not np.isnan(shown[:, partly, FIGURE["queued_records_last"]]).any()
+
+
+def test_what_waits_is_unknown_for_hours_and_positions_jump_for_a_minute() -> None:
+    """In a window over a jump the source counts many times what came, and so does the hour that the policy looks back on."""
+    world = world_named("blind", seed=11)
+    blindness = Blindness.of(world, JOB)
+    assert blindness is not None
+    jump = int(np.flatnonzero(blindness.jumps)[2])
+    rows = rows_in(world, first=(jump + 20,))
+    counted = rows.observe().figures[0, :, 0, FIGURE["arrived"]]
+    came = WORKLOAD.requests[jump - 40 : jump + 20]
+    assert counted[40] == pytest.approx(came[40] * (1 + blindness.jumps[jump]))
+    assert (np.delete(counted, 40) == np.delete(came, 40)).sum() >= 58
+    hours = rows.observe().hourly_load[0, -2:]
+    assert hours.max() > came.max()
+    assert blindness.hidden.any(axis=1).mean() == pytest.approx(4 * 150 / 1_440, rel=0.4)
+
+
+def test_blindness_is_drawn_from_the_seed() -> None:
+    """The same seed hides the same, another one something else; a world that sees hides nothing."""
+    one, again, other = (Blindness.of(world_named("blind", seed=seed), JOB) for seed in (1, 1, 2))
+    assert one is not None
+    assert again is not None
+    assert other is not None
+    assert (one.jumps == again.jumps).all()
+    assert (one.shown == again.shown).all()
+    assert (one.jumps != other.jumps).any()
+    assert Blindness.of(CALM, JOB) is None
+
+
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        (
-            "storm",
-            {},
-            "--world: 'storm' is not a world; known: calm, pressure, drift, slow, skew, restart, starved, slo, dealt, nights",
-        ),
+        ("storm", {}, "--world: 'storm' is not a world; known: calm, pressure, drift, .*, slo, dealt, nights, blind, or several"),
         ("drift+storm", {}, "'storm' is not a world"),
         ("calm+drift", {}, "calm cannot be joined"),
         ("slo+drift", {}, "slo runs batches"),
