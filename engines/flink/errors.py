@@ -32,14 +32,30 @@ _PASSING = frozenset({
 _NO_FILE = "Unable to load requested file"
 _NO_JOB = "FlinkJobNotFoundException"  # some paths answer it with status 500
 _INTERNAL = "Internal server error"
+_SET_ADDRESS = "set SURESCALE_ENGINE_URL to the address of Flink's REST API"
+_ACCESS = "SURESCALE_ENGINE_TOKEN_FILE, or SURESCALE_ENGINE_CERTIFICATE_FILE and _KEY_FILE"
 
 
 class FlinkError(SurescaleError):
-    """Base of what may come in place of an answer. The message names the request and the fix, in one line."""
+    """Base of what may come in place of an answer. The message names the request and, where it is certain, the fix: one line.
+
+    Attributes:
+        problem: what is wrong, without the fix.
+        remedy: what to do, for somebody who asks only that.
+    """
+
+    USUAL_REMEDY = "look at the JobManager's log"
+
+    def __init__(self, problem: str, fix: str = "") -> None:
+        """``fix``: what to do; where there is none, what usually helps is the remedy."""
+        super().__init__(f"{problem}; {fix}" if fix else problem)
+        self.problem, self.remedy = problem, fix or self.USUAL_REMEDY
 
 
 class FlinkUnavailable(FlinkError):
     """No answer now; ask again. Of a request that changes something, it is unknown whether it did."""
+
+    USUAL_REMEDY = "start Flink, wait until it answers, or correct SURESCALE_ENGINE_URL, the address of its REST API"
 
 
 class NotFlink(FlinkError):
@@ -51,14 +67,16 @@ class FlinkRedirected(FlinkError):
 
 
 class NotAuthorized(FlinkError):
-    """Status 401 or 403."""
+    """Status 401 or 403, or the token cannot be read."""
+
+    USUAL_REMEDY = f"set {_ACCESS}, to what may use the API"
 
 
 class NotFound(FlinkError):
     """Flink does not know the job or vertex. ``reason`` is its own sentence, without the request."""
 
-    def __init__(self, message: str, reason: str) -> None:
-        super().__init__(message)
+    def __init__(self, problem: str, reason: str, fix: str = "") -> None:
+        super().__init__(problem, fix)
         self.reason = reason
 
 
@@ -69,8 +87,8 @@ class NoSuchPath(NotFound):
 class FlinkRefused(FlinkError):
     """Flink refuses. ``reason`` is its own sentence, without the request."""
 
-    def __init__(self, message: str, reason: str) -> None:
-        super().__init__(message)
+    def __init__(self, problem: str, reason: str, fix: str = "") -> None:
+        super().__init__(problem, fix)
         self.reason = reason
 
 
@@ -91,15 +109,9 @@ def problem_of(answer: Answer, request: str) -> FlinkError:
     """
     status = answer.status
     if 300 <= status < 400:
-        return FlinkRedirected(
-            f"{request} answers with a redirect to {_without_query(answer.location)}; "
-            "set SURESCALE_ENGINE_URL to the address of Flink's REST API"
-        )
+        return FlinkRedirected(f"{request} answers with a redirect to {_without_query(answer.location)}", _SET_ADDRESS)
     if status in (401, 403):
-        return NotAuthorized(
-            f"{request} answers {status} {answer.reason}; set SURESCALE_ENGINE_TOKEN_FILE, "
-            "or SURESCALE_ENGINE_CERTIFICATE_FILE and _KEY_FILE, to what may use the API"
-        )
+        return NotAuthorized(f"{request} answers {status} {answer.reason}", NotAuthorized.USUAL_REMEDY)
     errors = _errors(answer.body)
     if status in _AWAY:
         return FlinkUnavailable(f"{request} answers {status}: {' '.join(errors)[:REASON_LENGTH_MAX] or answer.reason}")
@@ -113,7 +125,7 @@ def problem_of(answer: Answer, request: str) -> FlinkError:
 def not_flink(answer: Answer, request: str) -> NotFlink:
     """Return the problem of an answer that Flink would not give."""
     what = "a web page" if answer.content_type == "text/html" else f"{answer.content_type} that is not an answer of Flink"
-    return NotFlink(f"{request} answers {answer.status} with {what}; set SURESCALE_ENGINE_URL to the address of Flink's REST API")
+    return NotFlink(f"{request} answers {answer.status} with {what}", _SET_ADDRESS)
 
 
 def reason_in(errors: list[str]) -> str:
@@ -124,7 +136,7 @@ def reason_in(errors: list[str]) -> str:
 def _not_found(reason: str, request: str) -> NotFound:
     if not reason.startswith(_NO_FILE):
         return NotFound(f"{request}: {reason}", reason)
-    return NoSuchPath(f"{request}: Flink has no such path; check its version (1.20 to 2.3) and SURESCALE_ENGINE_URL", reason)
+    return NoSuchPath(f"{request}: Flink has no such path", reason, "check its version (1.20 to 2.3) and SURESCALE_ENGINE_URL")
 
 
 def _refusal(status: int, errors: list[str], request: str) -> FlinkError:
@@ -133,8 +145,9 @@ def _refusal(status: int, errors: list[str], request: str) -> FlinkError:
         return NotFound(f"{request}: {reason}", reason)
     if kind == "UnsupportedOperationException":
         return NotAdaptive(
-            f"{request} is refused: {reason}; set jobmanager.scheduler: adaptive in Flink's configuration and restart the job",
+            f"{request} is refused: {reason}",
             reason,
+            "set jobmanager.scheduler: adaptive in Flink's configuration and restart the job",
         )
     if status >= 500 and kind in _PASSING:
         return FlinkUnavailable(f"{request} answers {status}: {reason}")

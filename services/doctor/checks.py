@@ -9,20 +9,15 @@ from pathlib import Path
 
 import redis
 
-from contracts.addresses import addresses_in, without_password
+from contracts.addresses import without_password
 from contracts.errors import SettingsError
 from contracts.settings import PipelineSettings
-from engines.flink.answers import Overview
-from engines.flink.capabilities import capabilities_of
-from engines.flink.client import FlinkClient
-from engines.flink.errors import FlinkError
-from engines.flink.requirements import refusal_of_cluster
 from engines.groups.chains import read_chains
 from engines.source_settings import SourceSettings
-from runtime.access import Access
 from runtime.http import open_url
 from services.doctor.compose_checks import services
 from services.doctor.findings import Finding
+from services.doctor.flink_checks import flink
 from services.doctor.flink_operator_checks import operated_jobs
 from services.doctor.group_checks import groups
 from services.doctor.kubernetes_checks import workloads
@@ -70,43 +65,11 @@ def engine(settings: SourceSettings) -> Iterator[Finding]:
         case "flink" if settings.source_kind == "prometheus":
             return  # nobody asks it
         case "flink":
-            yield from _flink(settings)
+            yield from flink(settings)
         case "kafka":
             yield from _consumer_groups(settings)
         case _:
             yield from _simulated(settings)
-
-
-def _flink(settings: PipelineSettings) -> Iterator[Finding]:
-    """Check the cluster, by the first of its addresses that answers, and that every address answers."""
-    problems: list[str] = []
-    found: tuple[str, Overview, dict[str, str]] | None = None
-    urls = addresses_in(settings.engine_url)
-    for url in urls:
-        client = FlinkClient(url, Access.of(settings), timeout_s=ENGINE_TIMEOUT_S)
-        try:
-            overview, configuration = client.overview(), client.configuration()
-            found = found or (url, overview, configuration)
-        except FlinkError as problem:
-            problems.append(str(problem))
-        finally:
-            client.close()
-    if found is None:
-        yield from (Finding("problem", "engine", said, _ADDRESS) for said in problems)
-        return
-    url, overview, configuration = found
-    slots = f"{overview.slots_available} of {overview.slots_total} slots free"
-    yield Finding("ok", "engine", f"Flink {overview.flink_version} at {url}, {slots}")
-    for said in problems:
-        yield Finding("warning", "engine", said, "start that JobManager, or take its address out of SURESCALE_ENGINE_URL")
-    refused = refusal_of_cluster(configuration)
-    if refused is not None:
-        yield Finding("warning", "engine", refused.sentence, "leave the jobs to it, or switch it off")
-    if capabilities_of(overview, configuration).acts == "none":
-        detail = "its jobs can be observed and advised about, not rescaled: it has no adaptive scheduler, or is in reactive mode"
-        yield Finding(
-            "warning", "engine", detail, "set jobmanager.scheduler: adaptive, and no scheduler-mode, in Flink's configuration"
-        )
 
 
 def _consumer_groups(settings: SourceSettings) -> Iterator[Finding]:

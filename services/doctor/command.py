@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 @options.default_policy
 @options.policy_folder
 @click.option("--test-notification", is_flag=True, help="Send the webhook an event to try it.")
+@click.option("--before-start", is_flag=True, help="Check only what must be there before the roles start.")
 @options.as_json
-def command(*, test_notification: bool, as_json: bool, **given: str | None) -> None:
+def command(*, test_notification: bool, before_start: bool, as_json: bool, **given: str | None) -> None:
     """Check what a pipeline needs, and say what to do.
 
     Kafka, topics, Redis, the engine, Prometheus or the consumer groups where figures come from them, what Kubernetes allows, the
@@ -45,8 +46,7 @@ def command(*, test_notification: bool, as_json: bool, **given: str | None) -> N
             ("token", kafka.token),
             ("kafka", kafka.broker),
             ("topics", kafka.topics),
-            ("writers", kafka.writers),
-            ("readers", kafka.groups),
+            *([] if before_start else [("writers", kafka.writers), ("readers", kafka.groups)]),
             ("redis", lambda: checks.view(settings)),
             ("engine", lambda: installation.seen_from_here(checks.engine(from_environment(SourceSettings, **given)))),
             ("policy", lambda: installation.policy(settings)),
