@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contracts.rent import DAY_S
 from runtime.metrics import SECONDS, Metric, Reading
 from services.state.documents import JobOverview
+from services.state.read.task_figures import TaskFigures
 from services.state.shadow_documents import ShadowSummary
 
 RECORDS_READ = Metric(
@@ -145,6 +146,30 @@ JOBS = (
     JOB_DRIFT,
     JOB_DRIFT_USUAL,
 )
+_TASK = ("streaming_job", "task")
+TASK_PARALLELISM = Metric("surescale_state_task_parallelism", "gauge", "Subtasks of a task that run.", labels=_TASK)
+TASK_DESIRED = Metric(
+    "surescale_state_task_desired_parallelism",
+    "gauge",
+    "Subtasks that the job's latest decision wants for the task, after all limits.",
+    labels=_TASK,
+)
+TASK_TARGET = Metric(
+    "surescale_state_task_target_records_per_minute",
+    "gauge",
+    "Records a minute that would come to the task if nothing before it were held back, by the latest decision.",
+    labels=_TASK,
+)
+TASK_TRUE = Metric(
+    "surescale_state_task_true_records_per_minute",
+    "gauge",
+    "Records a minute that the task would process at its present size if it never rested, by the latest decision.",
+    labels=_TASK,
+)
+TASKS_LEFT_OUT = Metric(
+    "surescale_state_tasks_left_out", "gauge", "Tasks without series of their own, since there are too many of them."
+)
+TASKS = (TASK_PARALLELISM, TASK_DESIRED, TASK_TARGET, TASK_TRUE, TASKS_LEFT_OUT)
 _SHADOW = ("streaming_cluster", "policy", "sha256")
 SHADOW_ANSWERED = Metric(
     "surescale_state_shadow_answered_ratio",
@@ -202,6 +227,7 @@ METRICS = (
     *(RECORDS_READ, UNREADABLE, REBUILDS, LAG, HELD_BACK, STEP_DURATION, HTTP_REQUESTS, HTTP_DURATION),
     *NOTIFY,
     *JOBS,
+    *TASKS,
     *SHADOWS,
 )
 
@@ -227,6 +253,20 @@ def of_jobs(jobs: Iterable[JobOverview]) -> Iterator[Reading]:
             JOB_DRIFT_USUAL: job.feature_drift_usual,
         }
         yield from (Reading(metric, float(value), (job.job,)) for metric, value in figures.items() if value is not None)
+
+
+def of_tasks(tasks: Iterable[TaskFigures], left_out: int) -> Iterator[Reading]:
+    """Yield the figures of each task; none that is unknown."""
+    yield Reading(TASKS_LEFT_OUT, left_out)
+    for each in tasks:
+        figures: dict[Metric, float | None] = {
+            TASK_PARALLELISM: each.parallelism,
+            TASK_DESIRED: each.desired,
+            TASK_TARGET: each.target_rate,
+            TASK_TRUE: each.true_rate,
+        }
+        labels = (each.job, each.task)
+        yield from (Reading(metric, float(value), labels) for metric, value in figures.items() if value is not None)
 
 
 def of_shadows(shadows: Iterable[ShadowSummary]) -> Iterator[Reading]:

@@ -163,7 +163,10 @@ class _Projection:
         if self._notifier is not None:
             yield from self._notifier.readings()
         with suppress(redis.RedisError):  # the service is not ready then, and says so
-            yield from metrics.of_jobs(self._queries.jobs())
+            jobs = self._queries.jobs()
+            yield from metrics.of_jobs(jobs)
+            present = [each.job for each in jobs if each.status not in metrics.GONE]
+            yield from metrics.of_tasks(*self._queries.task_figures(present))
             yield from metrics.of_shadows(self._queries.shadows())
 
     def _run(self) -> None:

@@ -108,7 +108,9 @@ def test_partitions_that_an_operator_chose_are_right(pipeline: PipelineSettings)
 
 def test_a_flink_cluster_is_known(pipeline: PipelineSettings) -> None:
     """Its version and slots."""
-    with replayed(recorded("2.3.0", "running")) as server:
+    exchanges = recorded("2.3.0", "running")
+    exchanges["GET /overview"]["body"]["slots-available"] = 1
+    with replayed(exchanges) as server:
         found = examined(pipeline, "--engine", "flink", "--engine-url", server.url)["engine"]
     assert found[0] == "ok"
     assert f"Flink 2.3.0 at {server.url}, " in found[1]

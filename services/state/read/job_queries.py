@@ -21,6 +21,7 @@ from services.state.read.overviews import Overviews, minutes_behind
 from services.state.read.rent import Prices, job_rent
 from services.state.read.status import status_of
 from services.state.read.stored import Documents, decoded
+from services.state.read.task_figures import DecidedTasks, TaskFigures, task_figures
 from services.state.read.view import NotFound, View, near, wall_now_ms
 from services.state.record_documents import (
     CommandDocument,
@@ -179,6 +180,15 @@ class JobQueries(View):
             for event in events
             if event.kind in DISTURBING and event.job in (None, job) and not event.detail.startswith(RESCALED)
         ][:limit]
+
+    def task_figures(self, jobs: Iterable[str]) -> tuple[list[TaskFigures], int]:
+        """Return the figures of each task of some jobs by their latest decisions, and how many tasks are left out."""
+        wanted, read = sorted(jobs), Documents()
+        decisions = {job: read.part(job, body, DecidedTasks) for job, body in self._newest_of_each("decisions", wanted)}
+        topologies = ((job, read.one(job, body, TopologyDocument)) for job, (body,) in self._fields_of(wanted, "topology"))
+        return task_figures(
+            (job, topology, decisions.get(job) or DecidedTasks()) for job, topology in topologies if topology is not None
+        )
 
     def labels(self, job: str) -> dict[str, str]:
         """Return the name that people know each of the job's tasks by; tasks without one are left out."""

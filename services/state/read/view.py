@@ -91,9 +91,9 @@ class View:
                 answers: list[list[str | None]] = pipe.execute()
             yield from zip(few, answers, strict=True)
 
-    def _newest_of_each(self, timeline: str) -> Iterator[tuple[str, str]]:
-        """Yield the newest document of each job that has one, read for many jobs in one round trip."""
-        for few in in_parts(self.job_ids()):
+    def _newest_of_each(self, timeline: str, jobs: Sequence[str] | None = None) -> Iterator[tuple[str, str]]:
+        """Yield the newest document of each job that has one, of all or of these, read for many jobs in one round trip."""
+        for few in in_parts(self.job_ids() if jobs is None else jobs):
             with self._client.pipeline(transaction=False) as pipe:
                 for job in few:
                     pipe.zrevrange(self._key(keys.timeline(timeline, job)), 0, 0)

@@ -220,6 +220,16 @@ def test_a_job_is_judged_by_a_window_of_at_most_two_minutes(client: redis.Redis,
     assert whole.conditions[-1].status is (word != "unknown")
 
 
+def test_the_figures_of_tasks_are_those_of_the_latest_decision(queries: Queries) -> None:
+    """Also of a job that has none; of those that are asked for alone."""
+    found, left_out = queries.task_figures([JOB, "sim/unknown"])
+    assert [(each.job, each.task, each.desired) for each in found] == [
+        (JOB, "in[/x]", 2), (JOB, "map(select=[id, n])", None),
+    ]  # fmt: skip
+    assert left_out == 0
+    assert queries.task_figures([]) == ([], 0)
+
+
 @pytest.mark.parametrize("jobs", [0, 1, 2 * JOBS_AT_ONCE + 1])
 def test_overviews_are_read_for_many_jobs_at_once(client: redis.Redis, queries: Queries, jobs: int) -> None:
     """Three round trips for each part of the jobs: none of them asks once a job."""
