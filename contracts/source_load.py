@@ -6,8 +6,14 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from contracts.clock import MINUTE_MS
 from contracts.messages import JobTopology
-from contracts.windows import FIGURE, Float32
+from contracts.windows import FIGURE, Float32, of_all_subtasks
+
+WHOLE_LEAST = 0.9
+"""Share of a minute that a source must have run; of a shorter one nobody knows what came while it was down."""
+BUSY_LEAST = 0.05
+"""Share of its time from which a source that counts no record is at work, and so does not count what it does."""
 
 
 def source_load(rows: Mapping[str, Float32], topology: JobTopology, before: Mapping[str, Float32] | None = None) -> float:
@@ -19,7 +25,7 @@ def source_load(rows: Mapping[str, Float32], topology: JobTopology, before: Mapp
     if not sources:
         return math.nan
     queued = [before[task][FIGURE["queued_records_last"]] if before and task in before else np.nan for task in sources]
-    return float(demanded(np.array([rows[task] for task in sources]), np.array(queued)).sum())
+    return float(demanded(of_all_subtasks(np.array([rows[task] for task in sources])), np.array(queued)).sum())
 
 
 def read_or_emitted(read: npt.NDArray[np.float64], emitted: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -29,6 +35,7 @@ def read_or_emitted(read: npt.NDArray[np.float64], emitted: npt.NDArray[np.float
 
 
 _DEMANDED = tuple(FIGURE[name] for name in ("records_in", "records_out", "queued_records_last", "arrived"))
+_TIMES = tuple(FIGURE[name] for name in ("busy_ms", "idle_ms", "backpressured_ms", "parallelism"))
 
 
 def demanded(figures: Float32, queued_before: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
@@ -36,10 +43,26 @@ def demanded(figures: Float32, queued_before: npt.NDArray[np.floating]) -> npt.N
 
     Back pressure holds a source back, so what it lets in is not what came. ``arrived`` counts that where engine or broker know
     it. Else it is what entered plus the growth of the queue, if the queue is known. What entered is what the source reads, or
-    what it emits if it does not count that (Flink's legacy sources). NaN where neither is known.
+    what it emits if it does not count that (Flink's legacy sources). NaN where neither is known, where a source at work counts
+    nothing, and for a minute that is not whole where only what entered is known: one in which an attempt began, or of which the
+    source ran for less than ``WHOLE_LEAST``.
     """
     read, emitted, queued, arrived = (figures[..., at].astype(np.float64) for at in _DEMANDED)
     entered = read_or_emitted(read, emitted)
+    is_guess = is_guessed(queued, queued_before)
+    untold = np.isnan(arrived) & (is_guess | (entered == 0.0))
+    if untold.any():
+        busy, idle, held, subtasks = (figures[..., at].astype(np.float64) for at in _TIMES)
+        offered = subtasks * MINUTE_MS
+        began = figures[..., FIGURE["restarts"]] > 0
+        is_short = is_guess & (began | (busy + idle + held < WHOLE_LEAST * offered))  # False where unknown
+        entered[untold & (is_short | ((entered == 0.0) & (busy > BUSY_LEAST * offered)))] = np.nan
     grown = np.nan_to_num(queued - queued_before)
     found: npt.NDArray[np.float64] = np.where(np.isnan(arrived), np.maximum(entered + grown, 0.0), arrived)
     return found
+
+
+def is_guessed(queued: npt.NDArray[np.floating], queued_before: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
+    """Return [..] where only what a source let in is known: its queue does not tell the difference, nor is it empty."""
+    guessed: npt.NDArray[np.bool_] = np.isnan(queued - queued_before) & ~(queued <= 0)
+    return guessed

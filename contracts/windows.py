@@ -80,6 +80,24 @@ def blank_figures(*shape: int) -> Float32:
     return figures
 
 
+_COUNTERS = np.array([*range(FIGURES.index("queued_records_mean")), FIGURE["queue_wait_record_ms"], FIGURE["latency_record_ms"]])
+
+
+def of_all_subtasks(figures: Float32) -> Float32:
+    """Return figures [.., F] whose counters stand for all subtasks, where only a part of them reported; else the same array.
+
+    What is counted is divided by the coverage: the silent ones are taken to do as much as the others. Not in a minute in which
+    an attempt began: there coverage tells of the new attempt only, and the counters of both.
+    """
+    coverage = figures[..., FIGURE["coverage"]]
+    is_part = (coverage < 1.0) & (coverage > 0.0) & ~(figures[..., FIGURE["restarts"]] > 0)  # False where unknown
+    if not is_part.any():
+        return figures
+    whole = figures.copy()
+    whole[..., _COUNTERS] /= np.where(is_part, coverage, np.float32(1.0))[..., None]
+    return whole
+
+
 class _Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     job: Text
     window_end_ms: TimeMs

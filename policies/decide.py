@@ -17,7 +17,7 @@ from contracts.decisions import Decision, FeatureDrift, Overload, PolicyUsed, Sa
 from contracts.ids import decision_id
 from contracts.job_limits import answers_emergencies
 from contracts.job_settings import JobSettings
-from contracts.messages import ReleaseTarget, Sentence
+from contracts.messages import JobTopology, ReleaseTarget, Sentence
 from contracts.steps import Timed, untimed
 from contracts.windows import FIGURE, Window
 from policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
@@ -27,7 +27,7 @@ from policies.guardrails import Proposal, Situation, guard, situation
 from policies.measure import mean_of_last
 from policies.policy import Policy, ask, is_span_end
 from policies.question import Question
-from policies.rules.target_utilisation import CALIBRATED, TargetUtilisation
+from policies.rules.target_utilisation import TargetUtilisation
 from policies.witness import Doubt, doubts_of, words_for
 
 LOAD_MINUTES = 5  # over which the reported load and each task's records are averaged
@@ -122,7 +122,9 @@ def _decision(question: Question, answered: _PolicyAnswer, emergency: Emergency 
     else:
         outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
     acts = bool((outcome.desired != current).any())
-    facts = _Facts(_overload_in_words(question, emergency), _doubt_in_words(question, doubts, outcome), _hindrance(question))
+    facts = _Facts(
+        _overload_in_words(question, emergency), _doubt_in_words(question, doubts, outcome), _hindrance(window.topology)
+    )
     return Decision(
         decision_id=decision_id(window.job, window.window_end_ms, asked),
         job=window.job,
@@ -249,7 +251,7 @@ class _Figures:
     @classmethod
     def of(cls, question: Question) -> "_Figures":
         records, busy_ms, subtasks = (
-            question.window.figures[..., FIGURE[name]].astype(np.float64).T for name in ("records_in", "busy_ms", "parallelism")
+            question.figures[..., FIGURE[name]].astype(np.float64).T for name in ("records_in", "busy_ms", "parallelism")
         )
         offered = np.where(subtasks > 0, subtasks * MINUTE_MS, np.nan)
         return cls(
@@ -259,27 +261,9 @@ class _Figures:
         )
 
 
-def _hindrance(question: Question) -> str:
+def _hindrance(topology: JobTopology) -> str:
     """Return why more subtasks of some task would not help, empty if they would."""
-    specs = question.window.topology.tasks
-    told = next((f"{spec.label or spec.task}: {spec.hindrance}." for spec in specs if spec.hindrance), "")
-    return told or _broadcast_in_words(question)
-
-
-def _broadcast_in_words(question: Question) -> str:
-    """Return why a task that is busier than it should be keeps its size, if it is for its broadcast records; else nothing."""
-    measured = question.measured
-    if measured.undivided is None:
-        return ""
-    exact = measured.demand(mean_of_last(measured.load, LOAD_MINUTES)) / CALIBRATED.utilisation
-    stuck = question.graph.scalable & (exact > question.current) & np.isnan(measured.divided(exact))  # False where unknown
-    if not stuck.any():
-        return ""
-    spec, share = question.window.topology.tasks[int(np.argmax(stuck))], measured.undivided.share[np.argmax(stuck)]
-    return (
-        f"{spec.label or spec.task}: {share:.0%} of its records come over a broadcast edge, each to every subtask, so more "
-        "subtasks would have as much to do; give it fewer records or make each cheaper."
-    )
+    return next((f"{spec.label or spec.task}: {spec.hindrance}." for spec in topology.tasks if spec.hindrance), "")
 
 
 @dataclass(frozen=True, slots=True)

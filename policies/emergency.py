@@ -151,7 +151,7 @@ class _Newest:
     @classmethod
     def of(cls, question: Question) -> "_Newest | None":
         """Return it; None if the load is unknown, or the job restarted so lately that its records cost more than they will."""
-        figures, load = question.window.figures, question.measured.load
+        figures, load = question.figures, question.measured.load
         if len(figures) < 2 or np.isnan(load[-1]) or restarts_seen(figures[-WARM_UP_MINUTES:]):
             return None
         newest = figures[-1].astype(np.float64)
@@ -168,9 +168,9 @@ def _grown(question: Question) -> Float64:
 
     A source whose queue was not known before took in less than came to it.
     """
-    queued = question.window.figures[-2:, :, FIGURE["queued_records_last"]].astype(np.float64)
+    queued = question.figures[-2:, :, FIGURE["queued_records_last"]].astype(np.float64)
     grown = np.nan_to_num(queued[1] - queued[0])
-    sources, newest = question.graph.by_level[0], question.window.figures[-1].astype(np.float64)
+    sources, newest = question.graph.by_level[0], question.figures[-1].astype(np.float64)
     came, taken = newest[sources, FIGURE["arrived"]], newest[sources, FIGURE["records_in"]]
     behind = np.where(taken > 0, came - taken, 0.0)
     grown[sources] = np.where(np.isnan(queued[:, sources]).any(axis=0), np.nan_to_num(behind), grown[sources])

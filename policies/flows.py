@@ -2,6 +2,9 @@
 
 A task's own input says it best, as in the Flink operator's autoscaler: side outputs and filters differ per edge, and an engine
 tells only what a task emits in all. Where several parents meet, their shares of the input are their shares of what they emit.
+
+What a task counts that tells nothing is read off its neighbours: it took in what its parents sent, and sent what its children
+took in. Where they do not tell either it stays unknown.
 """
 
 from dataclasses import dataclass
@@ -19,7 +22,7 @@ NEAR_RECORDS = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What tasks counted over one and the same time; [.., N] in records.
+    """What tasks counted over one and the same time; [.., N] in records, NaN for a task that tells nothing.
 
     Attributes:
         processed: taken in; by a source, what entered through it.
@@ -37,11 +40,13 @@ class Flows:
     """Per task, [.., N].
 
     Attributes:
-        passed: records out per record in.
+        passed: records out per record in; NaN where unknown.
         scale: what arrives over what the parents' emissions lead to expect; 1 unless the engine's counts show otherwise.
         adds_up: bool, the records of several parents add up (a union). Else they are matched (a join), and the largest counts.
         graph: the job's.
         copies: [.., N, P], how often a record travels along each edge of ``graph.parents``: once per subtask if it is broadcast.
+        beside: [.., N], records that enter through each source that tells nothing, for each that enters through the others; 0
+            elsewhere. None: all sources tell.
     """
 
     passed: Float64
@@ -49,6 +54,7 @@ class Flows:
     adds_up: Bool
     copies: Float64
     graph: JobGraph
+    beside: Float64 | None = None
 
     @classmethod
     def of(cls, passed: Float64, counted: Counted, parallelism: Float64, graph: JobGraph) -> "Flows":
@@ -61,6 +67,9 @@ class Flows:
         copies = np.broadcast_to(known.astype(np.float64), (*passed.shape, known.shape[1]))
         if graph.broadcast.any():
             copies = np.where(graph.broadcast, parallelism[..., None], copies)
+        beside = None
+        if np.isnan(counted.processed).any():
+            beside, passed, counted = _completed(passed, counted, copies, graph)
         passed, sent = _counted_or_all(passed, counted, graph)
         emitted = copies * sent[..., index]
         total = emitted.sum(axis=-1)
@@ -71,17 +80,21 @@ class Flows:
         differs = is_told & (total > 0) & (np.abs(counted.arrived - total) > near)
         with np.errstate(divide="ignore", invalid="ignore"):
             scale = np.where(differs, np.maximum(counted.arrived, 0.0) / total, 1.0)
-        return cls(passed, scale, adds_up, copies, graph)
+        return cls(passed, scale, adds_up, copies, graph, beside)
 
     def rows(self, chosen: slice | Int64 | None) -> "Flows":
         """Return some rows, if the first axis is the batch; None adds that axis."""
-        return Flows(self.passed[chosen], self.scale[chosen], self.adds_up[chosen], self.copies[chosen], self.graph)
+        beside = None if self.beside is None else self.beside[chosen]
+        return Flows(self.passed[chosen], self.scale[chosen], self.adds_up[chosen], self.copies[chosen], self.graph, beside)
 
     def carried(self, start: Float64) -> Float64:
         """Return the records [.., N] that reach each task when ``start`` [.., N] set out from each, its own included."""
         reached, index, known = np.array(start), self.graph.parents.index, self.graph.parents.known
+        is_told = not np.isnan(self.passed).any()
         for members in self.graph.by_level[1:]:
             offered = (reached * self.passed)[..., index[members]] * self.copies[..., members, :]
+            if not is_told:
+                offered = np.where(known[members], offered, 0.0)
             if known[members, 1:].any():
                 arriving = np.where(self.adds_up[..., members], offered.sum(axis=-1), offered.max(axis=-1))
             else:  # one parent each
@@ -89,48 +102,46 @@ class Flows:
             reached[..., members] += self.scale[..., members] * arriving
         return reached
 
-    def undivided(self, reached: Float64) -> "Undivided | None":
-        """Return what of the records that reached each task [.., N] came over broadcast edges; None if the job has none.
 
-        Parents tell how much they emit. Where that is more than came in, some went elsewhere, and all of it counts.
-        """
-        edges = self.graph.broadcast
-        if not edges.any():
-            return None
-        sent = np.where(edges, (reached * self.passed)[..., self.graph.parents.index] * self.copies, 0.0).sum(axis=-1)
-        only = edges.any(axis=-1) & (edges == self.graph.parents.known).all(axis=-1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(only, 1.0, np.where(reached > 0, np.minimum(sent / reached, 1.0), 0.0))
-        return Undivided(share, share / np.where(edges, self.copies, 1.0).max(axis=-1))
+def _completed(passed: Float64, counted: Counted, copies: Float64, graph: JobGraph) -> tuple[Float64, Float64, Counted]:
+    """Return ``Flows.beside``, selectivities and counts [.., N] with what neighbours tell of tasks that tell nothing.
 
-
-@dataclass(frozen=True, slots=True)
-class Undivided:
-    """Work that every subtask of a task has to do, however many they are: records of broadcast edges. Arrays are [.., N].
-
-    Attributes:
-        share: of the task's work at its present size, 0 to 1.
-        each: of that work, by each subtask: a record counts as one, however many subtasks get it.
+    A child with several such parents is taken to get the same from each. What no neighbour tells either is 0 in the counts, and
+    an unknown selectivity.
     """
-
-    share: Float64
-    each: Float64
-
-    def rows(self, chosen: slice | Int64 | tuple[slice, None] | None) -> "Undivided":
-        """Return some rows, if the first axis is the batch; None adds an axis."""
-        return Undivided(self.share[chosen], self.each[chosen])
-
-    def carried(self, sizes: Float64 | Int64) -> Float64:
-        """Return how many subtasks [.., N] of the present size's work are as fast as ``sizes`` [.., N]."""
-        return np.where(self.share > 0, 1.0 / (self.each + (1.0 - self.share) / sizes), sizes)
-
-    def needed(self, exact: Float64) -> Float64:
-        """Return the sizes [.., N] that carry ``exact`` [.., N] times what one subtask can do; infinite where none does."""
-        room = 1.0 - exact * self.each
+    index, known = graph.parents.index, graph.parents.known
+    passed = passed.copy()
+    processed, emitted, arrived = (each.copy() for each in (counted.processed, counted.emitted, counted.arrived))
+    silent = np.isnan(processed)
+    edges: list[list[tuple[int, int]]] = [[] for _ in graph.tasks]
+    for child, at in np.argwhere(known).tolist():
+        edges[index[child, at]].append((child, at))
+    for task in np.argsort(graph.level, kind="stable").tolist():
+        own = silent[..., task]
+        if not own.any():
+            continue
+        for values in (processed, arrived):
+            sent = (copies[..., task, :] * np.where(known[task], emitted[..., index[task]], 0.0)).sum(axis=-1)
+            values[..., task] = np.where(own, sent if graph.level[task] else np.nan, values[..., task])
+        taken = np.full(own.shape, np.nan)
+        for child, at in edges[task]:
+            others = np.where(known[child] & (np.arange(known.shape[1]) != at), emitted[..., index[child]], 0.0)
+            beside = (copies[..., child, :] * np.nan_to_num(others)).sum(axis=-1) if graph.inputs_known[child] else 0.0
+            left = np.maximum(arrived[..., child] - beside, 0.0) / copies[..., child, at] / (1 + np.isnan(others).sum(axis=-1))
+            taken = np.fmax(taken, left)
+        emitted[..., task] = np.where(own, taken, emitted[..., task])
+        if not graph.level[task]:
+            processed[..., task] = arrived[..., task] = np.where(own, taken, processed[..., task])
         with np.errstate(divide="ignore", invalid="ignore"):
-            alone = np.where(room > 0, exact * (1.0 - self.share) / room, np.inf)
-        sizes: Float64 = np.where((self.share > 0) & ~np.isnan(exact), alone, exact)
-        return sizes
+            ratio = np.where(taken > 0, taken / processed[..., task], np.where(taken == 0, 0.0, np.nan))
+        passed[..., task] = np.where(own, np.where(np.isfinite(ratio), ratio, np.nan), passed[..., task])
+    sources = graph.by_level[0]
+    told = np.where(silent, 0.0, processed)[..., sources].sum(axis=-1, keepdims=True)
+    entered = np.zeros_like(processed)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(told > 0, processed[..., sources] / told, np.where(processed[..., sources] == 0, 0.0, np.nan))
+    entered[..., sources] = np.where(silent[..., sources], share, 0.0)
+    return entered, passed, Counted(*(np.nan_to_num(each) for each in (processed, emitted, arrived)))
 
 
 def _counted_or_all(passed: Float64, counted: Counted, graph: JobGraph) -> tuple[Float64, Float64]:

@@ -14,21 +14,21 @@ from typing import Literal
 import numpy as np
 
 from contracts.clock import MINUTE_MS
-from contracts.source_load import demanded, read_or_emitted
-from contracts.windows import FIGURE, Float32
+from contracts.source_load import BUSY_LEAST, WHOLE_LEAST, demanded, is_guessed, read_or_emitted
+from contracts.windows import FIGURE, Float32, of_all_subtasks
 from policies.answer import Float64
 from policies.capacity import level_of
 from policies.dealt import carried
-from policies.flows import Counted, Flows, Undivided
+from policies.flows import Counted, Flows
 from policies.graph import Bool, Int64, JobGraph
-from policies.observed import observed_service
+from policies.observed import NEVER_RESTS, observed_service
 
 WARM_UP_MINUTES = 2  # from a restart on: a record costs more in them, since code and caches are cold
 SKEW_MINUTES = 15  # over which the busiest subtask is compared with the mean
 SKEW_LEAST = 1.1  # less is ordinary unevenness, and counts less and less from here down to half of it
 SKEW_MOST = 2.0  # more subtasks do not divide a single hot key, so a wish that grew with it would never end
+NOTHING_MINUTES = 10  # known ones without a record, for a load of zero: fewer may be a pause
 _COUNTERS = ("records_in", "records_out", "busy_ms")
-_BUSY_LEAST = 0.05  # of a task's time; an idle task's rounding is no skew
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,14 @@ class Measured:
         load: float64 [.., L], records that came to the job per minute, let in or still waiting; NaN where a source is silent that
             reported at other times, or does not know.
         service_minutes: float64 [.., N], busy subtask-minutes per record; NaN for a task that has processed nothing, and for one
-            whose busy time is unknown.
-        visits: float64 [.., N], records that reach a task per record that enters the job. If some sources reported and others
-            never did, NaN for the silent ones and all tasks after them.
+            whose busy time is unknown; 0 for one that is known to have had nothing to do.
+        visits: float64 [.., N], records that reach a task per record that enters the job. Where parents never told what they
+            send, by the task's own count; NaN where that is unknown too.
         backlog_records: float64 [.., N], records in the task's own queue at the last minute that has it; 0 where it never is.
         lag_records: float64 [.., N], records waiting at the sources before the task, as many as will reach it.
         flows: how many records reach each task for each one that its parents process.
         hot_share: float64 [.., N], share of a task's work that belongs to its hottest key, so to one subtask; 0 where unknown.
         spread: float64 [.., N], standard deviation of the log of the coming service time (``policies.capacity``).
-        undivided: the work that each subtask has to do, of tasks with broadcast edges; None: there are none.
     """
 
     reported: Bool
@@ -60,7 +59,6 @@ class Measured:
     flows: Flows
     hot_share: Float64
     spread: Float64
-    undivided: Undivided | None = None
 
     def demand(self, load: Float64) -> Float64:
         """Return the busy subtasks [.., N] that a load [..] in records per minute needs; NaN where a factor is unknown."""
@@ -71,21 +69,8 @@ class Measured:
         return busiest_of(self.hot_share, subtasks)
 
     def widened(self, exact: Float64) -> Float64:
-        """Return the subtasks [.., N] at which the busiest one has no more to do than each of ``exact`` [.., N] even ones.
-
-        NaN where no size helps (``divided``).
-        """
-        return self.divided(widened_by(self.hot_share, exact))
-
-    def divided(self, exact: Float64) -> Float64:
-        """Return the subtasks [.., N] that ``exact`` [.., N] ones' work needs once all subtasks do their broadcast records.
-
-        NaN where no size helps: where all work is broadcast, or this part alone is too much for a subtask.
-        """
-        if self.undivided is None:
-            return exact
-        share, sizes = self.undivided.share, self.undivided.needed(exact)
-        return np.where((share > 0.0) & ((share >= 1.0) | np.isinf(sizes)), np.nan, sizes)
+        """Return the subtasks [.., N] at which the busiest one has no more to do than each of ``exact`` [.., N] even ones."""
+        return widened_by(self.hot_share, exact)
 
     def alone(self) -> "Measured":
         """Return a measurement without batch axes as a batch of one."""
@@ -103,7 +88,6 @@ class Measured:
             flows=self.flows.rows(chosen),
             hot_share=self.hot_share[chosen],
             spread=self.spread[chosen],
-            undivided=self.undivided.rows(chosen) if self.undivided is not None else None,
         )
 
     @property
@@ -126,31 +110,39 @@ class Measured:
 
 def measure(figures: Float32, graph: JobGraph) -> Measured:
     """Return what figures [.., L, N, F] say; the last axis as ``contracts.windows.FIGURES``."""
+    return measured_of(completed(figures, graph), graph)
+
+
+def measured_of(figures: Float32, graph: JobGraph) -> Measured:
+    """Return what figures [.., L, N, F] say that are ``completed`` already."""
     reported = ~np.isnan(figures[..., FIGURE["coverage"]])
     sources = graph.by_level[0]
     reports = _SourceReports.of(reported, graph)
-    came = _came(figures, sources)
+    warming = _warming(figures, sources)
+    came = _came(figures, sources, warming)
     load = np.where(reports.minutes, np.where(reports.reported, came, 0.0).sum(axis=-1), np.nan)
     backlog = _at_known(figures[..., FIGURE["queued_records_last"]], -1)
-    warming = _warming(figures, sources)
     counters = [_counter(figures, name) for name in _COUNTERS]
     each = _Counters.of(counters, warming)
     flows = _flows(figures, each, backlog, graph)
     lag = np.zeros_like(backlog)
     lag[..., sources] = backlog[..., sources]
     service, spread = _present_service(figures, counters, _service(figures, each, graph), warming)
-    reached = flows.carried(_shares(came, load, reports, graph))
+    shares = _shares(came, load, reports, graph)
+    lag = flows.carried(lag) - lag if lag.any() else lag
+    resting = np.isnan(service) & graph.scalable & (each.into + each.out == 0) & (backlog + lag == 0)
+    if resting.any():
+        service = np.where(resting & _had_nothing_to_do(figures, load, graph), 0.0, service)
     return Measured(
         reported=reported,
         load=load,
         service_minutes=np.where(graph.scalable, service, 0.0),
-        visits=reports.known_visits(reached, graph),
+        visits=flows.carried(shares if flows.beside is None else shares + flows.beside),
         backlog_records=backlog,
-        lag_records=flows.carried(lag) - lag if lag.any() else lag,
+        lag_records=lag,
         flows=flows,
         hot_share=_hot_share(figures[..., -SKEW_MINUTES:, :, :], graph),
         spread=np.where(graph.scalable, spread, 0.0),
-        undivided=flows.undivided(reached),
     )
 
 
@@ -225,18 +217,6 @@ class _SourceReports:
         minutes = np.asarray((sources | ~ever[..., None, :]).all(axis=-1))
         return cls(sources, ever, minutes & sources.any(axis=-1))
 
-    def known_visits(self, visits: Float64, graph: JobGraph) -> Float64:
-        """Return visits [.., N], NaN where records may come from a source that never reported."""
-        silent = ~self.ever & self.ever.any(axis=-1, keepdims=True)
-        if not silent.any():
-            return visits
-        unknown = np.zeros(visits.shape, dtype=np.bool_)
-        unknown[..., graph.by_level[0]] = silent
-        for members in graph.by_level[1:]:
-            parents, known = graph.parents.index[members], graph.parents.known[members]
-            unknown[..., members] = (unknown[..., parents] & known).any(axis=-1)
-        return np.where(unknown, np.nan, visits)
-
 
 def restarts_seen(figures: Float32) -> Int64:
     """Return [..] in how many minutes of figures [.., L, N, F] an attempt of the job began."""
@@ -271,11 +251,11 @@ def mean_of_last(load: Float64, minutes: int) -> Float64:
     return mean
 
 
-def _came(figures: Float32, sources: Int64) -> Float64:
+def _came(figures: Float32, sources: Int64, warming: Bool) -> Float64:
     """Return the records [.., L, S] that came to each source per minute, NaN where unknown.
 
     Once a source's arrivals are known, a minute without them says only what was let in. That may be far less, so it is unknown
-    unless the queue tells the difference, or is empty.
+    unless the queue tells the difference, or is empty. So is what was let in after a restart: some of it came before.
     """
     mine = figures[..., sources, :]
     queued, arrived = mine[..., FIGURE["queued_records_last"]], mine[..., FIGURE["arrived"]]
@@ -283,10 +263,52 @@ def _came(figures: Float32, sources: Int64) -> Float64:
     before[..., 1:, :] = queued[..., :-1, :]
     came = demanded(mine, before)
     is_told = ~np.isnan(arrived)
-    if is_told.any():
-        is_guess = np.isnan(queued - before) & ~(queued <= 0)
-        came[~is_told & is_told.any(axis=-2, keepdims=True) & is_guess] = np.nan
+    is_doubtful = is_told.any(axis=-2, keepdims=True) | warming[..., None]
+    if is_doubtful.any():
+        came[~is_told & is_doubtful & is_guessed(queued, before)] = np.nan
     return came
+
+
+def completed(figures: Float32, graph: JobGraph) -> Float32:
+    """Return figures [.., L, N, F] with counters of all subtasks, and with what waits at least; the same array if both are told.
+
+    A source may know what arrives, but not what waits. What more arrived than it got through waits; of a minute in which it
+    rested nothing does, as far as that shows.
+    """
+    figures, sources = of_all_subtasks(figures), graph.by_level[0]
+    mine = figures[..., sources, :].astype(np.float64)
+    queued, arrived = mine[..., FIGURE["queued_records_last"]], mine[..., FIGURE["arrived"]]
+    unknown = np.isnan(queued) & ~np.isnan(arrived)
+    if not unknown.any():
+        return figures
+    offered = mine[..., FIGURE["parallelism"]] * MINUTE_MS
+    rested = mine[..., FIGURE["busy_ms"]] + or_zero(mine[..., FIGURE["backpressured_ms"]]) < NEVER_RESTS * offered
+    more = arrived - read_or_emitted(mine[..., FIGURE["records_in"]], mine[..., FIGURE["records_out"]])
+    more = np.where(rested | np.isnan(more), -np.inf, more)
+    waits, filled = np.zeros(more[..., 0, :].shape), figures.copy()
+    for minute in range(figures.shape[-3]):
+        waits = np.where(np.isnan(queued[..., minute, :]), np.maximum(waits + more[..., minute, :], 0.0), queued[..., minute, :])
+        told = np.where(unknown[..., minute, :] & (waits > 0), waits, queued[..., minute, :])
+        filled[..., minute, sources, FIGURE["queued_records_last"]] = told
+    return filled
+
+
+def _had_nothing_to_do(figures: Float32, load: Float64, graph: JobGraph) -> Bool:
+    """Return [.., N] the tasks that are known to have rested, as far as they reported, for ``NOTHING_MINUTES`` at least.
+
+    A minute counts in which a task counted no record and, with all its subtasks, did not work. If its times are unknown, nothing
+    may have come to the job.
+    """
+    names = ("records_in", "records_out", "busy_ms", "idle_ms", "backpressured_ms", "parallelism")
+    into, out, busy, idle, held, subtasks = (_counter(figures, name) for name in names)
+    offered = subtasks * MINUTE_MS
+    at_rest = (busy + or_zero(held) <= BUSY_LEAST * offered) & ~(busy + idle + or_zero(held) < WHOLE_LEAST * offered)
+    nothing_came = (load == 0)[..., None] & np.isnan(busy)
+    known = ~np.isnan(figures[..., FIGURE["coverage"]])
+    rests = (into == 0) & (out == 0) & (at_rest | nothing_came)
+    count: Int64 = rests.sum(axis=-2)
+    nothing: Bool = (count >= NOTHING_MINUTES) & (count == known.sum(axis=-2))
+    return nothing
 
 
 def _shares(came: Float64, load: Float64, reports: _SourceReports, graph: JobGraph) -> Float64:
@@ -322,7 +344,10 @@ def _flows(figures: Float32, each: _Counters, backlog: Float64, graph: JobGraph)
         arrived = processed + grown
     processed = _entered(processed, emitted, sources)
     parallelism = np.maximum(_at_known(figures[..., FIGURE["parallelism"]], -1), 1.0)
-    return Flows.of(passed, Counted(processed, emitted, arrived), parallelism, graph)
+    counted = Counted(processed, emitted, arrived)
+    if each.known is not None and not (tells := each.known.any(axis=-2)).all():
+        counted = Counted(*(np.where(tells, values, np.nan) for values in (processed, emitted, arrived)))
+    return Flows.of(passed, counted, parallelism, graph)
 
 
 def _service(figures: Float32, each: _Counters, graph: JobGraph) -> Float64:
@@ -387,7 +412,7 @@ def _hot_share(figures: Float32, graph: JobGraph) -> Float64:
     peak, total, offered, beside = (
         np.where(known, each, 0.0).sum(axis=-2, dtype=np.float64) for each in (peaks, usual, subtasks, busy * (subtasks - fair))
     )
-    is_busy = (total > _BUSY_LEAST * MINUTE_MS * offered) & (beside > 0)
+    is_busy = (total > BUSY_LEAST * MINUTE_MS * offered) & (beside > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         above = np.where(is_busy, peak / total - 1.0, 0.0)
         share = np.where(is_busy, (peak - total) / beside, 0.0)
@@ -402,7 +427,7 @@ def _present_service(figures: Float32, counters: list[Float64], service: Float64
     idle, held = (_counter(figures, name) for name in ("idle_ms", "backpressured_ms"))
     records = np.fmax(into, out)
     offered = busy + or_zero(idle) + or_zero(held)
-    known = (records > 0) & (busy > _BUSY_LEAST * offered) & ~warming[..., None]
+    known = (records > 0) & (busy > BUSY_LEAST * offered) & ~warming[..., None]
     level = level_of(busy / MINUTE_MS, records, known)
     if level is None:
         return service, np.zeros_like(service)

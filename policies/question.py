@@ -1,14 +1,19 @@
 """What a policy is asked: a window, what was measured in it, the job's settings and a seed. Built once per decision."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from contracts.clock import MINUTE_MS
+from contracts.job_limits import is_simulated
 from contracts.job_settings import JobSettings, LatencyBound
-from contracts.windows import Float32, Window
-from policies.graph import Int64, JobGraph, job_graph
+from contracts.messages import TaskSpec
+from contracts.windows import FIGURE, Float32, Window
+from policies.answer import Float64
+from policies.graph import Bool, Int64, JobGraph, job_graph
 from policies.limits import Limits
-from policies.measure import Measured, measure
+from policies.measure import Measured, completed, measured_of
+from policies.observed import times_understated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,6 +26,9 @@ class Question:
         seed: for everything a policy draws.
         graph: the window's topology as tables.
         current: int64 [N], present parallelism.
+        figures: float32 [L, N, F], those of the window with what is known besides: counters of all subtasks, a backlog as far as
+            arrivals tell it, and zeros for tasks that have finished.
+        understated: float64 [N], how many times the busy time is that a task's counter shows; 1 where nothing tells it.
         measured: load, service times and backlog over the whole window.
         limits: what the settings, the engine and the calendar allow at the window's end.
     """
@@ -30,6 +38,8 @@ class Question:
     seed: int
     graph: JobGraph
     current: Int64
+    figures: Float32
+    understated: Float64
     measured: Measured
     limits: Limits
 
@@ -43,12 +53,17 @@ class Question:
         graph = job_graph(window.topology.tasks)
         current = np.array([spec.parallelism for spec in window.topology.tasks], dtype=np.int64)
         limits = Limits.of(settings, window.topology, window.window_end_ms)
-        return cls(window, settings, seed, graph, current, measure(window.figures, graph), limits)
-
-    @property
-    def figures(self) -> Float32:
-        """Return the window's figures [L, N, F]."""
-        return self.window.figures
+        specs = window.topology.tasks
+        finished = np.array([spec.state == "finished" for spec in specs])
+        figures = completed(_with_finished(window.figures, finished, current), graph)
+        understated = np.ones(len(specs))
+        if not is_simulated(window.topology.engine):  # its counters cover all of the work
+            understated = times_understated(figures, graph, np.array([_is_uneven(spec) for spec in specs]))
+        if finished.any():  # a restart to make it smaller would be for nothing
+            limits = replace(limits, pinned=finished if limits.pinned is None else limits.pinned | finished)
+            understated = np.where(finished, np.nan, understated)  # so no size is asked for it
+        measured = _corrected(measured_of(figures, graph), understated)
+        return cls(window, settings, seed, graph, current, figures, understated, measured, limits)
 
     @property
     def latency_bound(self) -> LatencyBound | None:
@@ -63,5 +78,33 @@ class Question:
         return measured_ms / 1000.0 if owner is None and measured_ms is not None else owner
 
     def measured_over(self, figures: Float32) -> Measured:
-        """Return what was measured, for a policy that sees ``figures``: the window's, cut or padded to the policy's length."""
-        return self.measured if len(figures) == len(self.window.figures) else measure(figures, self.graph)
+        """Return what was measured, for a policy that sees ``figures``: the question's, cut or padded to the policy's length."""
+        if len(figures) == len(self.figures):
+            return self.measured
+        return _corrected(measured_of(figures, self.graph), self.understated)
+
+
+def _corrected(measured: Measured, understated: Float64) -> Measured:
+    """Return what was measured, with the service times that tasks have if their busy time is so many times what it shows."""
+    if (understated == 1.0).all():
+        return measured
+    return replace(measured, service_minutes=measured.service_minutes * understated)
+
+
+def _is_uneven(spec: TaskSpec) -> bool:
+    """Say whether some subtasks have no work, or one has nearly all of it: then a backlog says nothing of the others."""
+    return bool(spec.hindrance) or (spec.useful_max or spec.parallelism) < spec.parallelism
+
+
+def _with_finished(figures: Float32, finished: Bool, current: Int64) -> Float32:
+    """Return figures [L, N, F] in which tasks that have finished report, from their last minute on, that nothing happens."""
+    if not finished.any():
+        return figures
+    known = figures.copy()
+    silent = np.isnan(known[..., FIGURE["coverage"]])
+    since = np.logical_and.accumulate(silent[::-1], axis=0)[::-1] & finished
+    nothing = np.zeros((len(current), len(FIGURE)), dtype=np.float32)
+    nothing[:, FIGURE["parallelism"]], nothing[:, FIGURE["coverage"]] = current, 1.0
+    nothing[:, FIGURE["idle_ms"]] = nothing[:, FIGURE["parallelism"]] * MINUTE_MS
+    known[since] = np.broadcast_to(nothing, known.shape)[since]
+    return known

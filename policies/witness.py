@@ -13,19 +13,14 @@ import numpy as np
 
 from contracts.clock import MINUTE_MS
 from contracts.job_limits import is_simulated
-from contracts.source_load import read_or_emitted
+from contracts.source_load import BUSY_LEAST, WHOLE_LEAST, read_or_emitted
 from contracts.windows import FIGURE
 from policies.answer import Float64
 from policies.graph import Bool, JobGraph
 from policies.measure import WARM_UP_MINUTES, restarts_seen
+from policies.observed import NEVER_RESTS
 from policies.question import Question
 
-NEVER_RESTS: Final = 0.95
-"""Share of the minute from which a task counts as working all the time."""
-WHOLE_LEAST: Final = 0.9
-"""Share of its newest minute that a job must have run: the rest of it was down, and the minute says too little."""
-RESTS: Final = 0.05
-"""A task that was busy for less of the minute does nothing."""
 PRESENT_MINUTES: Final = 2
 """All subtasks must have reported in the last ones."""
 LATELY_MINUTES: Final = 5
@@ -61,11 +56,10 @@ def doubts_of(question: Question) -> tuple[Doubt, ...]:
     partly_unknown = np.array([bool(spec.backlog_partly_unknown) for spec in specs])
     silent, queueless = ~seen.reported, np.isnan(seen.queued)
     source = graph.level == 0
-    worked = ~((seen.busy <= RESTS) & (seen.records == 0.0))  # True where unknown
+    worked = ~((seen.busy <= BUSY_LEAST) & (seen.records == 0.0))  # True where unknown
     restless = ~(seen.busy + seen.held < NEVER_RESTS)  # True where unknown
     unknown_backlog = worked & (partly_unknown | (source & queueless & (restless | seen.knew_queue)))
     found = (
-        (np.array([spec.state == "finished" for spec in specs]), "it has finished"),
         (silent, UNKNOWN),
         (_behind(silent & source, graph), "a source before it is silent"),
         (everyone & np.isnan(seen.load), "the load of the newest minute is unknown"),
@@ -99,7 +93,7 @@ class _Newest:
 
     @classmethod
     def of(cls, question: Question) -> "_Newest":
-        figures = question.figures
+        figures, told = question.figures, question.window.figures[..., FIGURE["queued_records_last"]]
         lately = figures[-LATELY_MINUTES - 1 :].astype(np.float64)
         newest = lately[-1]
         offered = newest[:, FIGURE["parallelism"]] * MINUTE_MS
@@ -116,8 +110,8 @@ class _Newest:
             busy=busy,
             held=np.nan_to_num(held),
             records=done[-1],
-            queued=queued[-1],
-            knew_queue=np.asarray((~np.isnan(figures[..., FIGURE["queued_records_last"]])).any(axis=0)),
+            queued=told[-1].astype(np.float64),
+            knew_queue=np.asarray((~np.isnan(told)).any(axis=0)),
             is_part=coverage < 1.0 - 1e-3,
             grows=_grows(queued, done),
             drains=_drains(lately[1:, :, FIGURE["arrived"]], done[1:]),

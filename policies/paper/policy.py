@@ -48,7 +48,7 @@ class PaperPolicy:
         """Return ratios, or why there are none."""
         card = self.package.card
         window, graph, current = question.window, question.graph, question.current
-        figures = _full(window.figures, card.window_minutes)
+        figures = _full(question.figures, card.window_minutes)
         measured = question.measured_over(figures)
         if measured.silent_minutes > card.stale_minutes:
             return PolicyFailed(f"the figures are stale: nothing new for {measured.silent_minutes} minutes")

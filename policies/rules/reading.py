@@ -18,7 +18,7 @@ from policies.answer import Answer, Float64, RawAnswer
 from policies.dealt import carried
 from policies.graph import Bool, Int64, JobGraph
 from policies.latency_bound import busy_most
-from policies.measure import Measured, mean_of_last, measure
+from policies.measure import Measured, completed, mean_of_last, measured_of
 from policies.question import Question
 from policies.sizing import Constants, Sizing, SizingRows, target_size
 
@@ -62,7 +62,7 @@ class Reading:
             graph=question.graph,
             measured=question.measured,
             current=question.current,
-            figures=window.figures,
+            figures=question.figures,
             hourly_load=window.hourly_load.astype(np.float64),
             ends_ms=np.array(window.window_end_ms, dtype=np.int64),
             catch_up_minutes=question.settings.catch_up_minutes,
@@ -202,11 +202,12 @@ def read_figures(
     figures: Float32, graph: JobGraph, current: Int64, hourly_load: npt.NDArray[np.floating], ends_ms: Int64
 ) -> Reading:
     """Return the reading of figures [.., L, N, F]."""
+    known = completed(figures, graph)
     return Reading(
         graph=graph,
-        measured=measure(figures, graph),
+        measured=measured_of(known, graph),
         current=current,
-        figures=figures,
+        figures=known,
         hourly_load=hourly_load.astype(np.float64),
         ends_ms=ends_ms,
     )

@@ -1,12 +1,11 @@
 """The rule ``target-utilisation``: DS2's demand (Kalavri et al., OSDI 2018) over a target utilisation, behind a restart gate.
 
-It takes over when a learned policy cannot answer. That includes figures that stopped coming; then it removes no subtask.
+It takes over when a learned policy cannot answer. That includes figures that stopped coming; then the guardrails
+let it remove no subtask.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from policies.answer import Answer, Float64
 from policies.graph import Int64
@@ -17,7 +16,6 @@ from policies.sizing import Constants, Sizing, exact_subtasks, target_size, wort
 
 # Calibrated on ClarkNet's first week over the training jobs; docs/policy.md shows how flat the optimum is.
 CALIBRATED = Sizing(utilisation=0.75, catch_up_minutes=30.0, need=0.27, saving=0.14, backlog_minutes=1.0)
-SILENT_MINUTES = 4  # while the load of the newest minutes is unknown, nothing says that less is needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +44,7 @@ class TargetUtilisation:
     def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:
         """Return wanted parallelism [.., N] for a load [..]."""
         exact = exact_subtasks(reading.measured, load, reading.graph, constants, reading.target(constants.utilisation))
-        silent = np.isnan(reading.measured.load[..., -SILENT_MINUTES:]).all(axis=-1, keepdims=True)
         asked = target_size(exact, reading.current, reading.graph)
-        asked = replace(asked, wanted=np.where(silent, np.maximum(asked.wanted, reading.current), asked.wanted))
         opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, constants)
         return changed_where(opened, asked.wanted, reading.current)
 

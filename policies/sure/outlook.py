@@ -38,7 +38,6 @@ ERROR_UNKNOWN = 0.2
 SURGE_HOURS = 24
 SURGE_MINUTES_MIN = 20  # minutes of the present hour that must have passed for it to count
 SURGE_MAX = 8.0  # times the load of an hour's other minutes
-HOLE_MINUTES = 10  # this many minutes without records, in a window that has some, are missing data and not an idle job
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +103,17 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
         hourly_peak: npt.NDArray[np.floating] | None = None,
     ) -> Expected:
         """Return the outlook from load [B, L], hourly loads and peaks [B, 192] and window ends [B]; None: no peaks known."""
-        known = without_holes(load)
-        seen, change, spread = self._predict(known, hourly_load, ends_ms)
+        seen, change, spread = self._predict(load, hourly_load, ends_ms)
         peaks = np.full_like(hourly_load, np.nan) if hourly_peak is None else hourly_peak
         return Expected(
             seen.hour,
             seen.hour[:, None] * np.exp(change),
             spread,
-            bursts(known),
+            bursts(load),
             surges(hourly_load, peaks, ends_ms),
             np.fmax.reduce(peaks[:, -SURGE_HOURS:].astype(np.float64), axis=1),
             self.stage_minutes,
-            past_of(known, hourly_load, peaks),
+            past_of(load, hourly_load, peaks),
         )
 
     def stages_of(
@@ -228,18 +226,6 @@ def surges(
     around = np.fmax(others[:, :-1], others[:, 1:])
     ratio = np.clip(peak[:, 1:] / np.maximum(around, TINY), 1.0, SURGE_MAX)
     return np.where(np.isnan(others[:, 1:]), np.nan, ratio)
-
-
-def without_holes(load: Float64) -> Float64:
-    """Return load [B, L] with runs of ten or more zeros as unknown (NaN), unless the whole window is idle."""
-    zero = load == 0
-    if not zero.any():
-        return load
-    minutes = np.arange(load.shape[1])
-    begin = np.maximum.accumulate(np.where(zero, -1, minutes), axis=1)  # the last other minute before
-    end = np.minimum.accumulate(np.where(zero, len(minutes), minutes)[:, ::-1], axis=1)[:, ::-1]
-    hole = zero & (end - begin - 1 >= HOLE_MINUTES) & (load > 0).any(axis=1, keepdims=True)
-    return np.where(hole, np.nan, load)
 
 
 def bursts(load: Float64) -> Float64:

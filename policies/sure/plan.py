@@ -23,6 +23,7 @@ import numpy as np
 
 from policies.answer import Float64
 from policies.graph import Bool, Int64
+from policies.measure import NOTHING_MINUTES
 from policies.sure.choices import Choices, Work, calmness, choices_of
 from policies.sure.correction import Correction
 from policies.sure.hindsight import hindsight
@@ -47,6 +48,8 @@ class Planned:
         acts: bool [B].
         best: int64 [B], subtasks of the best choice, taken or not.
         holding, changing: float64 [B], expected reward per stage of holding and of the best choice, without the path's latency.
+        idle: bool [B], nothing comes or waits, and the least that limits allow is enough for what is expected. Then the fewest
+            subtasks are best, and a score is minus their number: nothing else tells sizes apart.
         forced: bool [B], the guardrails change the present size in any case; ``holding`` is then what they make of it.
         gain_needed: float64 [B], by which the best choice must beat holding, per stage like these; 0 where ``forced``.
         heed: float64 [B], the weight of the past in it, 0 to 1 (``policies.sure.hindsight``).
@@ -57,6 +60,7 @@ class Planned:
     best: Int64
     holding: Float64
     changing: Float64
+    idle: Bool
     forced: Bool
     gain_needed: Float64
     heed: Float64
@@ -74,29 +78,43 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
     values = _values(planning, expected, curve, choices, waiting_inside(given.measured, given.graph), unrest)
     heed, constant = hindsight(planning, expected, curve, choices, work, limits)
     past = heed * planning.hindsight_days * 24.0 * 60.0 / expected.stage_minutes  # stages a constant counts for
+    stages = expected.means.shape[1] + past
     values = values + past[:, None] * constant
     rows, held = np.arange(len(values)), forced.astype(np.int64)  # where holding is not allowed, the first change stands for it
     allowed = (choices.subtasks <= limits.total) | (np.arange(values.shape[1]) == held[:, None])
     allowed[forced, 0] = False
+    idle = _is_idle(given, expected, work)
+    values = np.where(idle[:, None], -choices.subtasks * stages[:, None], values)
     values = np.where(allowed, values, -np.inf)
     best, holding = values.argmax(axis=1), values[rows, held]
     doubt = WALK_GAIN * np.minimum(walk, WALK_MOST)
     gain_min = planning.gain_min * (1.0 + planning.again * unrest + doubt)
     gain_min = gain_min + planning.hindsight_gain * (1.0 + PAST_DOUBT * doubt) * past
     gain_min = gain_min + REVERSED * planning.forced_restart * (1.0 + PAST_DOUBT * doubt) * heed
-    needed = np.where(forced, 0.0, gain_min * correction.hurdle)
+    needed = np.where(forced | idle, 0.0, gain_min * correction.hurdle)
     acts = forced | (values[rows, best] - holding > needed)
-    stages = expected.means.shape[1] + past
     return Planned(
         wanted=np.where(acts[:, None], choices.sizes[rows, best], current),
         acts=acts,
         best=choices.subtasks[rows, best],
         holding=holding / stages,
         changing=values[rows, best] / stages,
+        idle=idle,
         forced=forced,
         gain_needed=needed / stages,
         heed=heed,
     )
+
+
+def _is_idle(given: PlanningInput, expected: Expected, work: Work) -> Bool:
+    """Return ``Planned.idle`` [B]."""
+    silent: Bool = (given.measured.load[:, -NOTHING_MINUTES:] == 0.0).all(axis=-1)
+    if not silent.any():
+        return silent
+    silent &= (given.measured.waiting_records == 0.0).all(axis=-1)
+    highest = (expected.means * np.exp(expected.spread)).max(axis=-1)
+    enough = (work.sizes(highest[:, None])[:, 0] <= given.limits.least) | ~work.sized
+    return silent & enough.all(axis=-1)
 
 
 def _with_spread(expected: Expected, walk: Float64) -> Expected:

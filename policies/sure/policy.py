@@ -89,7 +89,7 @@ class SurePolicy:
     def answer(self, question: Question) -> Answer:
         """Return the plan's sizes with what was looked at, or why there are none."""
         window, graph = question.window, question.graph
-        figures = window.figures[-self.card.window_minutes :]
+        figures = question.figures[-self.card.window_minutes :]
         measured = question.measured_over(figures)
         silent, stale = measured.silent_minutes, self.card.stale_minutes
         if silent > stale or bool(np.isnan(measured.load[-1 - stale :]).all()):
@@ -131,7 +131,7 @@ class SurePolicy:
             wanted=planned.wanted[0],
             reason=_sentence(expected, planned, planning, have),
             looked_at=_explained(question, looked, mu, encoded),
-            compared=_compared(expected, planned, planning, have),
+            compared=_compared(expected, planned, planning, have) if not planned.idle[0] else None,
             outlook=_outlook(expected),
             drift=drift,
         )
@@ -169,6 +169,8 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
     )
     if planned.heed[0] > 0:
         load += ", taking the last days into account"
+    if planned.idle[0]:
+        return f"{load}: no record comes, so the fewest subtasks that the limits allow are enough."
     holding, changing, best = float(planned.holding[0]), float(planned.changing[0]), int(planned.best[0])
     if planned.forced[0]:
         return (

@@ -39,9 +39,21 @@ def test_a_slow_task_does_not_hide_the_demand_behind_it(make_window: WindowMaker
     np.testing.assert_allclose(measured(replace(window, figures=figures)).demand(np.array(100.0)), [0, 2, 1, 0], atol=1e-5)
 
 
-def test_an_idle_task_has_no_known_demand(make_window: WindowMaker) -> None:
-    """A task that processed nothing says nothing about its service time."""
-    assert np.isnan(measured(make_window(load=0.0)).service_minutes[1])
+def test_a_task_known_to_have_had_nothing_to_do_needs_nothing(make_window: WindowMaker) -> None:
+    """Ten known minutes without a record and without work are a demand of 0; fewer say nothing of its service time."""
+    idle = measured(make_window(load=0.0, known=10))
+    assert idle.service_minutes[1] == 0.0
+    assert idle.demand(np.array(0.0))[1] == 0.0
+    assert np.isnan(measured(make_window(load=0.0, known=9)).service_minutes[1])
+
+
+def test_a_task_at_work_that_counts_nothing_has_no_known_demand(make_window: WindowMaker) -> None:
+    """It does not count its records; that is no sign of none."""
+    window = make_window(load=0.0)
+    window.figures[-1, 1, FIGURE["busy_ms"]] = 30_000.0
+    assert np.isnan(measured(window).service_minutes[1])
+    stuck = make_window(load=0.0, queued=(5.0, 0.0))
+    assert np.isnan(measured(stuck).service_minutes[1])
 
 
 def test_the_mean_of_the_last_minutes_skips_unknown_ones() -> None:
@@ -93,12 +105,13 @@ def two_sources() -> tuple[np.ndarray, JobGraph]:
     return figures, job_graph([TaskSpec(task=task, upstream=up, scalable=bool(up)) for task, up in upstream.items()])
 
 
-def test_what_a_source_brings_that_never_reported_is_unknown() -> None:
-    """Nothing tells what the tasks behind it need; the others are measured as they were, for what is known to enter."""
+def test_tasks_behind_a_source_that_never_reported_are_measured_by_their_own_count() -> None:
+    """What it brings shows in what they take in; where they do not tell either, their demand is unknown and not 0."""
     figures, graph = two_sources()
     figures[:, 1] = np.nan
-    seen = measure(figures, graph)
-    np.testing.assert_allclose(seen.demand(np.array(100.0)), [0, np.nan, 2, np.nan, np.nan], rtol=1e-5)
+    np.testing.assert_allclose(measure(figures, graph).demand(np.array(100.0)), [0, 0, 2, 2, 4], rtol=1e-5)
+    figures[:, [3, 4]] = np.nan
+    np.testing.assert_allclose(measure(figures, graph).demand(np.array(100.0)), [0, np.nan, 2, np.nan, np.nan], rtol=1e-5)
 
 
 def test_a_minute_without_one_of_the_sources_is_no_minute_of_less_load() -> None:

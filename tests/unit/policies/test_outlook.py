@@ -5,7 +5,7 @@ import pytest
 
 from contracts.windows import HOURS
 from policies.registry import load_policy
-from policies.sure.outlook import Outlook, bursts, look_back, rhythm_error, surges, without_holes
+from policies.sure.outlook import Outlook, bursts, look_back, rhythm_error, surges
 from policies.sure.policy import SurePolicy
 from tests.unit.policies.conftest import END_MS
 
@@ -72,13 +72,14 @@ def test_the_same_time_before_lies_between_whole_hours() -> None:
     assert seen.inputs[0, 0, 5] == pytest.approx(np.log(coming / past))
 
 
-def test_ten_empty_minutes_are_a_hole_and_nine_are_not() -> None:
-    """A hole in the collection is unknown; short pauses and a wholly idle hour are data."""
-    load = np.full((3, 60), 5.0)
-    load[0, 20:30], load[1, 20:29], load[2] = 0.0, 0.0, 0.0
-    known = without_holes(load)
-    assert np.isnan(known[0]).sum() == 10
-    assert not np.isnan(known[1:]).any()
+def test_ten_empty_minutes_are_a_load_of_zero_and_no_hole(outlook: Outlook) -> None:
+    """What nobody counted is NaN; a zero is a figure, and the hour's mean falls with it."""
+    load = np.full((2, 60), 60.0)
+    load[0, -20:], load[1, -20:] = 0.0, np.nan
+    seen = outlook.expect(load, np.full((2, HOURS), np.nan), np.array([END_MS, END_MS]))
+    assert seen.hour.tolist() == [40.0, 60.0]
+    assert (seen.means[0] < 40.0).all()
+    assert outlook.expect(0.0 * load[:1], np.full((1, HOURS), np.nan), np.array([END_MS])).means.max() == 0.0
 
 
 def test_bursts_keep_the_mean_and_fill_what_is_unknown() -> None:

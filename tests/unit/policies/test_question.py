@@ -8,7 +8,7 @@ from contracts.job_settings import JobSettings
 from policies import features, question
 from policies.answer import NotReady, RawAnswer
 from policies.decide import decide
-from policies.measure import Measured, measure
+from policies.measure import Measured, measured_of
 from policies.policy import MINUTES_KNOWN_MIN, ask
 from policies.question import Question
 from policies.registry import load_policy, policy_names
@@ -24,11 +24,11 @@ def test_a_window_is_measured_once_per_decision(name: str, monkeypatch: pytest.M
 
     def counted(figures: np.ndarray, *others: object) -> Measured:
         calls.append(figures.shape)
-        return measure(figures, *others)
+        return measured_of(figures, *others)
 
     policy, window = load_policy(name), chain_window(load=170.0)
-    for module in (question, features):
-        monkeypatch.setattr(module, "measure", counted)
+    for module, name_there in ((question, "measured_of"), (features, "measure")):
+        monkeypatch.setattr(module, name_there, counted)
     decide(window, policy, SETTINGS, seed=0)
     assert calls == [window.figures.shape]
 
@@ -36,8 +36,8 @@ def test_a_window_is_measured_once_per_decision(name: str, monkeypatch: pytest.M
 def test_a_policy_that_sees_other_minutes_measures_those(make_window: WindowMaker) -> None:
     """A window as long as the policy's is not measured again; a longer one is, over the policy's own minutes."""
     asked = Question.of(make_window(minutes=90, load=100.0), SETTINGS, 0)
-    assert asked.measured_over(asked.window.figures) is asked.measured
-    assert asked.measured_over(asked.window.figures[-60:]).load.shape == (60,)
+    assert asked.measured_over(asked.figures) is asked.measured
+    assert asked.measured_over(asked.figures[-60:]).load.shape == (60,)
 
 
 @pytest.mark.parametrize("name", policy_names())

@@ -1,0 +1,280 @@
+"""Zero is a figure and silence is not: what came to nobody, what nobody counted, and what only a part told."""
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+
+from contracts.job_settings import JobSettings
+from contracts.messages import Input, JobTopology, TaskSpec
+from contracts.source_load import demanded
+from contracts.windows import FIGURE, Window, blank_figures, of_all_subtasks, unknown_hours
+from policies.graph import job_graph
+from policies.measure import measure
+from policies.question import Question
+from tests.unit.policies.conftest import END_MS, MINUTE_MS
+from tests.unit.policies.test_witness import POLICIES, decided, real_window, sizes, written
+
+EVERY = (*POLICIES, "forecast", "ds2-gate", "drs", "lag")
+COUNTED = ("records_in", "records_out", "busy_ms", "busy_ms_max")
+
+
+def without_records(window: Window, minutes: int, task: int | slice = slice(None)) -> Window:
+    """Return a window in whose last minutes some tasks were known to have nothing to do."""
+    for name in COUNTED:
+        window = written(window, name, 0.0, task=task, last=minutes)
+    subtasks = window.topology.tasks[0].parallelism
+    window = written(window, "idle_ms", subtasks * MINUTE_MS, task=task, last=minutes)
+    return written(window, "arrived", 0.0, task=0, last=minutes) if task == slice(None) else window
+
+
+@pytest.mark.parametrize("policy", EVERY)
+@pytest.mark.parametrize("minutes", [30, 59, 60])
+def test_a_job_that_gets_no_records_goes_to_its_minimum(policy: str, minutes: int) -> None:
+    """By every policy, with the window all zero or nearly: so a lower need that must last an hour is not taken back."""
+    wanted = sizes(decided(without_records(real_window(busy=0.6, subtasks=16), minutes), policy))
+    assert wanted == ([15, 15] if policy == "threshold" else [8, 8])
+
+
+def test_a_load_of_zero_needs_ten_known_minutes() -> None:
+    """With fewer the job may pause; what nobody counted is no zero at all."""
+    silent = without_records(real_window(busy=0.6, subtasks=16), 60)
+    for known, wanted in ((9, [16, 16]), (10, [8, 8])):
+        figures = silent.figures.copy()
+        figures[:-known] = np.nan
+        assert sizes(decided(replace(silent, figures=figures))) == wanted
+    figures = silent.figures.copy()
+    figures[-10:] = np.nan
+    for policy in EVERY:
+        assert sizes(decided(replace(silent, figures=figures), policy)) == [16, 16], policy
+
+
+@pytest.mark.parametrize("policy", ["target-utilisation", "flink", "sure", "ds2"])
+def test_a_task_behind_a_silent_side_output_goes_to_its_minimum(policy: str) -> None:
+    """Its parent sends all to another task; it gets nothing, does nothing, and says so."""
+    window = real_window(busy=0.7, subtasks=4)
+    assert sizes(decided(without_records(window, 60, task=1), policy))[1] == 2
+
+
+def test_records_that_wait_are_no_silence() -> None:
+    """A source that gets through nothing while records wait is stuck: its job keeps its size."""
+    stuck = written(without_records(real_window(subtasks=16), 60), "queued_records_last", 500.0, task=0, last=60)
+    for policy in ("target-utilisation", "flink", "sure"):
+        assert sizes(decided(stuck, policy)) == [16, 16], policy
+
+
+def test_load_that_returns_after_a_silent_hour_is_answered_at_once() -> None:
+    """The first busy minute tells the service time again."""
+    window = without_records(real_window(load=100.0, subtasks=2), 60)
+    back = window.figures.copy()
+    back[-1, :, FIGURE["records_in"]] = back[-1, :, FIGURE["records_out"]] = 2_000.0
+    back[-1, :, FIGURE["busy_ms"]], back[-1, :, FIGURE["idle_ms"]] = 2 * MINUTE_MS, 0.0
+    back[-1, 0, FIGURE["arrived"]], back[-1, 0, FIGURE["queued_records_last"]] = 8_000.0, 6_000.0
+    decision = decided(replace(window, figures=back))
+    assert decision.emergency
+    assert min(sizes(decision)) > 2
+
+
+# --- a part of the figures
+
+
+@pytest.mark.parametrize("policy", EVERY)
+def test_two_of_eight_subtasks_that_report_do_not_speak_for_a_quarter_of_the_load(policy: str) -> None:
+    """All are 70 % busy: the load is that of eight, the task is shown 70 % busy, and nothing shrinks on the word of two."""
+    window = real_window(load=2_000.0, busy=0.7)
+    part = window
+    for name in ("records_in", "records_out", "busy_ms", "idle_ms", "coverage"):
+        part = written(part, name, window.figures[..., FIGURE[name]] / 4.0, last=60)
+    part = written(part, "arrived", np.nan, last=60)
+    decision = decided(part, policy)
+    assert min(sizes(decision)) >= 8
+    assert [task.utilisation for task in decision.tasks] == pytest.approx([0.7, 0.7])
+    assert decision.load_records_per_minute == pytest.approx(2_000.0)
+
+
+def test_counters_are_divided_by_coverage_once_and_levels_never() -> None:
+    """Nor in a minute in which an attempt began: its counters hold what the attempt before did."""
+    figures = blank_figures(3, 1)
+    figures[..., FIGURE["records_in"]] = figures[..., FIGURE["queued_records_last"]] = 100.0
+    figures[..., FIGURE["coverage"]] = [[1.0], [0.5], [0.5]]
+    figures[2, 0, FIGURE["restarts"]] = 1.0
+    whole = of_all_subtasks(figures)
+    assert whole[:, 0, FIGURE["records_in"]].tolist() == [100.0, 200.0, 100.0]
+    assert whole[:, 0, FIGURE["queued_records_last"]].tolist() == [100.0] * 3
+    assert of_all_subtasks(figures[:1]) is not whole
+    assert figures[1, 0, FIGURE["records_in"]] == 100.0
+
+
+# --- minutes that are not whole, and records that nobody counts
+
+
+def generated(busy: float = 0.6) -> Window:
+    """Return a window of a job whose source knows neither arrivals nor a queue: what it lets in is all that is known."""
+    return written(written(real_window(busy=busy), "arrived", np.nan, last=60), "queued_records_last", np.nan, last=60)
+
+
+@pytest.mark.parametrize(("last", "restarts"), [(1, 1.0), (2, [[1.0], [0.0]])])
+def test_a_minute_with_a_restart_is_no_minute_of_low_load(last: int, restarts: object) -> None:
+    """Nor is the one after it, in which caches are cold and records come a second time; known arrivals are known."""
+    window = written(generated(), "records_in", 150.0, last=last)
+    window = written(window, "restarts", restarts, task=slice(0, 1), last=last)
+    assert np.isnan(measure(window.figures, job_graph(window.topology.tasks)).load[-1])
+    told = written(window, "arrived", 1_000.0, task=0, last=60)
+    assert measure(told.figures, job_graph(told.topology.tasks)).load[-1] == 1_000.0
+
+
+def test_a_minute_that_the_source_ran_a_part_of_is_no_minute_of_low_load() -> None:
+    """Where its times are known; with the queue known before and after, arrivals are too."""
+    window = written(written(generated(), "busy_ms", 60_000.0, task=0), "idle_ms", 60_000.0, task=0)
+    assert np.isnan(measure(window.figures, job_graph(window.topology.tasks)).load[-1])
+    queued = written(window, "queued_records_last", 0.0, task=0, last=60)
+    assert measure(queued.figures, job_graph(queued.topology.tasks)).load[-1] == 1_000.0
+
+
+def test_a_source_at_work_that_counts_no_record_has_an_unknown_load() -> None:
+    """0 read, 0 written and 95 % busy is not 0; at rest it is."""
+    figures = blank_figures(2)
+    figures[:, FIGURE["parallelism"]], figures[:, FIGURE["queued_records_last"]] = 2.0, np.nan
+    figures[:, FIGURE["busy_ms"]], figures[:, FIGURE["idle_ms"]] = [114_000.0, 1_000.0], [6_000.0, 119_000.0]
+    came = demanded(figures, np.full(2, np.nan))
+    assert np.isnan(came[0])
+    assert came[1] == 0.0
+
+
+# --- tasks that finish, and tasks that say nothing
+
+
+def joined(busy: float, *, finished: bool, subtasks: int = 8) -> Window:
+    """Return a window of a job that joins a stream with a table; the source of the table has sent no figures for an hour."""
+    edges = {"table": (), "stream": (), "op": ("table", "stream"), "sink": ("op",)}
+    specs = tuple(
+        TaskSpec(
+            task=task,
+            upstream=up,
+            inputs=tuple(Input(task=each, ship="hash") for each in up),
+            parallelism=subtasks,
+            max_parallelism=128,
+            state="finished" if finished and task == "table" else "running",
+        )
+        for task, up in edges.items()
+    )
+    window = real_window(busy=busy, subtasks=subtasks, tasks=tuple(edges))
+    figures = window.figures.copy()
+    figures[:, 0] = np.nan
+    figures[:, 1, FIGURE["arrived"]], figures[:, 1, FIGURE["queued_records_last"]] = 1_000.0, 0.0
+    topology = JobTopology(job="prod/job", version=1, at_ms=0, tasks=specs, engine="flink")
+    return Window("prod/job", END_MS, figures, topology, unknown_hours())
+
+
+@pytest.mark.parametrize("policy", ["target-utilisation", "flink", "sure", "ds2"])
+def test_tasks_after_a_finished_source_are_sized_by_what_they_do(policy: str) -> None:
+    """At 110 % they grow, at 5 % they shrink; the finished one is left alone, for a restart would be for nothing."""
+    table, _, op, sink = sizes(decided(joined(1.1, finished=True), policy))
+    assert table == 8
+    assert min(op, sink) >= 10
+    table, _, op, sink = sizes(decided(joined(0.05, finished=True), policy))
+    assert table == 8
+    assert (op, sink) == (4, 4)
+
+
+@pytest.mark.parametrize("policy", ["target-utilisation", "flink", "sure", "ds2"])
+def test_tasks_after_a_source_that_says_nothing_may_grow_but_not_shrink(policy: str) -> None:
+    """Nobody knows what it will bring."""
+    assert min(sizes(decided(joined(1.1, finished=False), policy))[2:]) >= 10
+    assert sizes(decided(joined(0.05, finished=False), policy)) == [8, 4, 8, 8]
+
+
+@pytest.mark.parametrize("policy", EVERY)
+def test_a_silent_task_in_the_middle_does_not_halve_those_behind_it(policy: str) -> None:
+    """The last one is 70 % busy by its own figures, which need no parents."""
+    window = real_window(busy=0.7, tasks=("a", "b", "c"))
+    figures = window.figures.copy()
+    figures[:, 1] = np.nan
+    silent = replace(window, figures=figures)
+    assert min(sizes(decided(silent, policy))[1:]) >= 7
+    if policy in ("target-utilisation", "ds2", "flink"):
+        assert sizes(decided(silent, policy))[2] >= 7
+
+
+def test_what_neither_parents_nor_the_task_itself_tell_is_unknown_and_never_zero() -> None:
+    """Two silent tasks in a row: the first gets what its parent sends, the second nobody knows what."""
+    window = real_window(busy=0.7, tasks=("a", "b", "c"))
+    figures = window.figures.copy()
+    figures[:, 1:] = np.nan
+    visits = measure(figures, job_graph(window.topology.tasks)).visits
+    assert visits[:2].tolist() == [1.0, 1.0]
+    assert np.isnan(visits[2])
+
+
+def test_unknown_records_in_are_what_the_parents_put_out() -> None:
+    """A task that reports all but its records is not one without a load."""
+    window = real_window(load=250.0, busy=0.7)
+    blind = written(written(window, "records_in", np.nan, task=1, last=60), "records_out", np.nan, task=1, last=60)
+    seen = measure(blind.figures, job_graph(blind.topology.tasks))
+    assert seen.load[-1] * seen.visits[1] == 250.0
+
+
+def test_more_that_arrived_than_was_got_through_is_a_backlog() -> None:
+    """Twice as much comes as a group without busy counters gets through, and one uncommitted partition hides what waits."""
+    window = real_window(load=1_800.0, subtasks=3, tasks=("group",))
+    for name in ("busy_ms", "idle_ms", "busy_ms_max", "queued_records_last"):
+        window = written(window, name, np.nan, last=60)
+    window = written(window, "records_in", 900.0, last=60)
+    window = written(window, "records_out", 900.0, last=60)
+    seen = measure(window.figures, job_graph(window.topology.tasks))
+    assert seen.backlog_records[0] == 60 * 900.0
+    assert seen.service_minutes[0] == pytest.approx(3 / 900.0)
+    for policy in ("target-utilisation", "flink", "sure"):
+        assert sizes(decided(window, policy))[0] >= 6, policy
+    topology = msgspec.structs.replace(window.topology, tasks=window.topology.tasks)
+    assert sizes(decided(replace(window, topology=topology), "static"))[0] == 3
+
+
+# --- a busy counter that covers a part of the work
+
+
+def understated(busy: float = 0.23, **spec: object) -> Window:
+    """Return a window of a group whose counter shows little work, although ever more waits and it gets through no more."""
+    window = real_window(load=10_400.0, busy=busy, subtasks=4, tasks=("group",), **spec)
+    window = written(window, "arrived", 13_000.0, last=60)
+    return written(window, "queued_records_last", 12_900.0 + 2_600.0 * np.arange(60), task=0, last=60)
+
+
+@pytest.mark.parametrize("policy", ["target-utilisation", "flink", "sure", "ds2", "hpa", "threshold"])
+@pytest.mark.parametrize("noise", [0.0, 0.03])
+def test_a_task_that_falls_behind_grows_whatever_its_busy_counter_says(policy: str, noise: float) -> None:
+    """23 % busy, but 2,600 more wait each minute: its time per record is what its subtasks take, and nothing shrinks."""
+    window = understated()
+    window.figures[..., FIGURE["busy_ms"]] *= np.random.default_rng(1).normal(1.0, noise, (60, 1))
+    decision = decided(window, policy)
+    assert sizes(decision)[0] >= (3 if policy == "threshold" else 5)
+    if policy in ("target-utilisation", "flink", "sure", "ds2"):
+        assert decision.tasks[0].floor == 5
+
+
+def test_a_backlog_of_one_partition_says_nothing_of_the_others_time() -> None:
+    """Where one subtask does most of the work, or has nearly all of what waits, the counter is believed; nothing shrinks."""
+    window = understated()
+    hot = written(window, "busy_ms_max", 0.6 * MINUTE_MS, last=60)
+    capped = understated(hindrance="91 % of the waiting records are in partition t[0]")
+    for skewed in (hot, capped):
+        assert Question.of(skewed, JobSettings(job=skewed.job), 0).understated.tolist() == [1.0]
+        assert sizes(decided(skewed)) >= [4]
+
+
+def test_a_task_that_holds_back_the_one_before_it_never_rests() -> None:
+    """Async calls: the source waits for it all the time, and it shows a quarter of its time as busy."""
+    window = real_window(load=1_000.0, busy=0.25, subtasks=4)
+    window = written(written(window, "backpressured_ms", 0.75 * 4 * MINUTE_MS, task=0, last=60), "idle_ms", 0.0, task=0, last=60)
+    assert Question.of(window, JobSettings(job=window.job), 0).understated.tolist() == [1.0, 4.0]
+
+
+def test_a_task_held_back_all_the_time_is_not_infinitely_fast() -> None:
+    """Without busy time nothing tells what it needs: unknown, not 0."""
+    window = real_window(busy=0.5)
+    for name, value in (("busy_ms", np.nan), ("idle_ms", 0.0), ("backpressured_ms", 8.0 * MINUTE_MS)):
+        window = written(window, name, value, last=60)
+    window = written(window, "queued_records_last", 5_000.0, last=60)
+    assert np.isnan(measure(window.figures, job_graph(window.topology.tasks)).service_minutes).all()
+    assert sizes(decided(window)) == [8, 8]
