@@ -11,7 +11,7 @@ from simulation.calibration.recorded import BUSY_LEAST, CalibrationError, Float6
 from simulation.calibration.restarts import restarts
 from simulation.calibration.tasks import TaskFigures, service_logs, task_figures, uneven_parts
 from simulation.load.graphs import SINK, SOURCE
-from simulation.model.world_file import FORMAT, FittedRestart, FittedTask, HoldoutErrors, WorldFile
+from simulation.model.world_file import DEALT_MOST, FORMAT, FittedRestart, FittedTask, HoldoutErrors, WorldFile
 from simulation.model.world_file import Recorded as RecordedStretch
 from simulation.model.worlds import DRIFT_MINUTES, RESTART_S_MAX
 
@@ -81,6 +81,7 @@ def fit(recorded: Recorded, prior_restart_s: float = PRIOR_RESTART_S) -> Fitted:
             drift=_rounded(min(float(whole.drift.drift[at]), _SPREAD_MOST)),
             jitter=_rounded(min(float(whole.drift.jitter[at]), _SPREAD_MOST)),
             hot_share=_rounded(float(whole.hot_share[at])),
+            dealt=min(int(recorded.graph.dealt[at]), DEALT_MOST),
         )
         for at in kept
     )
@@ -145,10 +146,10 @@ def _service_errors(predicted: TaskFigures, logs: Float64) -> tuple[Float64, Flo
 
 def _busiest_errors(predicted: TaskFigures, late: Recorded) -> Float64:
     parts = uneven_parts(late)
-    peak, busy, beside = parts.sum(axis=0)
+    peak, usual, beside = parts.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        expected = 1.0 + predicted.hot_share * beside / busy
-        errors: Float64 = np.abs(expected / (peak / busy) - 1.0)
+        expected = 1.0 + predicted.hot_share * beside / usual
+        errors: Float64 = np.abs(expected / (peak / usual) - 1.0)
     return errors
 
 

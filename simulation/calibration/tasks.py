@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from contracts.clock import MINUTE_MS
+from policies.dealt import carried
 from policies.measure import measure
 from simulation.calibration.drift import ServiceDrift, fit_drift
 from simulation.calibration.recorded import CalibrationError, Float64, Recorded
@@ -61,29 +62,36 @@ def service_logs(recorded: Recorded) -> Float64:
 def hot_shares(recorded: Recorded) -> Float64:
     """Return the share [N] of each task's work on its hottest key; at p subtasks the busiest has 1 + h (p - 1) times the mean.
 
+    Where partitions or key groups are dealt out, the fullest subtask has more than the mean without any hot key: only what is
+    beyond that counts.
     Wide attempts tell more than narrow ones, and weigh more. A share that would make no more than ordinary unevenness at the
     widest one counts as none.
     """
     parts = uneven_parts(recorded)
-    peak, busy, beside = parts.sum(axis=0)
+    peak, usual, beside = parts.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(beside > 0, (peak - busy) / beside, 0.0)
-        others = np.where(parts[:, 1] > 0, parts[:, 2] / parts[:, 1], 0.0).max(axis=0)  # p - 1
+        share = np.where(beside > 0, (peak - usual) / beside, 0.0)
+        others = np.where(parts[:, 1] > 0, parts[:, 2] / parts[:, 1], 0.0).max(axis=0)  # p - 1 where work divides
     found: Float64 = np.where(1.0 + share * others >= UNEVEN_LEAST, np.clip(share, 0.0, 0.999), 0.0)
     return found
 
 
 def uneven_parts(recorded: Recorded) -> Float64:
-    """Return [A, 3, N] per attempt: busy time of the busiest subtask times p, busy time, and busy time times p - 1."""
+    """Return [A, 3, N] per attempt: p times the busy time of the busiest subtask, that of the fullest by the deal, and the rest.
+
+    Where work divides, the second is the busy time. The rest is up to p times the busy time: what a hot key can add.
+    """
     busy, subtasks = recorded.figure("busy_ms"), recorded.figure("parallelism")
     peak = recorded.figure("busy_ms_max") * subtasks
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fair = subtasks / carried(subtasks, recorded.graph.dealt)
     told = recorded.telling() & ~np.isnan(peak) & (subtasks > 1)
     attempts = np.cumsum(recorded.began())
     parts = []
     for attempt in np.unique(attempts).tolist():
         counted = told & (attempts == attempt)[:, None]
         counted &= counted.sum(axis=0) >= _ATTEMPT_MINUTES_LEAST
-        each = (peak, busy, busy * (subtasks - 1.0))
+        each = (peak, busy * fair, busy * (subtasks - fair))
         parts.append([np.where(counted, values, 0.0).sum(axis=0) for values in each])
     return np.array(parts)
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from contracts.clock import MINUTE_MS
 from contracts.windows import HOUR_MS
+from policies.dealt import carried
 from simulation.load.jobs import SizedJob, with_deal
 from simulation.load.workload import Workload
 from simulation.model.worlds import World
@@ -59,8 +60,10 @@ class Course:
         hot_share: float64 [N], share of a task's records on its hottest key.
         state: float64 [T], factors on the length of a restart; None: always 1.
         redone_minutes: minutes of work that a restart does again.
-        fullest: float64 [N, P], the share of a task's work that its fullest subtask has at p subtasks, p < P, by the deal of
-            partitions and key groups; more subtasks than that leave it as it is. None: work divides evenly.
+        dealt: int64 [N], how many partitions or key groups are dealt out to a task's subtasks, 0 where its work divides; None:
+            everywhere.
+        fullest: float64 [N, P], the share of a task's work that its fullest subtask has at p subtasks, p < P; more subtasks leave
+            it as it is. NaN where all partitions bring as much; None: everywhere.
         seed: of what a rescale redraws.
     """
 
@@ -68,6 +71,7 @@ class Course:
     hot_share: Float64
     state: Float64 | None
     redone_minutes: float
+    dealt: Int64 | None
     fullest: Float64 | None
     seed: int
 
@@ -90,10 +94,13 @@ class Course:
         """Return the work of the busiest of subtasks [N, B] over the mean, [N, B]; ``rescales`` [B] number the draws."""
         uneven = 1.0 + _UNEVEN * (2.0 * _uniform(self.seed, np.arange(len(subtasks))[:, None], rescales) - 1.0)
         share = np.minimum(self.hot_share[:, None] * uneven, 1.0)
-        if self.fullest is None:
+        if self.dealt is None:
             return np.asarray(1.0 + share * (subtasks - 1), dtype=np.float64)
-        dealt = self.fullest[np.arange(len(subtasks))[:, None], np.minimum(subtasks, self.fullest.shape[1] - 1)]
-        return np.asarray(np.maximum(subtasks * (share + (1.0 - share) * dealt), 1.0), dtype=np.float64)
+        most = 1.0 / carried(subtasks, self.dealt[:, None])
+        if self.fullest is not None:
+            own = self.fullest[np.arange(len(subtasks))[:, None], np.minimum(subtasks, self.fullest.shape[1] - 1)]
+            most = np.where(np.isnan(own), most, own)
+        return np.asarray(np.maximum(subtasks * (share + (1.0 - share) * most), 1.0), dtype=np.float64)
 
 
 def course_of(job: SizedJob, world: World) -> Course | None:
@@ -110,10 +117,13 @@ def course_of(job: SizedJob, world: World) -> Course | None:
 def job_in(world: World, job: SizedJob) -> SizedJob:
     """Return a job as it is in a world: in ``dealt`` the tasks that read the source and those with state have their own deal.
 
-    Of a job that has come through the world already, the same.
+    In a world that was fitted to the job it has the deal that was seen. A job that has come through the world already is as it
+    was.
     """
     if not world.is_dealt or job.dealt:
         return job
+    if world.own:
+        return with_deal(job, tuple(task.dealt for task in world.own))
     drawn = np.random.default_rng([world.seed, 7]).choice(DEALT, job.size)
     is_dealt = np.array(job.graph.stateful) | np.array(job.readers)
     return with_deal(job, tuple(np.where(is_dealt, drawn, 0).tolist()))
@@ -164,21 +174,20 @@ def _drawn(
     state = None
     if world.state_spread > 0:
         state = np.exp(world.state_spread * _wandering(generators[4], STATE_MINUTES, 1)[:, 0])
-    fullest = _fullest(np.random.default_rng([world.seed, 8]), dealt, readers) if dealt else None
-    return Course(slowness, hot, state, world.redone_s / 60.0, fullest, world.seed)
+    fullest = _fullest(np.random.default_rng([world.seed, 8]), dealt, readers) if dealt and not world.own else None
+    things = np.array(dealt, dtype=np.int64) if dealt else None
+    return Course(slowness, hot, state, world.redone_s / 60.0, things, fullest, world.seed)
 
 
 def _fullest(generator: np.random.Generator, dealt: tuple[int, ...], readers: tuple[bool, ...]) -> Float64:
     """Return [N, P] ``Course.fullest`` for numbers of partitions and key groups; 0: the task's work divides."""
     sizes = np.arange(1, max(*dealt, 1) + 1)
-    found = np.empty((len(dealt), len(sizes) + 1))
-    found[:, 0], found[:, 1:] = 1.0, 1.0 / sizes
+    found = np.full((len(dealt), len(sizes) + 1), np.nan)
     for task, (things, reads) in enumerate(zip(dealt, readers, strict=True)):
         is_even, logs = generator.random() < 0.5, generator.standard_normal(max(DEALT))
-        if not things:
+        if is_even or not things:
             continue
-        at = np.arange(things)
-        rates = np.ones(things) if is_even else np.exp(RATE_SPREAD * logs[:things])
+        at, rates = np.arange(things), np.exp(RATE_SPREAD * logs[:things])
         for size in sizes.tolist():
             owners = at % size if reads else at * size // things
             found[task, size] = np.bincount(owners, rates).max() / rates.sum()

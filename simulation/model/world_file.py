@@ -19,6 +19,7 @@ FORMAT: Literal["surescale-world/1"] = "surescale-world/1"
 SUFFIX = ".json"
 SECOND_MINUTES = 1.0 / 60.0  # the durations of the graph are the job's own seconds a record
 BYTES_MAX = 2**24
+DEALT_MOST = 65_536
 
 _Spread = Annotated[float, Meta(ge=0.0, le=2.0)]
 _Name = Annotated[str, Meta(min_length=1, max_length=1_024)]
@@ -35,6 +36,9 @@ class FittedTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     drift: _Spread = 0.0  # standard deviation of the log of the service time that wanders within ``drift_minutes``
     jitter: _Spread = 0.0  # the same from minute to minute, without memory
     hot_share: Annotated[float, Meta(ge=0.0, lt=1.0)] = 0.0  # of the task's work that belongs to its hottest key
+    dealt: Annotated[int, Meta(ge=0, le=DEALT_MOST)] = (
+        0  # partitions or key groups dealt out to its subtasks; 0: its work divides
+    )
 
     @property
     def seconds(self) -> float:
@@ -107,7 +111,7 @@ class WorldFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise RunError(f"--restart-s: {restart_s:g} is not between 0 and {RESTART_S_MAX:g} seconds")
         seconds = self.restart.seconds if restart_s is None else restart_s
         ends = TaskVariation()
-        own = (ends, *(TaskVariation(each.drift, each.jitter, each.hot_share) for each in self.tasks), ends)
+        own = (ends, *(TaskVariation(each.drift, each.jitter, each.hot_share, each.dealt) for each in self.tasks), ends)
         return World(
             name=name,
             has_pressure=self.pressure,
@@ -117,6 +121,7 @@ class WorldFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             jitter=max(each.jitter for each in own),
             hot_share=max(each.hot_share for each in own),
             state_spread=self.restart.spread,
+            is_dealt=any(each.dealt for each in own),
             seed=seed,
             drift_minutes=self.drift_minutes,
             own=own,

@@ -19,11 +19,15 @@ DRIFT_MINUTES = 180.0
 
 @dataclass(frozen=True, slots=True)
 class TaskVariation:
-    """How one task of a job varies in a world that was fitted to that job; the fields are those of ``World``, for this task."""
+    """How one task of a job varies in a world that was fitted to that job; the fields are those of ``World``, for this task.
+
+    ``dealt``: how many partitions or key groups are dealt out to its subtasks; 0: its work divides.
+    """
 
     drift: float = 0.0
     jitter: float = 0.0
     hot_share: float = 0.0
+    dealt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,8 @@ class World:
         has_nights: no record comes at all in the hours of a night, and perhaps at weekends; that is known, and no gap.
         seed: draws all of the above.
         own: per task of one job, source and sink included, in place of ``drift``, ``jitter`` and ``hot_share``, which then hold
-            the largest of the tasks; empty: the same for all tasks, and shares drawn up to ``hot_share``.
+            the largest of the tasks, and of what would be drawn for ``is_dealt``; empty: the same for all tasks, and shares drawn
+            up to ``hot_share``.
     """
 
     name: str

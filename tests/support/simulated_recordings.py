@@ -35,12 +35,12 @@ def windows_of(
         if hour % RESCALED_EVERY_HOURS == 0:
             turn = hour // RESCALED_EVERY_HOURS
             drawn = np.full((1, job.size), widths[turn % len(widths)]) if widths else generator.integers(5, 11, (1, job.size))
-            sizes = job.within_limits(drawn)
+            sizes = rows.job.within_limits(drawn)
         rows.step(sizes)
         seen = rows.observe()
         tasks = (
             msgspec.structs.replace(spec, parallelism=size)
-            for spec, size in zip(job.specs(), seen.current[0].tolist(), strict=True)
+            for spec, size in zip(rows.job.specs(), seen.current[0].tolist(), strict=True)
         )
         made.append(
             Window(

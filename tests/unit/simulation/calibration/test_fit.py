@@ -12,7 +12,7 @@ from simulation.calibration.fit import Fitted, fit
 from simulation.calibration.load import recorded_load
 from simulation.calibration.recorded import CalibrationError, put_together
 from simulation.load.jobs import SizedJob, size_job
-from simulation.model.course import course_of
+from simulation.model.course import course_of, job_in
 from simulation.model.world_file import SECOND_MINUTES
 from simulation.model.worlds import CALM, TaskVariation, World, world_named
 from tests.support.simulated_recordings import WORKLOAD, sized, windows_of
@@ -97,6 +97,21 @@ def test_a_fitted_world_that_is_played_and_recorded_is_fitted_again() -> None:
     np.testing.assert_allclose(figure(again, "jitter"), [0.1, 0.0, 0.05, 0.0], rtol=0.2, atol=0.005)
     np.testing.assert_allclose(figure(again, "hot_share"), [0.0, 0.06, 0.0, 0.03], atol=0.006)
     assert again.world.restart.seconds == pytest.approx(90.0, abs=1.0)
+
+
+def test_a_deal_is_no_hot_key_and_is_played_again() -> None:
+    """Partitions and key groups are those that were announced; what even ones put on one subtask is no share of a key."""
+    world = world_named("dealt", seed=0)  # in this draw all partitions of a task bring as much
+    found, deal = fitted(SMALL, world, 12).world, job_in(world, SMALL).dealt
+    assert tuple(task.dealt for task in found.tasks) == deal[1:-1] == (8, 12, 100, 24)
+    assert not any(task.hot_share for task in found.tasks)
+    job = size_job(found.graph(), WORKLOAD, load="literal", literal_factor=SECOND_MINUTES)
+    true, played = course_of(SMALL, world), course_of(job, found.world("again"))
+    assert true is not None
+    assert played is not None
+    for size in (3, 5, 7):
+        sizes = np.full((job.size, 1), size)
+        np.testing.assert_allclose(played.busiest(sizes, np.array([0])), true.busiest(sizes, np.array([0])))
 
 
 def test_a_task_that_is_seldom_wide_shows_its_hot_key_when_it_is() -> None:
