@@ -31,6 +31,8 @@ _STATES: dict[ConsumerGroupState, GroupState] = {
     ConsumerGroupState.DEAD: "dead",
 }
 _REFUSALS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
+_INTERNAL = re.compile(r"-changelog$|-repartition$|-__assignor-__leader$|-KTABLE-FK-JOIN-SUBSCRIPTION-RE\w+-\d+-topic$")
+"""What follows the application's name in the topics that Kafka Streams and Faust make for themselves."""
 _ABSENT = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
 CLIENT_ID_LETTERS_MAX = 200
 """The last ones are kept, with the number at the end; whoever connects chooses as many as the broker takes."""
@@ -74,9 +76,13 @@ class GroupDescription:
 
     @property
     def topics(self) -> frozenset[str]:
-        """Topics that the group has committed or is assigned."""
+        """Topics that its members are assigned; while they have none, those that it committed, some of which it may have left.
+
+        Topics that its application has made for itself are not among them.
+        """
         assigned = {topic for member in self.members for topic, _ in member.partitions}
-        return frozenset(assigned | {topic for topic, _ in self.committed})
+        found = assigned or {topic for topic, _ in self.committed}
+        return frozenset(each for each in found if not (each.startswith(f"{self.group}-") and _INTERNAL.search(each)))
 
 
 class GroupReader:

@@ -8,6 +8,7 @@ from engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailab
 from engines.groups.busy import busy_of
 from engines.groups.chains import Chain, Group, single
 from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
+from engines.kafka.positions import in_words, waiting
 from engines.source_settings import SourceSettings
 from services.doctor.findings import Finding
 
@@ -63,17 +64,17 @@ def _group(task: str, seen: GroupDescription, reads: tuple[str, ...], topics: To
             "warning", _SUBJECT, f"{task}: there is no group {seen.group}", "start its consumers, or correct group in the file"
         )
     try:
-        ends = topics.ends(sorted({*reads, *(() if reads else seen.topics)}))
+        answer = topics.look(sorted(reads or seen.topics))
+        if answer.missing:
+            raise topics.missing(sorted(answer.missing))
     except OffsetsUnavailable as problem:
         return Finding("problem", _SUBJECT, f"{task}: {problem}", "correct reads in the file, or create the topic")
     if not seen.members:
         return Finding("warning", _SUBJECT, f"{task}: group {seen.group} has no members", "start its consumers")
-    waiting = sum(max(0, end - seen.committed.get(partition, 0)) for partition, end in ends.items())
-    detail = f"{task}: group {seen.group} with {len(seen.members)} member(s), {waiting} record(s) to read"
-    never = sum(end > 0 and partition not in seen.committed for partition, end in ends.items())
-    if never:
-        return Finding(
-            "warning", _SUBJECT, f"{detail}; nothing was ever committed of {never} partition(s) that hold records",
-            "what waits is unknown until then; let the consumers commit",
-        )  # fmt: skip
+    found = {each: waiting(extent, seen.committed.get(each)) for each, extent in answer.extents.items()}
+    known = sum(each for each in found.values() if isinstance(each, int))
+    detail = f"{task}: group {seen.group} with {len(seen.members)} member(s), {known} record(s) to read"
+    unknown = {**answer.unknown, **{each: why for each, why in found.items() if isinstance(why, str)}}
+    if unknown:
+        return Finding("warning", _SUBJECT, f"{detail}; {in_words(unknown)}", "what waits there is unknown until then")
     return Finding("ok", _SUBJECT, detail)

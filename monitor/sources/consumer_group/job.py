@@ -3,7 +3,7 @@
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from contracts.errors import RecordRejected
@@ -29,8 +29,6 @@ MEMBERS_MAX = 10_000
 REBALANCE_MS = 5_000
 """A group that rebalances is asked again for so long; then what its commits have done meanwhile says whether it is at work."""
 SAY_EVERY_S, HINDRANCE_LETTERS_MAX = 600.0, 512
-_INTERNAL = re.compile(r"-changelog$|-repartition$|-__assignor-__leader$|-KTABLE-FK-JOIN-SUBSCRIPTION-RE\w+-\d+-topic$")
-"""What follows the application's name in the topics that Kafka Streams and Faust make for themselves."""
 _CO_PARTITIONED = re.compile(r"^streams?$|faust|streamspartitionassignor|co-?partition", re.IGNORECASE)
 """Assignors that give the partitions of one number of all topics to one member."""
 _log = logging.getLogger("surescale.monitor")
@@ -100,6 +98,7 @@ class ChainJob:
         self._tasks = {task: _Task() for task in chain.groups}
         self._attempt = self._last_ms = self._began_ms = 0
         self._unsettled_ms: int | None = None
+        self._was_settled = False
         self._stood: tuple[int, dict[str, GroupDescription]] = (0, {})  # how far unsettled groups had come, and when
         self._moving: frozenset[str] = frozenset()  # tasks whose unsettled groups are at work
         self._topology: JobTopology | None = None
@@ -176,13 +175,11 @@ class ChainJob:
         named, remembered = frozenset(self._chain.groups[task].reads), self._tasks[task]
         if named:
             return named
-        assigned = {topic for member in group.members for topic, _ in member.partitions}
-        if group.state == "stable" and assigned:
+        if group.state == "stable" and any(member.partitions for member in group.members):
             # What a group at work deals out just now may be nobody's for a moment.
-            found = _external(assigned, group.group)
-            remembered.topics = found | remembered.topics if task in self._moving else found
+            remembered.topics = group.topics | remembered.topics if task in self._moving else group.topics
             return remembered.topics
-        return remembered.topics or _external(assigned or group.topics, group.group)
+        return remembered.topics or group.topics
 
     def _ask(self, reads: dict[str, frozenset[str]]) -> Answer:
         """Return what the topics hold. One that the file names must be there at the first look; later it may vanish."""
@@ -223,7 +220,7 @@ class ChainJob:
         upstream: dict[str, tuple[str, ...]],
         now_ms: int,
     ) -> tuple[TaskSample, ...]:
-        is_first = not self._last_ms
+        is_first, was_settled = not self._last_ms, self._was_settled
         before = {task: self._tasks[task].members.keys() for task in seen}
         self._note_members(seen, now_ms)
         busy = busy_of({task: (self._chain.groups[task], group.members) for task, group in seen.items()})
@@ -231,10 +228,10 @@ class ChainJob:
         for task, group in seen.items():
             self._say_unknown(task, busy[task])
             spent_ms = self._count_busy(task, group, busy[task])
-            are_new = bool(before[task]) and not before[task] & {each.id for each in group.members}
+            are_new = was_settled and bool(before[task]) and not before[task] & {each.id for each in group.members}
             self._tasks[task].positions.read(group.committed, now_ms, are_new=are_new, busy_ms=spent_ms)
             found += self._of_group(task, group, upstream[task], now_ms)
-        self._last_ms = now_ms
+        self._last_ms, self._was_settled = now_ms, True
         return () if is_first else tuple(found)
 
     def _say_unknown(self, task: str, busy: Sequence[Busy]) -> None:
@@ -247,9 +244,10 @@ class ChainJob:
 
     def _none(self, seen: dict[str, GroupDescription], now_ms: int) -> tuple[TaskSample, ...]:
         """Return no samples of groups that are not at rest, but keep in mind how far they are and what was written."""
+        self._was_settled = False
         for task, group in seen.items():
             remembered = self._tasks[task]
-            remembered.positions.read(group.committed, now_ms)
+            remembered.positions.read(group.committed, now_ms, are_new=group.state == "empty")
             remembered.written += sum(remembered.outputs.arrived.values())
         return ()
 
@@ -403,11 +401,6 @@ def _add_busy(counted: _Counted, busy_s: float | None, speed: float) -> None:
     spent_s = busy_s - counted.busy_s if busy_s >= counted.busy_s else busy_s
     counted.busy_ms = known_count(round((counted.busy_ms or 0) + spent_s * 1_000 * speed))
     counted.busy_s = busy_s
-
-
-def _external(topics: Collection[str], group: str) -> frozenset[str]:
-    """Return topics without those that the group's application has made for itself."""
-    return frozenset(each for each in topics if not (each.startswith(f"{group}-") and _INTERNAL.search(each)))
 
 
 def _dealt(group: GroupDescription, partitions: Sequence[Partition]) -> list[list[Partition]]:
