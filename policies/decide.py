@@ -123,7 +123,10 @@ def _decision(question: Question, answered: _PolicyAnswer, emergency: Emergency 
         outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
     acts = bool((outcome.desired != current).any())
     facts = _Facts(
-        _overload_in_words(question, emergency), _doubt_in_words(question, doubts, outcome), _hindrance(window.topology)
+        _overload_in_words(question, emergency),
+        _doubt_in_words(question, doubts, outcome),
+        _above_limits(question, seen, outcome.desired),
+        _hindrance(window.topology),
     )
     return Decision(
         decision_id=decision_id(window.job, window.window_end_ms, asked),
@@ -266,12 +269,38 @@ def _hindrance(topology: JobTopology) -> str:
     return next((f"{spec.label or spec.task}: {spec.hindrance}." for spec in topology.tasks if spec.hindrance), "")
 
 
+def _above_limits(question: Question, seen: Situation, desired: Int64) -> str:
+    """Return why a task, or the job, gets more than its owner allows; empty if none does."""
+    limits, specs = question.limits, question.window.topology.tasks
+    free = seen.graph.scalable if limits.pinned is None else seen.graph.scalable & ~limits.pinned
+    above = np.flatnonzero(free & (desired > limits.most)).tolist()
+    words = []
+    if above:
+        task, more = above[0], f" So do {len(above) - 1} more tasks." if len(above) > 1 else ""
+        size, why = int(desired[task]), _why_kept(seen, desired, above[0])
+        words.append(
+            f"{specs[task].label or specs[task].task} gets {size}, above its maximum of {int(limits.most[task])}: {why}.{more}"
+        )
+    total = int(desired[seen.graph.scalable].sum())
+    if total > limits.total:
+        widest = int(np.argmax(np.where(free, desired, 0)))
+        words.append(f"The job gets {total}, above its total of {limits.total}: {_why_kept(seen, desired, widest)}.")
+    return " ".join(words)
+
+
+def _why_kept(seen: Situation, desired: Int64, task: int) -> str:
+    if desired[task] <= seen.floor[task]:
+        return "its measured load needs them"
+    return "it goes there a step at a time" if desired[task] < seen.current[task] else "it must not shrink now"
+
+
 @dataclass(frozen=True, slots=True)
 class _Facts:
     """What a decision's reason says beside the policy's own words; empty where there is nothing to say."""
 
     overload: str
     doubt: str
+    above: str
     hindrance: str
 
 
@@ -293,6 +322,8 @@ def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, 
         after = int(outcome.desired[seen.graph.scalable].sum())
         changed = int((outcome.desired != seen.current).sum())
         words.append(f"{changed} of {len(seen.current)} tasks change, {before} subtasks become {after}.")
+    if facts.above:
+        words.append(_shortened(facts.above, HINDRANCE_MAX))
     if facts.hindrance:
         words.append(_shortened(facts.hindrance, HINDRANCE_MAX))
     told = "".join(f" {word}" for word in words)

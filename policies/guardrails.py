@@ -9,10 +9,11 @@ They come in a fixed order, and a later one wins over an earlier one:
 5. ``unproven``: no task shrinks where the newest figures do not prove that it needs less (``policies.witness``).
 6. ``max_step``: no task changes by more than a factor at once; an overloaded one may grow further.
 7. ``tied``: tasks on forward edges keep one parallelism, the widest of them.
-8. ``bounds``: the narrower of what the owner, the engine, the partitions and the key groups allow.
+8. ``bounds``: the narrower of what the owner, the engine, the partitions and the key groups allow; a task above it goes there
+   in steps.
 9. ``aligned``: where key groups or partitions are dealt out, a size that has use for all of its subtasks and carries as much.
 10. ``excluded``: in an excluded period nothing changes, or only an overloaded task grows.
-11. ``total_limit``: the job's total.
+11. ``total_limit``: the job's total; a job above it goes there in steps.
 
 The virtual source and sink of a simulated job are never changed.
 
@@ -21,7 +22,7 @@ Serving passes one proposal and records every amendment (``guard``). Training, c
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -135,6 +136,8 @@ def _stages(proposed: Int64, seen: Situation, limits: Limits, *, floor_applies: 
     yield "max_step", desired
     desired = tied(desired, limits)
     yield "tied", desired
+    kept = np.where(free, kept_sizes(seen, nearest, limits), current)
+    limits = replace(limits, most=np.maximum(limits.most, kept))
     desired = np.where(free, bounds(desired, limits), desired)
     yield "bounds", desired
     if limits.align and seen.graph.dealt.any():
@@ -144,7 +147,7 @@ def _stages(proposed: Int64, seen: Situation, limits: Limits, *, floor_applies: 
         yield "aligned", desired
     desired = excluded(desired, seen, limits)
     yield "excluded", desired
-    kept = np.minimum(desired, limits.least if limits.freeze == "none" else current)
+    kept = np.minimum(desired, np.maximum(limits.least, kept) if limits.freeze == "none" else current)
     yield "total_limit", total_limit(desired, scalable, limits, np.where(free, kept, desired))
 
 
@@ -158,6 +161,16 @@ def backlog_hold(desired: Int64, seen: Situation, limits: Limits) -> Int64:
     waits = (seen.backlog_minutes > limits.backlog_hold_minutes) & seen.graph.scalable
     held: Int64 = np.where(waits.any(axis=-1, keepdims=True), np.maximum(desired, seen.current), desired)
     return held
+
+
+def kept_sizes(seen: Situation, nearest: Int64, limits: Limits) -> Int64:
+    """Return what bounds and total leave every task [.., N] now, where it runs with at least as much.
+
+    They are carried out by a step at a time, never below what the measured load needs, and not while nothing may shrink.
+    """
+    kept = backlog_hold(np.maximum(nearest, seen.floor), seen, limits)
+    stays = seen.overloaded if seen.unproven is None else seen.overloaded | seen.unproven
+    return tied(np.minimum(np.where(stays, seen.current, kept), seen.current), limits)
 
 
 def step_range(seen: Situation, floor: Int64, limits: Limits) -> tuple[Int64, Int64]:

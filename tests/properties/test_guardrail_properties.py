@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -139,12 +140,12 @@ def test_what_may_not_change_does_not(case: Case) -> None:
 @EXAMPLES
 @given(cases())
 def test_no_size_that_changes_is_out_of_bounds(case: Case) -> None:
-    """The owner's bounds for the task or the job, the engine's maximum, partitions and key groups."""
+    """The owner's bounds for the task or the job, the engine's maximum, partitions, key groups; from outside, towards them."""
     desired = case.proposal.desired
     for task, spec in enumerate(case.topology.tasks):
         if desired[task] != spec.parallelism:
             least, most, _ = bounds_of(case.settings, spec, case.topology.engine)
-            assert desired[task] <= most
+            assert desired[task] <= most or desired[task] < spec.parallelism
             assert desired[task] >= min(least, most, case.limits.most[task])  # a tied task's maximum holds for both
 
 
@@ -169,15 +170,43 @@ def test_nothing_changes_in_an_excluded_period_but_what_is_overloaded_grows(case
 @EXAMPLES
 @given(cases())
 def test_no_total_is_passed_but_by_what_must_be_kept(case: Case) -> None:
-    """Only minimums, pins and, in an excluded period, what runs already may add up to more."""
+    """Only minimums, pins and what runs already may add up to more."""
     desired, current = case.proposal.desired, case.seen.current
     total = int(desired[case.seen.graph.scalable].sum())
     if total <= case.settings.total_limit:
         return
     reached("bound")
     for task in np.flatnonzero(case.seen.graph.scalable):
-        kept = current[task] if case.limits.freeze != "none" or task in case.fixed else case.limits.least[task]
-        assert desired[task] <= kept
+        least = current[task] if case.limits.freeze != "none" or task in case.fixed else case.limits.least[task]
+        assert desired[task] <= max(least, current[task])
+
+
+@reaches("kept above a bound", "kept above the total")
+@EXAMPLES
+@given(cases())
+def test_no_limit_takes_what_the_load_needs_nor_more_than_a_step(case: Case) -> None:
+    """However far below what runs its owner sets a maximum or a total; where the floor applies, no policy does either."""
+    proposal, current, free = case.proposal, case.seen.current, set(range(len(case.topology.tasks))) - case.fixed
+    needed, (nearest, _) = case.seen.floor, step_range(case.seen, case.seen.floor, case.limits)
+    for task in sorted(free):
+        assert proposal.desired[task] >= min(current[task], nearest[task])
+        limited = any(each.rule in ("bounds", "total_limit") and each.after < each.before for each in proposal.amendments[task])
+        if case.floor_applies or (limited and "aligned" not in rules_of(proposal, task)):
+            assert proposal.desired[task] >= min(current[task], needed[task])
+        if proposal.desired[task] > case.limits.most[task]:
+            reached("kept above a bound")
+    if int(proposal.desired[sorted(free)].sum()) > case.limits.total:
+        reached("kept above the total")
+
+
+@EXAMPLES
+@given(cases(), st.booleans())
+def test_a_limit_that_nobody_set_takes_nothing_away(case: Case, aligns: bool) -> None:
+    """On a real engine: a task whose policy does not want it smaller does not get smaller, however large it is."""
+    topology = msgspec.structs.replace(case.topology, engine="flink")
+    free = Limits.of(JobSettings(job="any/job", align=aligns), topology, NOW_MS)
+    proposed = np.maximum(case.proposed, case.seen.current)
+    assert (guard(proposed, case.seen, free, floor_applies=case.floor_applies).desired >= case.seen.current).all()
 
 
 @reaches("held")

@@ -11,10 +11,12 @@ from contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
 from contracts.messages import Input, JobTopology, TaskSpec
 from contracts.windows import Window
 from contracts.wire import decode
+from policies.decide import decide
 from policies.graph import job_graph
 from policies.guardrails import Situation, guard
 from policies.limits import Limits
-from tests.unit.policies.conftest import WindowMaker, seen_in
+from policies.registry import load_policy
+from tests.unit.policies.conftest import WindowMaker, chain_window, seen_in
 
 
 def limits_in(window: Window, settings: JobSettings) -> Limits:
@@ -80,7 +82,8 @@ def test_the_total_limit_takes_from_the_widest_first(make_window: WindowMaker) -
 
 def test_a_total_limit_below_one_each_leaves_one_each(make_window: WindowMaker) -> None:
     """No task is ever sized to nothing."""
-    assert guarded(make_window(load=10.0), (4, 2), JobSettings(job="sim/chain", total_limit=1))[0] == (1, 1)
+    window = make_window(load=10.0, parallelism=(2, 2))
+    assert guarded(window, (4, 2), JobSettings(job="sim/chain", total_limit=1))[0] == (1, 1)
 
 
 def test_guardrails_amend_in_their_order(make_window: WindowMaker) -> None:
@@ -112,13 +115,13 @@ def test_an_unknown_load_has_no_floor(make_window: WindowMaker, known: int) -> N
 def test_the_total_limit_of_wide_tasks_is_found_without_trying_every_cap(settings: JobSettings) -> None:
     """Four hundred tasks at the engine's largest parallelism: no table of every cap times every task."""
     tasks = [TaskSpec(task=f"t{at:03}", parallelism=32_768, max_parallelism=32_768) for at in range(400)]
-    graph, current = job_graph(tasks), np.full(400, 32_768)
+    graph, current, wanted = job_graph(tasks), np.full(400, 1_000), np.full(400, 32_768)
     seen = Situation(graph=graph, current=current, floor=np.zeros(400, dtype=np.int64), overloaded=np.zeros(400, dtype=np.bool_))
-    wide = JobSettings(job=settings.job, parallelism_max=1_000_000, total_limit=400_399)
+    wide = JobSettings(job=settings.job, parallelism_max=1_000_000, step_up_max=1_000.0, total_limit=400_399)
     limits = Limits.of(wide, JobTopology(job=settings.job, version=0, at_ms=0, tasks=tuple(tasks)), 0)
     tracemalloc.start()
     try:
-        desired = guard(current, seen, limits, floor_applies=False).desired
+        desired = guard(wanted, seen, limits, floor_applies=False).desired
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:
         tracemalloc.stop()
@@ -199,3 +202,38 @@ def test_sizes_of_keyed_tasks_and_sources_are_even(make_window: WindowMaker, set
     source = on_engine(make_window(load=10.0), "flink", upstream=(), useful_max=6)
     assert guarded(source, (9, 2), settings) == ((6, 2), ["bounds"])
     assert guarded(source, (5, 2), settings) == ((6, 2), ["aligned"])
+
+
+def flink_job(sizes: tuple[int, int], busy: tuple[float, float], policy: str = "target-utilisation", **settings: object):
+    """Decide on a steady job of Flink whose tasks a and b are as busy as this: (desired of a and b, reason)."""
+    service = tuple(size * share / 100.0 for size, share in zip(sizes, busy, strict=True))
+    window = chain_window(load=100.0, service_minutes=service, parallelism=sizes)
+    real = replace(window, topology=msgspec.structs.replace(window.topology, engine="flink"))
+    decision = decide(real, load_policy(policy), JobSettings(job=window.job, mode="act", **settings), seed=0)  # type: ignore[arg-type]
+    return (decision.tasks[1].desired, decision.tasks[2].desired), decision.reason
+
+
+@pytest.mark.parametrize("policy", ["target-utilisation", "flink", "sure"])
+def test_a_wide_job_of_a_real_engine_is_not_cut_to_limits_that_nobody_set(policy: str) -> None:
+    """Forty subtasks at 70 % stay forty, sixteen at 95 % do not shrink, and the ceiling takes nothing from 220."""
+    assert flink_job((40, 40), (0.7, 0.7), policy)[0] >= (38, 38)
+    assert flink_job((16, 16), (0.95, 0.95), policy)[0] >= (16, 16)
+    assert flink_job((220, 220), (0.72, 0.72), policy)[0] >= (210, 210)
+
+
+def test_a_maximum_below_what_runs_is_carried_out_in_steps() -> None:
+    """Half of forty at a time, and no less than the load needs with no room at all: 28 of them."""
+    sizes, reason = flink_job((40, 40), (0.2, 0.7), parallelism_max=10)
+    assert sizes == (20, 28)
+    assert "a gets 20, above its maximum of 10: it goes there a step at a time. So do 1 more tasks." in reason
+    sizes, reason = flink_job((28, 12), (1.0, 0.7), parallelism_max=10)
+    assert sizes == (28, 10)
+    assert "a gets 28, above its maximum of 10: its measured load needs them." in reason
+    assert flink_job((9, 9), (1.2, 0.9), parallelism_max=10)[0] == (10, 10)
+
+
+def test_a_total_below_what_runs_is_carried_out_in_steps() -> None:
+    """As a maximum is: sixteen each are eight and twelve before they are five and five."""
+    sizes, reason = flink_job((16, 16), (0.3, 0.7), total_limit=10)
+    assert sizes == (8, 12)
+    assert "The job gets 20, above its total of 10: its measured load needs them." in reason

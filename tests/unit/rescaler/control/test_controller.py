@@ -106,6 +106,15 @@ def test_bounds_that_were_tightened_since_the_decision_hold() -> None:
     ]
 
 
+def test_a_task_above_its_bounds_may_go_towards_them() -> None:
+    """In steps, or stay; only further away is refused."""
+    wide = job(units=tuple(range(8)))
+    assert said(controller().on_decision(decision(T0, {"map": 6}), view(wide, parallelism_max=4), T0))[0][0] != "refused"
+    assert said(controller().on_decision(decision(T0, {"map": 9}), view(wide, parallelism_max=4), T0)) == [
+        ("refused", "out_of_bounds")
+    ]
+
+
 def test_observe_refuses_and_advise_marks_the_command() -> None:
     """Mode observe gives no command; mode advise gives one that actuators ignore, and waits for no end of it."""
     assert said(controller().on_decision(decision(T0, {"map": 3}), view(mode="observe"), T0)) == [("refused", "observe")]
