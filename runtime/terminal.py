@@ -94,6 +94,18 @@ def _least(column: Column, width: int) -> int:
     return column.width if column.rank else min(column.width, width // 2)
 
 
+def middle_cut(text: str, width: int) -> str:
+    """Return a text that fits a width: what is too long loses its middle.
+
+    >>> middle_cut("Source: orders -> Calc[2]", 25), middle_cut("Source: orders -> Calc[2]", 14)
+    ('Source: orders -> Calc[2]', 'Source:…alc[2]')
+    """
+    if len(text) <= width:
+        return text
+    end = (width - 1) // 2
+    return f"{text[: width - 1 - end]}…{text[-end:]}"
+
+
 def fitting(columns: Iterable[Column], width: int) -> Table:
     """Return a table of the columns that fit a width. Columns without any content are left out, too."""
     left = [column for column in columns if any(str(cell) for cell in column.cells)]

@@ -1,4 +1,4 @@
-"""What the past rescales of a job were: each as an event, with its cause and Flink's id of it, and how long they stopped the job.
+"""What the past rescales of a job were: each as an event, with its cause, and how long they stopped the job.
 
 From 2.3 on Flink remembers them, if `web.adaptive-scheduler.rescale-history.size` is above 0. Otherwise a rescale is seen by the
 new execution graph that it made, and what lies between two looks is seen as one.

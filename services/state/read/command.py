@@ -24,6 +24,7 @@ EVERY_S = 2.0
     metavar="SECONDS",
     help=f"How often --watch shows it. [{EVERY_S:g}]",
 )
+@click.option("--wide", is_flag=True, help="Show labels of tasks as long as they are.")
 @click.option("--rebuild", "is_rebuilt", is_flag=True, help="Flush the view and rebuild it from Kafka (--bootstrap) first.")
 @options.redis_url
 @options.prefix
@@ -33,6 +34,7 @@ def state_command(
     as_json: bool,
     watch: bool,
     every: float | None,
+    wide: bool,
     is_rebuilt: bool,
     redis_url: str | None,
     topic_prefix: str | None,
@@ -58,15 +60,15 @@ def state_command(
             click.echo(rebuild(settings, client), err=True)
         queries = Queries(client, settings.topic_prefix)
         if not watch:
-            _show(queries, job, as_json)
+            _show(queries, job, as_json, wide)
             return
         with suppress(KeyboardInterrupt):
             while True:
-                _show(queries, job, as_json, clear=True)
+                _show(queries, job, as_json, wide, clear=True)
                 time.sleep(every or EVERY_S)
 
 
-def _show(queries: "Queries", job: str | None, as_json: bool, *, clear: bool = False) -> None:
+def _show(queries: "Queries", job: str | None, as_json: bool, wide: bool, *, clear: bool = False) -> None:
     from services.state.read.tables import print_job, print_jobs, print_json
 
     document = queries.job(job) if job else queries.jobs()
@@ -77,7 +79,7 @@ def _show(queries: "Queries", job: str | None, as_json: bool, *, clear: bool = F
     elif isinstance(document, list):
         print_jobs(document)
     else:
-        print_job(document)
+        print_job(document, wide=wide)
 
 
 @click.command("decisions")

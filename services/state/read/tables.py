@@ -1,6 +1,7 @@
 """Prints the view's documents: as tables and lines for people, as JSON for programs. Reads nothing itself."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -15,7 +16,7 @@ from contracts.minute_figures import JobMinute
 from contracts.modes import ModeInForce
 from runtime import terminal
 from runtime.instants import to_the_minute, to_the_second
-from runtime.terminal import Column, fitting, plain
+from runtime.terminal import Column, fitting, middle_cut, plain
 from services.state.documents import JobDocument, JobOverview, JobRent
 from services.state.read.conditions import silence_of
 from services.state.read.decision_lines import amended, progress_line
@@ -23,6 +24,7 @@ from services.state.read.status import Status
 from services.state.read.words import phase_words, reason_words
 from services.state.record_documents import ConditionDocument, TopologyDocument, WindowDocument
 
+LABEL_WIDTH = 40  # of a task in a table: SQL makes labels of a hundred letters and more
 _GOOD_WHEN_TRUE = ("Available", "Balanced", "Owned", "Measured")  # conditions that are good when they hold; all others are bad
 _BAD = "bold red"
 _NOW_STYLE = {"fine": "green", "ended": "dim", "down": _BAD, "overloaded": _BAD, "restarting": _BAD}  # all others: yellow
@@ -63,8 +65,8 @@ def print_jobs(jobs: Sequence[JobOverview]) -> None:
         _print_unreadable(console, job.unreadable, job.job)
 
 
-def print_job(job: JobDocument) -> None:
-    """Print one job: facts, conditions, tasks, latest decision."""
+def print_job(job: JobDocument, *, wide: bool = False) -> None:
+    """Print one job: facts, conditions, tasks, latest decision; ``wide``: labels of tasks as long as they are."""
     console = terminal.console()
     facts = Table.grid(padding=(0, 2))
     for name, line in _facts(job):
@@ -76,9 +78,11 @@ def print_job(job: JobDocument) -> None:
         console.print(f"conditions at generation {generation}, observed {seen}", markup=False)
         console.print(_conditions(job.conditions, console.width))
     if job.topology:
-        console.print(_tasks(job.topology, job, console.width))
+        console.print(_tasks(job.topology, job, console.width, LABEL_WIDTH if not wide else None))
     if job.decision:
         console.print(plain(f"{job.decision.action}: {job.decision.reason}"))
+        load = _number(job.decision.load_records_per_minute)
+        console.print(plain(f"decided at {to_the_minute(job.decision.span_end_ms)} UTC on a load of {load} records/min"))
     _print_unreadable(console, job.unreadable, job.job)
 
 
@@ -129,11 +133,11 @@ def _conditions(every: Sequence[ConditionDocument], width: int) -> Table:
     return fitting(columns, width)
 
 
-def _tasks(topology: TopologyDocument, job: JobDocument, width: int) -> Table:
+def _tasks(topology: TopologyDocument, job: JobDocument, width: int, label_width: int | None) -> Table:
     """Return the tasks that can be scaled, by the names that people know them by, with their newest minute."""
     wanted = {task.task: task for task in job.decision.tasks} if job.decision else {}
     minutes = {minute.task: minute for minute in job.minute_by_task}
-    labels = {task.task: task.label or task.task for task in topology.tasks}
+    labels = _labels(topology, label_width)
     tasks = [task for task in topology.tasks if task.scalable]
     last = [wanted.get(task.task) for task in tasks]
     minute = [minutes.get(task.task) for task in tasks]
@@ -151,6 +155,16 @@ def _tasks(topology: TopologyDocument, job: JobDocument, width: int) -> Table:
         Column("configured", [_word(task.configured_parallelism) for task in tasks], right=True, rank=6),
     )
     return fitting(columns, width)
+
+
+def _labels(topology: TopologyDocument, width: int | None) -> dict[str, str]:
+    """Return the label of each task, cut in the middle to a width unless another one would look the same."""
+    whole = {task.task: task.label or task.task for task in topology.tasks}
+    if width is None:
+        return whole
+    cut = {task: middle_cut(label, width) for task, label in whole.items()}
+    seen = Counter(cut.values())
+    return {task: label if seen[label] == 1 else whole[task] for task, label in cut.items()}
 
 
 def _running(task: TaskSpec) -> str:

@@ -278,7 +278,7 @@ def test_an_upgrade_is_a_new_epoch_of_the_same_job(flink: FakeFlink, source: Fli
 
 @pytest.mark.parametrize("version", ["1.20.5", "2.2.1", "2.3.0"])
 def test_a_rescale_is_an_event_and_measured(version: str) -> None:
-    """With Flink's id of it and its cause where Flink remembers both; a monitor that starts later finds the same there."""
+    """With its cause where Flink remembers it; a monitor that starts later finds the same there."""
     with fake_flink(version, "running") as flink:
         for source in sources(flink):
             assert look_at(source).topology.restart_ms is None

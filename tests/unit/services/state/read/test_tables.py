@@ -3,8 +3,11 @@
 from typing import Any, Literal
 
 import pytest
+from msgspec import convert, to_builtins
+from msgspec.structs import replace
 
 from contracts.decisions import Amendment, PolicyUsed
+from runtime.terminal import middle_cut
 from services.state.documents import JobDocument
 from services.state.read.decision_lines import print_decisions, progress_line
 from services.state.read.tables import print_job, print_jobs
@@ -16,7 +19,9 @@ from services.state.record_documents import (
     ProgressDocument,
     StandbysDocument,
     TaskDecisionDocument,
+    TopologyDocument,
 )
+from tests.support.builders import topology
 from tests.support.view_documents import overview
 
 
@@ -73,6 +78,39 @@ def test_a_job_that_has_gone_silent_says_for_how_long(capsys: pytest.CaptureFixt
     """Its other figures are of long ago."""
     print_jobs([overview(status="silent", silent_minutes=15)])
     assert "silent 15 min" in capsys.readouterr().out
+
+
+def job_with(*labels: str) -> JobDocument:
+    """Return a job whose tasks have these labels."""
+    specs = [{"task": f"t{at}", "label": label} for at, label in enumerate(labels)]
+    known = to_builtins(topology()) | {"tasks": specs, "appended_ms": 1}
+    condition = ConditionDocument(type="T", status=None, reason="R", message="m", last_transition_ms=0, observed_generation=0)
+    return replace(a_job(A_DECISION, condition), topology=convert(known, TopologyDocument))
+
+
+def test_long_labels_lose_their_middle_unless_they_are_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And unless two would look the same then."""
+    monkeypatch.setenv("COLUMNS", "200")
+    sql = "Source: KafkaSource-default_catalog.default_database.orders -> Calc[2]"
+    alike = [f"Sink: KafkaSink-default_catalog.{middle}.the_output_of_it -> Committer" for middle in "ab"]
+    print_job(job_with(sql, "map", *alike))
+    shown = capsys.readouterr().out
+    assert middle_cut(sql, 40) in shown
+    assert sql not in shown
+    assert all(label in shown for label in ("map", *alike))
+    assert "…" in shown
+    print_job(job_with(sql), wide=True)
+    assert sql in capsys.readouterr().out
+
+
+def test_a_decision_is_shown_with_its_load_and_its_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """Which may not be the load of the newest minute. A condition of which nobody knows whether it holds says so."""
+    print_job(job_with("map"))
+    shown = capsys.readouterr().out
+    assert "decided at 1970-01-01 00:00 UTC on a load of 53,223 records/min" in shown
+    assert "Unknown" in shown
 
 
 @pytest.mark.parametrize(
@@ -164,6 +202,13 @@ def test_text_from_records_is_shown_and_not_obeyed(capsys: pytest.CaptureFixture
     assert "\x1b" not in shown
     assert not [line for line in shown.splitlines() if line.lstrip("│┃ ").startswith("made up")]
     assert "[/b]" in shown
+
+
+A_DECISION = DecisionDocument(
+    decision_id="d", job="sim/a", span_end_ms=0, window_id="w", policy=PolicyUsed(name="sure"), seed=0, settings_version=0,
+    topology_version=0, action="hold", reason="r", completeness=1.0, minutes_known=60, tasks=(),
+    load_records_per_minute=53_223.0, appended_ms=0,
+)  # fmt: skip
 
 
 def a_job(decision: DecisionDocument, condition: ConditionDocument) -> JobDocument:
