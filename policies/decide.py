@@ -17,7 +17,7 @@ from contracts.decisions import Decision, FeatureDrift, Overload, PolicyUsed, Sa
 from contracts.ids import decision_id
 from contracts.job_limits import answers_emergencies
 from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology, ReleaseTarget, Sentence
+from contracts.messages import ReleaseTarget, Sentence
 from contracts.steps import Timed, untimed
 from contracts.windows import FIGURE, Window
 from policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
@@ -27,7 +27,7 @@ from policies.guardrails import Proposal, Situation, guard, situation
 from policies.measure import mean_of_last
 from policies.policy import Policy, ask, is_span_end
 from policies.question import Question
-from policies.rules.target_utilisation import TargetUtilisation
+from policies.rules.target_utilisation import CALIBRATED, TargetUtilisation
 from policies.witness import Doubt, doubts_of, words_for
 
 LOAD_MINUTES = 5  # over which the reported load and each task's records are averaged
@@ -126,7 +126,7 @@ def _decision(question: Question, answered: _PolicyAnswer, emergency: Emergency 
         _overload_in_words(question, emergency),
         _doubt_in_words(question, doubts, outcome),
         _above_limits(question, seen, outcome.desired),
-        _hindrance(window.topology),
+        _hindrance(question),
     )
     return Decision(
         decision_id=decision_id(window.job, window.window_end_ms, asked),
@@ -264,9 +264,27 @@ class _Figures:
         )
 
 
-def _hindrance(topology: JobTopology) -> str:
+def _hindrance(question: Question) -> str:
     """Return why more subtasks of some task would not help, empty if they would."""
-    return next((f"{spec.label or spec.task}: {spec.hindrance}." for spec in topology.tasks if spec.hindrance), "")
+    specs = question.window.topology.tasks
+    told = next((f"{spec.label or spec.task}: {spec.hindrance}." for spec in specs if spec.hindrance), "")
+    return told or _broadcast_in_words(question)
+
+
+def _broadcast_in_words(question: Question) -> str:
+    """Return why a task that is busier than it should be keeps its size, if it is for its broadcast records; else nothing."""
+    measured = question.measured
+    if measured.undivided is None:
+        return ""
+    exact = measured.demand(mean_of_last(measured.load, LOAD_MINUTES)) / CALIBRATED.utilisation
+    stuck = question.graph.scalable & (exact > question.current) & np.isnan(measured.divided(exact))  # False where unknown
+    if not stuck.any():
+        return ""
+    spec, share = question.window.topology.tasks[int(np.argmax(stuck))], measured.undivided.share[np.argmax(stuck)]
+    return (
+        f"{spec.label or spec.task}: {share:.0%} of its records come over a broadcast edge, each to every subtask, so more "
+        "subtasks would have as much to do; give it fewer records or make each cheaper."
+    )
 
 
 def _above_limits(question: Question, seen: Situation, desired: Int64) -> str:

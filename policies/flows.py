@@ -102,6 +102,49 @@ class Flows:
             reached[..., members] += self.scale[..., members] * arriving
         return reached
 
+    def undivided(self, reached: Float64) -> "Undivided | None":
+        """Return what of the records that reached each task [.., N] came over broadcast edges; None if the job has none.
+
+        Parents tell how much they emit. Where that is more than came in, some went elsewhere, and all of it counts.
+        """
+        edges = self.graph.broadcast
+        if not edges.any():
+            return None
+        sent = np.where(edges, (reached * self.passed)[..., self.graph.parents.index] * self.copies, 0.0).sum(axis=-1)
+        only = edges.any(axis=-1) & (edges == self.graph.parents.known).all(axis=-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(only, 1.0, np.where(reached > 0, np.minimum(sent / reached, 1.0), 0.0))
+        return Undivided(share, share / np.where(edges, self.copies, 1.0).max(axis=-1))
+
+
+@dataclass(frozen=True, slots=True)
+class Undivided:
+    """Work that every subtask of a task has to do, however many they are: records of broadcast edges. Arrays are [.., N].
+
+    Attributes:
+        share: of the task's work at its present size, 0 to 1.
+        each: of that work, by each subtask: a record counts as one, however many subtasks get it.
+    """
+
+    share: Float64
+    each: Float64
+
+    def rows(self, chosen: slice | Int64 | tuple[slice, None] | None) -> "Undivided":
+        """Return some rows, if the first axis is the batch; None adds an axis."""
+        return Undivided(self.share[chosen], self.each[chosen])
+
+    def carried(self, sizes: Float64 | Int64) -> Float64:
+        """Return how many subtasks [.., N] of the present size's work are as fast as ``sizes`` [.., N]."""
+        return np.where(self.share > 0, 1.0 / (self.each + (1.0 - self.share) / sizes), sizes)
+
+    def needed(self, exact: Float64) -> Float64:
+        """Return the sizes [.., N] that carry ``exact`` [.., N] times what one subtask can do; infinite where none does."""
+        room = 1.0 - exact * self.each
+        with np.errstate(divide="ignore", invalid="ignore"):
+            alone = np.where(room > 0, exact * (1.0 - self.share) / room, np.inf)
+        sizes: Float64 = np.where((self.share > 0) & ~np.isnan(exact), alone, exact)
+        return sizes
+
 
 def _completed(passed: Float64, counted: Counted, copies: Float64, graph: JobGraph) -> tuple[Float64, Float64, Counted]:
     """Return ``Flows.beside``, selectivities and counts [.., N] with what neighbours tell of tasks that tell nothing.

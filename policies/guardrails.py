@@ -78,7 +78,8 @@ def situation(measured: Measured, graph: JobGraph, current: Int64) -> Situation:
     not shrink while its own newest minute is unknown, or the job's load in it.
     """
     demand = or_zero(measured.demand(mean_of_last(measured.load, FLOOR_MINUTES)))
-    floor = np.where(graph.scalable, np.clip(needed(demand, graph.dealt), 0, FLOOR_MAX), 0).astype(np.int64)
+    least = np.clip(needed(or_zero(measured.divided(demand)), graph.dealt), 0, FLOOR_MAX)
+    floor = np.where(graph.scalable, least, 0).astype(np.int64)
     backlog = measured.backlog_minutes(current)
     overloaded = graph.scalable & ((demand > carried(current, graph.dealt)) | (backlog >= OVERLOAD_BACKLOG_MINUTES))
     silent = ~measured.reported[..., -1, :] | np.isnan(measured.load[..., -1:])

@@ -19,7 +19,7 @@ from contracts.windows import FIGURE, Float32, of_all_subtasks
 from policies.answer import Float64
 from policies.capacity import level_of
 from policies.dealt import carried
-from policies.flows import Counted, Flows
+from policies.flows import Counted, Flows, Undivided
 from policies.graph import Bool, Int64, JobGraph
 from policies.observed import NEVER_RESTS, observed_service
 
@@ -48,6 +48,7 @@ class Measured:
         flows: how many records reach each task for each one that its parents process.
         hot_share: float64 [.., N], share of a task's work that belongs to its hottest key, so to one subtask; 0 where unknown.
         spread: float64 [.., N], standard deviation of the log of the coming service time (``policies.capacity``).
+        undivided: the work that each subtask has to do, of tasks with broadcast edges; None: there are none.
     """
 
     reported: Bool
@@ -59,6 +60,7 @@ class Measured:
     flows: Flows
     hot_share: Float64
     spread: Float64
+    undivided: Undivided | None = None
 
     def demand(self, load: Float64) -> Float64:
         """Return the busy subtasks [.., N] that a load [..] in records per minute needs; NaN where a factor is unknown."""
@@ -69,8 +71,21 @@ class Measured:
         return busiest_of(self.hot_share, subtasks)
 
     def widened(self, exact: Float64) -> Float64:
-        """Return the subtasks [.., N] at which the busiest one has no more to do than each of ``exact`` [.., N] even ones."""
-        return widened_by(self.hot_share, exact)
+        """Return the subtasks [.., N] at which the busiest one has no more to do than each of ``exact`` [.., N] even ones.
+
+        NaN where no size helps (``divided``).
+        """
+        return self.divided(widened_by(self.hot_share, exact))
+
+    def divided(self, exact: Float64) -> Float64:
+        """Return the subtasks [.., N] that ``exact`` [.., N] ones' work needs once all subtasks do their broadcast records.
+
+        NaN where no size helps: where all work is broadcast, or this part alone is too much for a subtask.
+        """
+        if self.undivided is None:
+            return exact
+        share, sizes = self.undivided.share, self.undivided.needed(exact)
+        return np.where((share > 0.0) & ((share >= 1.0) | np.isinf(sizes)), np.nan, sizes)
 
     def alone(self) -> "Measured":
         """Return a measurement without batch axes as a batch of one."""
@@ -88,6 +103,7 @@ class Measured:
             flows=self.flows.rows(chosen),
             hot_share=self.hot_share[chosen],
             spread=self.spread[chosen],
+            undivided=self.undivided.rows(chosen) if self.undivided is not None else None,
         )
 
     @property
@@ -133,16 +149,18 @@ def measured_of(figures: Float32, graph: JobGraph) -> Measured:
     resting = np.isnan(service) & graph.scalable & (each.into + each.out == 0) & (backlog + lag == 0)
     if resting.any():
         service = np.where(resting & _had_nothing_to_do(figures, load, graph), 0.0, service)
+    reached = flows.carried(shares if flows.beside is None else shares + flows.beside)
     return Measured(
         reported=reported,
         load=load,
         service_minutes=np.where(graph.scalable, service, 0.0),
-        visits=flows.carried(shares if flows.beside is None else shares + flows.beside),
+        visits=reached,
         backlog_records=backlog,
         lag_records=lag,
         flows=flows,
         hot_share=_hot_share(figures[..., -SKEW_MINUTES:, :, :], graph),
         spread=np.where(graph.scalable, spread, 0.0),
+        undivided=flows.undivided(reached),
     )
 
 

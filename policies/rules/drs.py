@@ -45,7 +45,7 @@ class DRS:
         by_name = np.argsort(np.array(reading.graph.tasks))  # so that ties do not depend on the order a topology lists them in
         given = np.empty_like(stable)
         given[..., by_name] = greedy(held[..., by_name, :], self.sojourn * load.sum(axis=-1))
-        return reading.whole(np.where(known, stable + given, np.nan))
+        return reading.whole(reading.measured.divided(np.where(known, stable + given, np.nan)))
 
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""

@@ -32,7 +32,7 @@ class HorizontalPodAutoscaler:
         ratio = np.where(reading.graph.scalable, reading.utilisation(self.metric_minutes), np.nan) / self.target
         exact = ratio * reading.current
         within = np.abs(exact / reading.carried - 1.0) <= self.tolerance
-        return np.where(within, reading.current, reading.whole(exact))
+        return np.where(within, reading.current, reading.whole(reading.measured.divided(exact)))
 
     def sentence(self, reading: Reading) -> str:
         """Return the target."""

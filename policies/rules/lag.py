@@ -32,7 +32,7 @@ class Lag:
         """Return wanted parallelism [.., N]."""
         work = reading.measured.waiting_records * reading.measured.service_minutes
         known = reading.graph.scalable & self._is_told(reading)
-        return reading.whole(np.where(known, work, np.nan) / self.threshold_minutes)
+        return reading.whole(reading.measured.divided(np.where(known, work, np.nan) / self.threshold_minutes))
 
     def _is_told(self, reading: Reading) -> Bool:
         """Return [.., N] whether the queue of a task, or of a source, is known in any minute."""

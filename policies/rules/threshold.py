@@ -29,8 +29,9 @@ class Threshold:
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""
-        used = np.where(reading.graph.scalable, reading.utilisation(self.metric_minutes), np.nan)
         current, dealt = reading.current, reading.graph.dealt
+        helps = reading.graph.scalable & ~np.isnan(reading.measured.divided(current.astype(np.float64)))
+        used = np.where(helps, reading.utilisation(self.metric_minutes), np.nan)
         busy = used * current / reading.carried  # of the busiest
         return np.where(busy > self.high, larger(current, dealt), np.where(busy < self.low, smaller(current, dealt), current))
 

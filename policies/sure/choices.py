@@ -6,6 +6,7 @@ import numpy as np
 
 from policies.answer import Float64
 from policies.dealt import carried, needed
+from policies.flows import Undivided
 from policies.graph import Bool, Int64, JobGraph
 from policies.guardrails import Situation, guard_rows, one_step, situation
 from policies.measure import Measured, busiest_of, or_zero, widened_by
@@ -13,6 +14,7 @@ from policies.sure.outlook import Expected
 from policies.sure.planning_input import Planning, PlanningInput
 from policies.sure.queue_delay import LEAST
 
+_EACH_CHOICE = (slice(None), None)  # an axis for the choices
 _UNBOUNDED = 1e9  # records per minute that a task of unknown cost passes
 _CAPACITIES = np.geomspace(0.75, 6.0, 36)  # as multiples of the mean expected load: from overload to one sixth busy
 CALM_CHANGE = 0.05  # a job is calm only while the median change of its load from hour to hour is below this
@@ -26,14 +28,17 @@ class Work:
         minutes: float64 [B, N], busy subtask-minutes per record that enters the job; 0 where unknown and for source and sink.
         hot_share: float64 [B, N], ``Measured.hot_share``.
         dealt: int64 [N], ``JobGraph.dealt``.
-        sized: bool [B, N], tasks whose size can be chosen. A task keeps its size if what a record costs it is unknown, or if no
-            entering record reaches it (it only drains old ones), unless it is known to have nothing to do.
+        undivided: ``Measured.undivided``.
+        sized: bool [B, N], tasks whose size can be chosen. A task keeps its size if what a record costs it is unknown, if no
+            entering record reaches it (it only drains old ones) unless it is known to have nothing to do, or if each subtask has
+            to do all of its work.
         scalable: bool [N].
     """
 
     minutes: Float64
     hot_share: Float64
     dealt: Int64
+    undivided: Undivided | None
     sized: Bool
     scalable: Bool
 
@@ -42,12 +47,17 @@ class Work:
         """Return what a record costs by the measured figures."""
         known = ~np.isnan(measured.service_minutes * measured.visits)
         sized = graph.scalable & known & ((measured.visits > 0) | (measured.service_minutes == 0))
+        undivided = measured.undivided
+        if undivided is not None:
+            sized &= undivided.share < 1.0
         per_record = measured.visits * or_zero(measured.service_minutes)
-        return Work(np.where(sized, per_record, 0.0), measured.hot_share, graph.dealt, sized, graph.scalable)
+        return Work(np.where(sized, per_record, 0.0), measured.hot_share, graph.dealt, undivided, sized, graph.scalable)
 
     def sizes(self, capacity: Float64, caution: Float64 | float = 1.0) -> Float64:
         """Return the fewest subtasks [B, C, N] for capacities [B, C], with every record ``caution`` [B, N] times as long."""
         exact = widened_by(self.hot_share[:, None], capacity[..., None] * (self.minutes * caution)[:, None])
+        if self.undivided is not None:
+            exact = self.undivided.rows(_EACH_CHOICE).needed(exact)
         return needed(exact, self.dealt)
 
 
@@ -74,6 +84,8 @@ class Choices:
         even = carried(sizes, work.dealt)
         if work.hot_share.any():
             even = even / busiest_of(work.hot_share[:, None], even)
+        if work.undivided is not None:
+            even = work.undivided.rows(_EACH_CHOICE).carried(even)
         capacity = np.where(cost > 0, even / np.where(cost > 0, cost, 1.0), _UNBOUNDED).min(axis=-1)
         subtasks = np.where(work.scalable, sizes, 0).sum(axis=-1)
         busy = work.minutes.sum(axis=-1)

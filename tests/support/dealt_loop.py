@@ -1,0 +1,168 @@
+"""A job under a constant load whose work is dealt out, in a closed loop with policies, guardrails and stateful limits.
+
+K partitions or key groups of one rate each lie on p subtasks as Kafka or Flink deals them out. The busiest subtask bounds what
+gets through; what does not waits. A rescale takes effect with the next minute, in which the job is down.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from contracts.clock import MINUTE_MS
+from contracts.decisions import Decision
+from contracts.job_settings import JobSettings
+from contracts.messages import Input, JobTopology, TaskSpec
+from contracts.windows import FIGURE, HOURS, Float32, Window, blank_figures, unknown_hours
+from policies.decide import decide_if_due
+from policies.policy import Policy, is_span_end
+from rescaler.control.job.limits import Growth, LimitsMemory, after_begin, after_end, apply_limits, with_needs
+
+JOB = "real/dealt"
+TASK = "count"
+BEGIN_MS = 1_780_002_000_000  # the end of an hour
+RECORDS = 1_000.0  # that one subtask gets through in a minute
+WINDOW_MINUTES = 60
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One constant load: ``things`` of one rate each, together worth ``busy`` subtasks, with so much noise of each minute."""
+
+    engine: str
+    things: int
+    busy: float
+    noise: float
+    begin: int
+    seed: int
+
+
+@dataclass
+class Course:
+    """What became of a cell: (minute, before, after) of each rescale, and size and waiting records of each minute."""
+
+    rescales: list[tuple[int, int, int]] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    waiting: list[float] = field(default_factory=list)
+    decisions: int = 0
+
+
+def run(cell: Cell, policy: Policy, minutes: int) -> Course:
+    """Return the course of so many minutes under a policy."""
+    loop = _Loop(cell, policy)
+    for minute in range(minutes):
+        loop.step(minute)
+    return loop.course
+
+
+class _Loop:
+    def __init__(self, cell: Cell, policy: Policy) -> None:
+        self.cell, self.policy, self.course = cell, policy, Course()
+        self.size, self.is_down = cell.begin, False
+        self.waiting = np.zeros(cell.things)  # of each thing
+        self.settings, self.memory = JobSettings(job=JOB), LimitsMemory()
+        self.topology = self._topology(0)
+        count = len(self.topology.tasks)
+        self.figures: Float32 = np.full((WINDOW_MINUTES, count, len(FIGURE)), np.nan, dtype=np.float32)
+        self.loads: list[float] = []
+        random = np.random.default_rng([cell.seed, cell.things, int(1000 * cell.busy)])
+        self.noise = np.maximum(1.0 + cell.noise * random.standard_normal(1_000), 0.0)
+
+    def step(self, minute: int) -> None:
+        """Let a minute pass, and decide at its end."""
+        came = RECORDS * self.cell.busy * float(self.noise[minute])
+        before = float(self.waiting.sum())
+        self.figures = np.concatenate([self.figures[1:], self._minute(came)])
+        self.loads.append(came)
+        self.course.sizes.append(self.size)
+        self.course.waiting.append(float(self.waiting.sum()))
+        end_ms = BEGIN_MS + (minute + 1) * MINUTE_MS
+        grown = self.course.waiting[-1] > before
+        if is_span_end(end_ms, self.policy.span_minutes) or grown:  # without growth there is no emergency
+            self._decide(minute, end_ms)
+
+    def _minute(self, came: float) -> Float32:
+        """Return the figures [1, N, F] of a minute in which so many records came, evenly for all things."""
+        cell, was_down = self.cell, self.is_down
+        self.is_down = False
+        row = blank_figures(1, len(self.topology.tasks))
+        row[..., FIGURE["parallelism"]] = 1.0
+        row[0, -1, FIGURE["parallelism"]] = self.size
+        row[..., FIGURE["restarts"]] = was_down
+        row[..., FIGURE["coverage"]] = 1.0
+        self.waiting += came / cell.things
+        of = np.arange(cell.things) * self.size // max(cell.things, self.size)  # key groups in ranges, as even as can be
+        work = np.bincount(of, self.waiting, minlength=self.size)
+        share = np.zeros(self.size) if was_down else np.minimum(RECORDS / np.maximum(work, 1e-9), 1.0)
+        if cell.engine == "flink":
+            share[:] = share.min()  # the fullest one holds the source back
+        done = self.waiting * share[of]
+        self.waiting = self.waiting - done
+        busy = np.bincount(of, done, minlength=self.size) / RECORDS * MINUTE_MS
+        mine = row[0, -1]
+        mine[FIGURE["records_in"]] = mine[FIGURE["records_out"]] = done.sum()
+        mine[FIGURE["busy_ms"]], mine[FIGURE["busy_ms_max"]] = busy.sum(), busy.max()
+        mine[FIGURE["idle_ms"]] = 0.0 if was_down else self.size * MINUTE_MS - busy.sum()
+        source = row[0, 0]  # of a group the task itself
+        source[FIGURE["arrived"]] = came
+        source[FIGURE["queued_records_last"]] = source[FIGURE["queued_records_mean"]] = self.waiting.sum()
+        if cell.engine == "flink":
+            source[FIGURE["records_in"]] = source[FIGURE["records_out"]] = done.sum()
+            source[FIGURE["busy_ms"]] = source[FIGURE["busy_ms_max"]] = 0.0 if was_down else 0.05 * MINUTE_MS
+            source[FIGURE["idle_ms"]] = 0.0 if was_down else 0.95 * MINUTE_MS
+        elif was_down:
+            row[:] = np.nan  # nobody reads the group while it rebalances
+        return row
+
+    def _decide(self, minute: int, end_ms: int) -> None:
+        hours, peaks = self._hours(minute)
+        window = Window(JOB, end_ms, self.figures, self.topology, hours, hourly_peak=peaks)
+        decision = decide_if_due(window, self.policy, self.settings, seed=0)
+        if decision is None:
+            return
+        self.course.decisions += 1
+        self.memory = with_needs(self.memory, decision, self.settings, self.cell.engine)
+        if decision.action == "act":
+            self._act(decision, minute, end_ms)
+
+    def _act(self, decision: Decision, minute: int, end_ms: int) -> None:
+        left = apply_limits(self.memory, decision, self.topology, self.settings, engine=self.cell.engine, hosts=())
+        after = left.wanted.get(TASK, self.size)
+        if left.refusal is not None or after == self.size:
+            return
+        (own,) = (task for task in decision.tasks if task.task == TASK)
+        records = own.records_per_minute
+        grows = after > self.size and own.overloaded and records
+        growth = Growth(before=self.size, after=after, records_per_minute=records) if grows else None  # type: ignore[arg-type]
+        self.memory = after_end(after_begin(self.memory, {TASK: growth}, end_ms), ok=True, at_ms=end_ms + MINUTE_MS)
+        self.course.rescales.append((minute, self.size, after))
+        self.size, self.is_down = after, True
+        self.topology = self._topology(end_ms)
+
+    def _topology(self, at_ms: int) -> JobTopology:
+        things = self.cell.things
+        if self.cell.engine == "flink":
+            tasks = (
+                TaskSpec(task="source", max_parallelism=1),
+                TaskSpec(
+                    task=TASK,
+                    upstream=("source",),
+                    inputs=(Input(task="source", ship="hash"),),
+                    parallelism=self.size,
+                    max_parallelism=things,
+                    vnodes=things,
+                ),
+            )
+        else:
+            tasks = (TaskSpec(task=TASK, parallelism=self.size, max_parallelism=10_000, useful_max=things),)
+        return JobTopology(job=JOB, version=at_ms, at_ms=at_ms, tasks=tasks, engine=self.cell.engine)
+
+    def _hours(self, minute: int) -> tuple[Float32, Float32]:
+        """Return the mean load of the hours so far and the highest mean of five minutes; the last hour is unfinished."""
+        hours, peaks = unknown_hours(), unknown_hours()
+        last = minute // 60
+        for hour in range(last + 1):
+            loads = np.array(self.loads[60 * hour : 60 * hour + 60])
+            hours[HOURS - 1 - last + hour] = loads.mean()
+            if len(loads) >= 5:
+                peaks[HOURS - 1 - last + hour] = np.convolve(loads, np.full(5, 0.2), mode="valid").max()
+        return hours, peaks
