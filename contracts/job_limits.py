@@ -116,5 +116,5 @@ def bounds_of(settings: JobSettings, spec: TaskSpec, engine: str) -> Bounds:
     return Bounds(
         least=own.parallelism_min or settings.parallelism_min,
         most=most if owners is None else min(most, owners),
-        pinned=own.pinned,
+        pinned=own.pinned or bool(spec.fixed),
     )

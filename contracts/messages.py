@@ -111,6 +111,7 @@ class TaskSpec(Part, frozen=True, kw_only=True, omit_defaults=True):
     useful_max: Parallelism | None = None  # more subtasks than this would get no records, e.g. the partitions of a source
     state: Literal["running", "starting", "finished"] = "running"
     hindrance: Annotated[str, Meta(max_length=512)] = ""  # for people: why no subtask runs, or more of them would not help
+    fixed: Annotated[str, Meta(max_length=512)] = ""  # for people: why no other size can be asked for now, and what to do
     # For people: why a part of what waits is unknown, so that what is counted is the least; empty: all of it is known, or none.
     backlog_partly_unknown: Annotated[str, Meta(max_length=512)] = ""
 

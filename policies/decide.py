@@ -265,9 +265,10 @@ class _Figures:
 
 
 def _hindrance(question: Question) -> str:
-    """Return why more subtasks of some task would not help, empty if they would."""
+    """Return why some task cannot have another size, or more subtasks of it would not help; empty if they would."""
     specs = question.window.topology.tasks
-    told = next((f"{spec.label or spec.task}: {spec.hindrance}." for spec in specs if spec.hindrance), "")
+    why = [(spec, why) for words in ("fixed", "hindrance") for spec in specs if (why := getattr(spec, words))]
+    told = next((f"{spec.label or spec.task}: {why}." for spec, why in why), "")
     return told or _broadcast_in_words(question)
 
 

@@ -3,7 +3,9 @@
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from contracts.messages import ClusterTopology, Host
@@ -25,7 +27,46 @@ from monitor.settings import MonitorSettings
 from monitor.sources.base import HELD, SourceUnavailable
 from monitor.sources.operated import Operated
 
+MEMBERS_LOOKS = 3
+"""A worker counts as several members after so many looks in a row: one that died is a member for a minute."""
+ASKED_MS = 3_600_000
+"""What was asked for within this time may still drain."""
 _CAPABILITIES = {"processes": PROCESSES, "compose": COMPOSE, "kubernetes": KUBERNETES}
+
+
+@dataclass(slots=True)
+class MembersEach:
+    """Follows one task whose size is decided in members and asked for in workers, which must be one and the same.
+
+    A worker may hold several members (threads, a listener's concurrency), and others may run members of their own. Then a size
+    that was decided would be multiplied without a word.
+    """
+
+    _asked: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=1_000))
+    _looks: int = MEMBERS_LOOKS - 1  # at the first look nobody knows better, and nothing may be asked for before
+
+    def look(self, members: int, workers: int | None, now_ms: int) -> str:
+        """Return why no other size can be asked for and what to do, in one line; empty if it can.
+
+        Args:
+            members: that run.
+            workers: that are asked for, None if nobody is asked.
+            now_ms: the time.
+        """
+        if not workers:
+            return ""
+        self._asked.append((now_ms, workers))
+        while self._asked[0][0] < now_ms - ASKED_MS:
+            self._asked.popleft()
+        most = max(count for _, count in self._asked)
+        self._looks = min(self._looks + 1, MEMBERS_LOOKS) if members >= 2 * most else 0
+        if self._looks < MEMBERS_LOOKS:
+            return ""
+        each = f", {members // workers} in each" if members % workers == 0 else ""
+        return (
+            f"{members} members run where {workers} worker(s) are asked for{each}: sizes count members and are asked for in "
+            "workers; run one member in each (one thread, a concurrency of 1), and none that is no worker's"
+        )
 
 
 class WorkerTopology:

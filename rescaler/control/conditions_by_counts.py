@@ -70,6 +70,9 @@ def progressing(memory: JobMemory, topology: JobTopology) -> Statement | None:
 
 def degraded(memory: JobMemory, topology: JobTopology) -> Statement:
     """Say whether less runs than should."""
+    fixed = [f"{spec.label or spec.task}: {spec.fixed}" for spec in topology.tasks if spec.fixed]
+    if fixed:
+        return "Degraded", True, "Fixed", "; ".join(fixed)
     hindered = [f"{spec.label or spec.task}: {spec.hindrance}" for spec in topology.tasks if spec.hindrance]
     if hindered:
         return "Degraded", True, "Hindered", "; ".join(hindered)

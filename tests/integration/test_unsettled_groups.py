@@ -100,6 +100,70 @@ def test_a_group_that_deals_out_its_partitions_has_no_figures_and_then_does_not_
         source.close()
 
 
+PROTOCOLS: dict[str, dict[str, str]] = {
+    "KIP-848": {"group.protocol": "consumer"},
+    "cooperative": {"partition.assignment.strategy": "cooperative-sticky", "session.timeout.ms": "45000"},
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_group_goes_on_while_one_member_is_slow_to_join_again(kafka: KafkaForTests, protocol: str) -> None:
+    """A member inside a long record gives nothing away; the others read on, and so the group has its figures."""
+    prefix = kafka.topic_prefix()
+    group, topic = f"{prefix}clicks", f"{prefix}in"
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(topic, 4, 1)])[topic].result(30)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(4_000):
+        producer.produce(topic, str(number), partition=number % 4)
+    producer.flush(30)
+    common = {"bootstrap.servers": kafka.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+    first, slow, third = members = [
+        Consumer({**common, "enable.auto.commit": False, "queued.min.messages": 1, **PROTOCOLS[protocol]}) for _ in range(3)
+    ]
+    reader, clock = GroupReader(PipelineSettings(bootstrap=kafka.bootstrap)), _Ahead(threading.Event())
+    settings = MonitorSettings(bootstrap=kafka.bootstrap, engine="kafka", cluster="real", jobs=f"{prefix}*")
+    source = ConsumerGroupSource(settings, lambda stop: clock)
+
+    def work(*working: Consumer) -> None:
+        for member in working:
+            record = member.poll(0.05)
+            if record is not None and record.error() is None:
+                member.commit(record, asynchronous=False)
+
+    def has(count: int) -> bool:
+        return (
+            state_of(reader, group) == "stable"
+            and [len(each.partitions) for each in reader.look([group])[group].members] == [4 // count] * count
+        )
+
+    try:
+        first.subscribe([topic])
+        slow.subscribe([topic])
+        wait_until(lambda: [work(first, slow), has(2)][1], timeout_s=90, what="two members")
+        assert source.jobs() == [f"real/{group}"]
+        job = source.follow(f"real/{group}")
+        job.look()
+        third.subscribe([topic])  # the second one is not polled any more, so it gives nothing away
+        wait_until(lambda: [work(first, third), state_of(reader, group) == "rebalancing"][1], timeout_s=60, what="the rebalance")
+        with pytest.raises(SourceUnavailable, match=f"group {group} is rebalancing"):
+            job.look()
+        before = reader.look([group])[group].committed
+        wait_until(lambda: [work(first, third), reader.look([group])[group].committed != before][1], what="a commit")
+        clock.ahead_ms = 6_000
+        look = job.look()
+        assert state_of(reader, group) == "rebalancing"
+        assert look.topology.state == "running"
+        assert len(look.samples) == 3
+        assert sum(each.records_in for each in look.samples) > 0
+        clock.ahead_ms = 12_000  # nobody commits any more
+        assert job.look().topology.state == "restarting"
+    finally:
+        for member in members:
+            member.close()
+        source.close()
+
+
 def _poll_until(member: Consumer, stop: threading.Event) -> None:
     while not stop.is_set():
         member.poll(0.05)

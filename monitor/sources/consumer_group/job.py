@@ -21,6 +21,7 @@ from monitor.event_log import EventLog, changes
 from monitor.minutes import Clock, JobSnapshot
 from monitor.sources.base import HELD, SourceUnavailable
 from monitor.sources.consumer_group.hindrance import Hindrance, Hindrances
+from monitor.sources.workers import MembersEach
 from runtime.backoff import Throttle
 from runtime.printable import printable
 
@@ -58,6 +59,7 @@ class _Task:
     hindrances: Hindrances = field(default_factory=Hindrances)
     hindrance: Hindrance | None = None
     told_unknown: str = ""
+    each: MembersEach = field(default_factory=MembersEach)
     settled: GroupDescription | None = None
     """The group when it was last at rest."""
     last_members: int = 1
@@ -127,7 +129,7 @@ class ChainJob:
         samples = self._samples(seen, upstream, now_ms) if is_settled else self._none(seen, now_ms)
         for task, group in seen.items():
             self._note(task, group, now_ms)
-        specs = tuple(self._spec(task, seen[task], upstream[task], required) for task in self._tasks)
+        specs = tuple(self._spec(task, seen[task], upstream[task], required, now_ms) for task in self._tasks)
         return JobSnapshot(self._topology_of(specs, seen, required, now_ms), samples)
 
     # What is asked
@@ -327,8 +329,11 @@ class ChainJob:
 
     # Topology
 
-    def _spec(self, task: str, group: GroupDescription, upstream: tuple[str, ...], required: Required | None) -> TaskSpec:
+    def _spec(
+        self, task: str, group: GroupDescription, upstream: tuple[str, ...], required: Required | None, now_ms: int
+    ) -> TaskSpec:
         remembered = self._tasks[task]
+        asked = (required.counts.get(task) or None) if required is not None else None
         if group.members:
             remembered.last_members = len(group.members)
         hindrance = remembered.hindrance
@@ -340,9 +345,10 @@ class ChainJob:
             max_parallelism=MEMBERS_MAX,
             sharing_group=task,
             inputs=tuple(Input(task=each, ship="hash") for each in upstream),
-            required=(required.counts.get(task) or None) if required is not None else None,
+            required=asked,
             useful_max=most,
             hindrance=printable(hindrance.words)[:HINDRANCE_LETTERS_MAX] if hindrance is not None else "",
+            fixed=remembered.each.look(len(group.members), asked, now_ms),
             backlog_partly_unknown=remembered.positions.partly_unknown,
         )
 
@@ -376,7 +382,7 @@ def _state(seen: dict[str, GroupDescription]) -> JobState:
 
 
 def _moved(before: GroupDescription, now: GroupDescription) -> bool:
-    return any(at > before.committed.get(each, at) for each, at in now.committed.items())
+    return any(at > before.committed.get(each, -1) for each, at in now.committed.items())
 
 
 def _at_work(group: GroupDescription, settled: GroupDescription | None) -> GroupDescription:

@@ -19,6 +19,7 @@ from monitor.event_log import EventLog, changes
 from monitor.minutes import LEAD_MS, Clock, JobSnapshot
 from monitor.sources.base import HELD, SourceUnavailable
 from monitor.sources.prometheus.ledger import Ledger, SubtaskRoster
+from monitor.sources.workers import MembersEach
 
 BEHIND_MINUTES = (10, 60)
 """How far back to look for series that are not there now, to tell figures that come late from ones that never come."""
@@ -66,6 +67,8 @@ class PrometheusJob:
         self._job, self._watched, self._replicas, self._engine = job, watched, tuple(replicas), engine
         self._requirement, self._events, self._clock = requirement, events, clock
         self._ledger = Ledger(watched)
+        # Flink runs what it is asked for, in whatever pods.
+        self._each = {task: MembersEach() for task in watched.tasks} if engine == "kafka" else {}
         self._rosters = {task: SubtaskRoster() for task in watched.tasks}
         self._replica = 0
         self._attempt = 0
@@ -268,7 +271,7 @@ class PrometheusJob:
             job=self._job,
             version=at_ms,
             at_ms=at_ms,
-            tasks=tuple(self._spec(task, required) for task in self._watched.tasks),
+            tasks=tuple(self._spec(task, required, at_ms) for task in self._watched.tasks),
             attempt=self._attempt,
             state="suspended" if is_empty else "running",
             engine=self._engine,
@@ -284,8 +287,9 @@ class PrometheusJob:
         self._topology = under_lasting_version(topology, self._topology)
         return self._topology
 
-    def _spec(self, task: str, required: Required | None) -> TaskSpec:
+    def _spec(self, task: str, required: Required | None, at_ms: int) -> TaskSpec:
         spec, count, upstream = self._watched.tasks[task], len(self._rosters[task].members), self._watched.upstream(task)
+        asked = (required.counts.get(task) or None) if required is not None else None
         by_topics = self._watched.joined_by == "topics"
         before = {each.task: each.parallelism for each in self._topology.tasks} if self._topology is not None else {}
         return TaskSpec(
@@ -297,7 +301,8 @@ class PrometheusJob:
             stateful=spec.stateful,
             sharing_group=spec.sharing_group or (task if by_topics else "default"),
             inputs=tuple(Input(task=each, ship="hash") for each in upstream) if by_topics else (),
-            required=(required.counts.get(task) or None) if required is not None else None,
+            required=asked,
+            fixed=self._each[task].look(count, asked, at_ms) if task in self._each else "",
             backlog_partly_unknown=self._ledger.partly_unknown(task),
             useful_max=spec.useful_max,
             hindrance="" if count else f"{self._named(task)} has no subtasks; start its workers",

@@ -65,8 +65,15 @@ def no_longer_possible(pending: PendingAct, topology: JobTopology | None, mode: 
         return Objection(OutcomeReason.ADVISE, detail)
     if pending.own is OwnAct.APPROVED and topology.state == "waiting":  # it was advised to a job that ran: first comes its start
         return Objection(OutcomeReason.JOB_NOT_RUNNING, "job: waiting")
+    fixed = [spec for spec in topology.tasks if spec.fixed and _size_of(spec.task, pending) not in (None, spec.parallelism)]
+    if fixed:
+        return Objection(OutcomeReason.NOT_SCALABLE, f"tasks: {fixed[0].task!r}: {fixed[0].fixed}")
     gone = sorted(set(pending.wanted) - {spec.task for spec in topology.tasks})
     return Objection(OutcomeReason.TOPOLOGY_CHANGED, f"tasks: {gone[0]!r} is gone") if gone else None
+
+
+def _size_of(task: str, pending: PendingAct) -> int | None:
+    return pending.wanted[task].desired if task in pending.wanted else None
 
 
 def _observed(mode: ModeInForce) -> Objection:
@@ -76,6 +83,8 @@ def _observed(mode: ModeInForce) -> Objection:
 def _task_objection(field: str, task: TaskDecision, spec: TaskSpec, settings: JobSettings, engine: str) -> Objection | None:
     if task.desired == spec.parallelism:
         return None
+    if spec.fixed:
+        return Objection(OutcomeReason.NOT_SCALABLE, f"{field}.desired: {task.task!r}: {spec.fixed}")
     if not spec.scalable:
         return Objection(
             OutcomeReason.NOT_SCALABLE, f"{field}.desired: {task.task!r} has the fixed parallelism {spec.parallelism}"

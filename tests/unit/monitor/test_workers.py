@@ -11,7 +11,7 @@ from engines.groups.chains import read_chains
 from engines.kubernetes.capabilities import KUBERNETES
 from monitor.settings import MonitorSettings
 from monitor.sources.base import SourceUnavailable
-from monitor.sources.workers import WorkerTopology
+from monitor.sources.workers import MembersEach, WorkerTopology
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.fake_docker import FakeDocker
 from tests.support.kubernetes_rig import shipped_rules
@@ -94,6 +94,44 @@ def test_a_deployment_that_is_gone_holds_the_job(workers: WorkerTopology, server
 def test_a_job_that_the_groups_file_does_not_name_is_asked_nothing(workers: WorkerTopology) -> None:
     """Whatever else knows it."""
     assert workers.required("clicks") is None
+
+
+Looks = list[tuple[int, int | None]]
+
+
+def fixed_by(looks: Looks) -> list[bool]:
+    """Return whether a size could not be asked for, by looks a minute apart at members and at workers asked for."""
+    each = MembersEach()
+    return [bool(each.look(members, asked, at * 60_000)) for at, (members, asked) in enumerate(looks)]
+
+
+@pytest.mark.parametrize(
+    ("looks", "fixed"),
+    [
+        ([(12, 4)] * 3, [True] * 3),  # three in each, whatever came before
+        ([(10, 4)], [True]),
+        ([(4, 4), (12, 4), (12, 4), (12, 4)], [False, False, False, True]),  # somebody set a concurrency
+        ([(12, 4), (4, 4)], [True, False]),
+        ([(4, 4), (5, 4), (5, 4), (5, 4)], [False] * 4),  # one more, which is nobody's worker
+        ([(1, 1), (2, 1), (1, 1), (2, 1), (2, 1), (1, 1)], [False] * 6),  # a worker died, and its place is taken
+        ([(8, 8), *[(8, 2)] * 50, (2, 2)], [False] * 52),  # they drain
+        ([(8, 8), *[(8, 2)] * 63], [False] * 63 + [True]),  # not for so long
+        ([(2, 8), (4, 8), (8, 8)], [False] * 3),  # they start
+        ([(12, None), (12, 0), (0, 4)], [False] * 3),
+    ],
+)
+def test_workers_that_are_several_members_each_cannot_be_sized(looks: Looks, fixed: list[bool]) -> None:
+    """The first look counts at once; later it takes three in a row, and what drains or has just died is no member."""
+    assert fixed_by(looks) == fixed
+
+
+def test_what_to_do_about_members_that_are_no_workers_is_said_in_one_line() -> None:
+    """With the factor, if it is one."""
+    assert MembersEach().look(12, 4, 0) == (
+        "12 members run where 4 worker(s) are asked for, 3 in each: sizes count members and are asked for in workers; run one "
+        "member in each (one thread, a concurrency of 1), and none that is no worker's"
+    )
+    assert "asked for: sizes" in MembersEach().look(10, 4, 0)
 
 
 def test_containers_of_compose_are_known_by_their_engine(tmp_path: Path) -> None:

@@ -159,6 +159,12 @@ def test_a_pinned_task_stays_whatever_its_load(make_window: WindowMaker) -> None
         assert guarded(window, (9, 2), pinned) == ((4, 4), ["pinned", "floor"])
 
 
+def test_a_task_of_which_no_other_size_can_be_asked_for_stays(make_window: WindowMaker, settings: JobSettings) -> None:
+    """Like a pinned one; whoever runs it knows why."""
+    window = on_engine(make_window(load=400.0), "kafka", fixed="12 members run where 4 workers are asked for")
+    assert guarded(window, (9, 2), settings) == ((4, 4), ["pinned", "floor"])
+
+
 def test_a_task_has_its_own_bounds(make_window: WindowMaker) -> None:
     """They take the place of the job's, in both directions."""
     own = {"a": TaskLimits(parallelism_min=3, parallelism_max=14)}

@@ -6,6 +6,7 @@ import pytest
 
 from contracts.messages import JobTopology
 from engines.groups.chains import Chain, Group
+from engines.processes.worker_store import Requirement
 from monitor.sources.base import SourceUnavailable
 from tests.support.http_server import serving
 from tests.unit.monitor.consumer_group.test_job import Broker, Followed, alone, parts
@@ -75,6 +76,19 @@ def test_a_group_whose_commits_stand_still_meanwhile_does_not_run() -> None:
     broker.group(dict.fromkeys(ORDERS, 90), ORDERS[:2], ORDERS[2:4], ORDERS[4:])
     job.look()
     assert topology(job).state == "running"
+
+
+def test_pods_of_several_consumers_are_no_members() -> None:
+    """A size in members would be asked for in pods; the topology says so from the first look on."""
+    broker = Broker(ends=dict.fromkeys(ORDERS, 1_000))
+    job = Followed(broker, Chain("j", {"g": Group()}))
+    job.job._requirement = lambda _: Requirement("epoch", 1, {"g": 2})
+    broker.group(dict.fromkeys(ORDERS, 50), *([each] for each in ORDERS))
+    job.look()
+    assert job.spec().fixed.startswith("6 members run where 2 worker(s) are asked for, 3 in each: ")
+    broker.group(dict.fromkeys(ORDERS, 50), ORDERS[:3], ORDERS[3:])
+    job.look()
+    assert job.spec().fixed == ""
 
 
 def test_a_member_whose_counter_is_no_number_costs_the_busy_time_alone(caplog: pytest.LogCaptureFixture) -> None:

@@ -178,6 +178,36 @@ def test_a_job_that_does_not_run_is_left_alone(state: Any) -> None:
     assert found.fake.writes == []
 
 
+FIXED = "12 members run where 4 worker(s) are asked for, 3 in each"
+
+
+def test_nothing_is_asked_for_of_a_task_whose_workers_are_several_members_each() -> None:
+    """The refusal and a condition say why; it is lifted once they are one each."""
+    found = pipeline(specs={"count": {"fixed": FIXED}})
+    outcome = found.decide({"count": 4})
+    assert (outcome.status, outcome.reason) == ("refused", "not_scalable")
+    assert outcome.detail.endswith(f"'count': {FIXED}")
+    found.go(600)
+    assert (found.fake.writes, found.condition("Degraded")) == ([], (True, "Fixed"))
+    found.specs = {}
+    found.look()
+    found.decide({"count": 4})
+    found.settle()
+    assert found.required == WIDER
+
+
+def test_an_act_that_waits_is_refused_when_its_task_turns_out_to_be_fixed() -> None:
+    """Before anything is asked for."""
+    found = rescaled()  # so the next act waits for the cooldown
+    writes = len(found.fake.writes)
+    assert found.decide({"count": 6}).status == "pending"
+    found.specs = {"count": {"fixed": FIXED}}
+    found.look()
+    found.go(120)
+    assert (found.outcomes[-1].status, found.outcomes[-1].reason) == ("refused", "not_scalable")
+    assert len(found.fake.writes) == writes
+
+
 def test_a_job_without_checkpoints_is_not_acted_on() -> None:
     """A rescale would lose its state; the reason says what to set."""
     outcome = pipeline(topology_fields={"checkpointing": None}).decide({"count": 4})
