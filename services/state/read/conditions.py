@@ -9,6 +9,8 @@ from services.state.read.status import AVAILABLE, FRESH_MINUTES, is_measured
 from services.state.record_documents import ConditionDocument, GateDocument, TopologyDocument, WindowDocument
 
 MEASURED = "Measured"
+_GOOD_NEWS = ((AVAILABLE, True), ("Degraded", False))
+"""What holds only as long as the engine tells so."""
 _WHO = "`surescale doctor` says who is at fault: engine, monitor, Spark or Kafka"
 
 
@@ -25,7 +27,7 @@ def conditions_of(
     if late and window is not None:
         away = silence_of(window.window_end_ms, topology.at_ms)
         unknown = {"status": None, "reason": "NoNewMinute", "message": away, "last_transition_ms": window.window_end_ms}
-        known = tuple(replace(each, **unknown) if each.type == AVAILABLE and each.status else each for each in known)
+        known = tuple(replace(each, **unknown) if (each.type, each.status) in _GOOD_NEWS else each for each in known)
     return (*known, _measured(topology, gate, window, late=late))
 
 

@@ -30,6 +30,9 @@ _BAD = "bold red"
 _NOW_STYLE = {"fine": "green", "ended": "dim", "down": _BAD, "overloaded": _BAD, "restarting": _BAD}  # all others: yellow
 
 
+_OF_RECORDS = ("down", "starting", "scaling", "warming")  # words that need no new minute
+
+
 def print_json(document: msgspec.Struct | Sequence[msgspec.Struct]) -> None:
     """Print a document for programs."""
     print(json.dumps(msgspec.to_builtins(document), indent=2))
@@ -234,7 +237,7 @@ def _silent_clusters(jobs: Sequence[JobOverview]) -> Iterable[str]:
         if job.status not in ("ended", "silent") and job.window_end_ms is not None:
             by_cluster.setdefault(cluster_of(job.job), []).append(job)
     for cluster, every in sorted(by_cluster.items()):
-        if all(job.status == "unknown" for job in every):
+        if "unknown" in {job.status for job in every} <= {"unknown", *_OF_RECORDS}:
             seen = [job.seen_ms for job in every if job.seen_ms is not None]
             yield f"{cluster}: {silence_of(max(job.window_end_ms or 0 for job in every), max(seen, default=None))}"
 

@@ -133,10 +133,13 @@ def test_a_condition_says_whether_figures_come(window: WindowDocument | None, la
 
 def test_whether_a_silent_job_is_available_nobody_knows() -> None:
     """What the rescaler wrote last was true of an hour ago; that it is down stays, until something says otherwise."""
-    (available, *_) = conditions_of(TOPOLOGY, CONDITIONED, WINDOW, late=True)
-    assert (available.status, available.reason) == (None, "NoNewMinute")
+    healthy = replace(GONE, type="Degraded", reason="Healthy")
+    known = replace(CONDITIONED, conditions=(*CONDITIONED.conditions, healthy))
+    (available, _, degraded, _) = conditions_of(TOPOLOGY, known, WINDOW, late=True)
+    assert [(each.status, each.reason) for each in (available, degraded)] == [(None, "NoNewMinute")] * 2
     assert "has not answered since 00:00:00 UTC" in available.message
-    assert conditions_of(TOPOLOGY, replace(GATE, conditions=(GONE,)), WINDOW, late=True)[0] == GONE
+    bad = (GONE, replace(healthy, status=True))
+    assert conditions_of(TOPOLOGY, replace(GATE, conditions=bad), WINDOW, late=True)[:2] == bad
     ended = replace(TOPOLOGY, state="finished")
     assert conditions_of(ended, CONDITIONED, WINDOW, late=True) == CONDITIONED.conditions
 

@@ -136,9 +136,10 @@ def test_a_cluster_of_which_nothing_comes_has_a_line(capsys: pytest.CaptureFixtu
     """One for all its jobs, with the time of the last answer; ended jobs do not count, and other clusters have none."""
     print_jobs([
         overview(job="prod/a", status="unknown", seen_ms=82_000), overview(job="prod/b", status="unknown", seen_ms=62_000),
-        overview(job="prod/c", status="ended"), overview(job="test/a", status="unknown"), overview(job="test/b"),
+        overview(job="prod/c", status="ended"), overview(job="prod/d", status="scaling"),
+        overview(job="test/a", status="unknown"), overview(job="test/b"),
     ])  # fmt: skip
-    lines = capsys.readouterr().out.splitlines()[6:]
+    lines = capsys.readouterr().out.splitlines()[7:]
     assert len([line for line in lines if "has not answered" in line]) == 1
     assert "prod: the engine has not answered since 00:01:22 UTC" in lines[1]
 
