@@ -100,6 +100,10 @@ class FeatureDrift(Part, frozen=True, kw_only=True):
     high: float
 
 
+OVERTAKEN_BY = "overtaken-by"
+"""Header of a decision's record: the end (ms, decimal) of a newer window of its job that waited when the record was written."""
+
+
 class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     """A policy's answer for one job and span, act or hold. Identity: ``decision_id``.
 

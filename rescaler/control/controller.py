@@ -131,13 +131,21 @@ class Controller:
                 effects += self._end(context)
         return effects
 
-    def on_decision(self, decision: Decision, view: View, now_ms: int, newest: Decision | None = None) -> Effects:
+    def on_decision(
+        self,
+        decision: Decision,
+        view: View,
+        now_ms: int,
+        newest: Decision | None = None,
+        overtaken_by_ms: int | None = None,
+    ) -> Effects:
         """Answer a decision; one that was answered before counts as a duplicate and changes nothing.
 
         ``newest``: the job's latest decision that waits to be answered, if known. A stale act gives way to it.
+        ``overtaken_by_ms``: the end of a newer window that was there when the decision was made, if there was one.
         """
         context = self._context(decision.job, view, now_ms)
-        job_control.on_decision(context, decision, newest)
+        job_control.on_decision(context, decision, newest, overtaken_by_ms)
         began = self._begin_looks(view, now_ms) if decision.job in view.jobs else Effects()
         return self._end(context) + began
 

@@ -33,6 +33,8 @@ class OutcomeReason(StrEnum):
     RESCALE_IN_PROGRESS = "rescale_in_progress"
     """An earlier command of this job is being carried out."""
     # pending or refused
+    CATCHING_UP = "catching_up"
+    """It came long after the end of its span, so newer decisions may be on their way."""
     NOT_ENOUGH_PARALLEL_UNITS = "not_enough_parallel_units"
     """Fewer units are usable than the least worth starting."""
     # commanded
@@ -44,7 +46,7 @@ class OutcomeReason(StrEnum):
     """As advice, which actuators ignore. If refused: an act of the rescaler's own, which is never given as advice."""
     # superseded
     NEWER_DECISION = "newer_decision"
-    """A later decision on the same job, act or hold, came while this one waited."""
+    """A later decision on the same job, act or hold, came while this one waited, or a newer window was there when it was made."""
     # refused
     OBSERVE = "observe"
     """The job's mode allows no commands."""
@@ -108,6 +110,7 @@ REASONS_BY_STATUS: dict[OutcomeStatus, frozenset[OutcomeReason]] = {
             OutcomeReason.STABILIZING,
             OutcomeReason.STABILIZED,
             OutcomeReason.RESCALE_IN_PROGRESS,
+            OutcomeReason.CATCHING_UP,
             OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS,
         }
     ),

@@ -7,13 +7,13 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from contracts.commands import Progress
 from contracts.dead_letters import Coordinates, dead_letter, key_of_letter
-from contracts.decisions import Decision
+from contracts.decisions import OVERTAKEN_BY, Decision
 from contracts.errors import RecordRejected
 from contracts.ids import Cluster, cluster_of
 from contracts.messages import DeadLetter, EngineEvent
@@ -30,11 +30,13 @@ from rescaler.service.traces import HandledDecision, Traces
 from rescaler.service.transactions import Transactions
 from runtime.kafka import LogReader
 from runtime.topic_records import key_of
+from runtime.tracing.context import GivenHeaders
 from runtime.tracing.spans import NO_TRACER, Tracer
 
 News = Progress | EngineEvent
 """What happened: taken once."""
 
+TIME_DIGITS_MAX = 16
 HOLD_BACK_S = 10.0  # longest wait for the report of a rescale's end, or for what had happened when the clock stopped
 
 
@@ -126,7 +128,7 @@ class ActiveRescaler:
             handled, self._waiting = self._waiting, []
             self._changed = False
             accepted, letters = self._accepted(handled, now_ms)
-            effects += self._answer_decisions([each.decision for each in accepted], now_ms)
+            effects += self._answer_decisions(accepted, now_ms)
         if handled or not effects.is_empty:
             began_s = time.monotonic()
             with self._traces.round(accepted, effects, began_ns):
@@ -188,13 +190,14 @@ class ActiveRescaler:
                 effects += self._controller.on_engine_event(news, view, now_ms)
         return effects
 
-    def _answer_decisions(self, decisions: Sequence[Decision], now_ms: int) -> Effects:
+    def _answer_decisions(self, accepted: Sequence[HandledDecision], now_ms: int) -> Effects:
         """Fire timers, then answer decisions; overdue acts give way first."""
         view = self._view.view()
-        newest = newest_by_job(decisions)
+        newest = newest_by_job(each.decision for each in accepted)
         effects = self._controller.give_way(newest, view, now_ms) + self._controller.on_tick(view, now_ms)
-        for decision in decisions:
-            effects += self._controller.on_decision(decision, view, now_ms, newest[decision.job])
+        for decision, headers in accepted:
+            by_ms = overtaken_by_ms(headers)
+            effects += self._controller.on_decision(decision, view, now_ms, newest[decision.job], by_ms)
         return effects
 
     def _accepted(
@@ -227,6 +230,15 @@ class ActiveRescaler:
             )
             raise RecordRejected("ahead_of_clock", "span_end_ms", message)
         return decision
+
+
+def overtaken_by_ms(headers: GivenHeaders) -> int | None:
+    """Return the end of the newer window that a decision's record names; None if it names none."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
+    for name, value in pairs:
+        if name == OVERTAKEN_BY and isinstance(value, bytes) and len(value) <= TIME_DIGITS_MAX and value.isdigit():
+            return int(value)
+    return None
 
 
 def newest_by_job(decisions: Iterable[Decision]) -> dict[str, Decision]:

@@ -86,13 +86,20 @@ class FaustReading:
 
     def positions(self) -> Mapping[tuple[str, int], int]:
         """Return the offset of the next record to be read of each assigned partition, as far as it is known."""
+        return {(at.topic, at.partition): state.position for at, state in self._states().items() if state.has_valid_position}
+
+    def waits(self) -> bool:
+        """Say whether records are known to wait: read and not taken from the stream, or there at the last fetch."""
+        states = self._states().values()
+        return self.buffered() > 0 or any(each.has_valid_position and (each.lso or 0) > each.position for each in states)
+
+    def _states(self) -> Mapping[TP, Any]:
         thread = getattr(self._app.consumer, "_thread", None)
         consumer = getattr(thread, "_consumer", None)  # none while the app starts
         subscription = None if consumer is None else consumer._subscription.subscription
         if subscription is None or subscription.assignment is None:
             return {}
-        states = {at: subscription.assignment.state_value(at) for at in subscription.assignment.tps}
-        return {(at.topic, at.partition): state.position for at, state in states.items() if state.has_valid_position}
+        return {at: subscription.assignment.state_value(at) for at in subscription.assignment.tps}
 
     def buffered(self) -> int:
         """Return how many records were read and not taken from the stream."""

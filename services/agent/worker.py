@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterable, Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import faust
@@ -13,7 +14,7 @@ from aiokafka.errors import KafkaError
 from faust.types import TP, EventT, StreamT, TopicT
 
 from contracts.dead_letters import Coordinates, dead_letter, key_of_letter
-from contracts.decisions import Decision
+from contracts.decisions import OVERTAKEN_BY, Decision
 from contracts.errors import RecordRejected, SurescaleError
 from contracts.ids import cluster_of
 from contracts.shadows import ShadowDecision
@@ -43,6 +44,7 @@ from services.agent.decider import Decider
 from services.agent.event_loop import run_in_own_loop
 from services.agent.intake import BrokerEnds, Intake
 from services.agent.job_settings import JobSettingsView
+from services.agent.late_decisions import LateDecisions, is_late, overtaken_by_ms
 from services.agent.limited_graphs import Limits
 from services.agent.settings import AgentSettings
 from services.agent.shadow_process import ShadowProcess
@@ -64,6 +66,7 @@ FRUITLESS_RESTARTS_MAX = 5
 ACKNOWLEDGED_WITHIN_S = 1200.0
 """How long the producer tries before it gives a record up: Kafka may be away. Faust's default."""
 _LOOK_EVERY_S = 0.05
+_SETTLE_EVERY_S = 1.0
 
 
 def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> None:
@@ -160,11 +163,12 @@ async def _serve(
     view = JobSettingsView(settings, stop=let_go, log=log, rejected=counts.rejected)
     app = build_app(settings)
     with watchdog.loop("the start"):  # the policy is loaded
-        desk = _WindowHandler(settings, view, app, counts, tracer, watchdog, log)
-    reading = FaustReading(app)
+        reading = FaustReading(app)
+        desk = _WindowHandler(settings, view, app, reading, counts, tracer, watchdog, log)
     _wire(app, desk, counts, reading)
     log.info("deciding with policy %s on windows of %s", settings.policy, settings.bootstrap)
-    starting, shadows = asyncio.ensure_future(app.start()), asyncio.ensure_future(desk.shadows.run())
+    starting = asyncio.ensure_future(app.start())
+    beside = [asyncio.ensure_future(desk.shadows.run()), asyncio.ensure_future(desk.settle())]
     intake = Intake(reading, counts, BrokerEnds(settings))
     watched = [asyncio.ensure_future(watchdog.pulse("the event loop"))]
     if settings.hung_after_s:
@@ -174,7 +178,8 @@ async def _serve(
     ending.set()
     let_go.set()
     counts.partitions = 0
-    shadows.cancel()
+    for each in beside:
+        each.cancel()
     # Faust does not stop while its broker is away. Then it is left behind, and nothing is lost: a window whose decision is not in
     # Kafka was not committed.
     await app.stop()
@@ -229,6 +234,22 @@ def build_app(settings: AgentSettings) -> faust.App:
     return app
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A decision, and what is done with it once it is in Kafka."""
+
+    decision: Decision
+    raw: bytes | None
+    traced: TracedAnswer
+    took_s: float
+    event: EventT[bytes]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the window."""
+        return len(self.raw or b"")
+
+
 class _WindowHandler:
     """Handles one window after another; each is done once Kafka has acknowledged its answer."""
 
@@ -237,12 +258,16 @@ class _WindowHandler:
         settings: AgentSettings,
         view: JobSettingsView,
         app: faust.App,
+        reading: FaustReading,
         counts: AgentCounts,
         tracer: Tracer,
         watchdog: Watchdog,
         log: logging.Logger,
     ) -> None:
-        self._watchdog = watchdog
+        self._watchdog, self._reading = watchdog, reading
+        self._late, self._one_at_a_time = LateDecisions[_Answer](), asyncio.Lock()
+        # A clock of the pipeline's own may run faster than we decide, and a recording is replayed by it: every span counts there.
+        self._can_be_late = not settings.road_clock
         full = TopicNames(settings.topic_prefix)
         self.windows = _raw_topic(app, full(SNAPSHOTS))
         self._decisions = _raw_topic(app, full(DECISIONS))
@@ -276,12 +301,35 @@ class _WindowHandler:
         warn_if_unavailable(self._answerer.policy(settings.policy), log)  # loads it before the first window
 
     async def handle(self, event: EventT[bytes]) -> None:
+        """Answer a window, and acknowledge it once its answer is in Kafka."""
         self._counts.in_hand += 1
         try:
             with self._watchdog.loop("the answer to a window"):
-                await self._handle(event)
+                async with self._one_at_a_time:
+                    await self._handle(event)
         finally:
             self._counts.in_hand -= 1
+
+    async def settle(self) -> None:
+        """Write late decisions that nothing newer overtakes, until cancelled."""
+        waited = True
+        while True:
+            await asyncio.sleep(_SETTLE_EVERY_S)
+            waits, waited = (
+                waited or self._reading.waits(),
+                self._reading.waits(),
+            )  # twice: some may be on their way to the stream
+            try:
+                async with self._one_at_a_time:
+                    for answer in self._late.ready(time.monotonic(), waits=waits):
+                        await self._write(answer)
+            except Exception as error:
+                self._counts.failed = error
+                return
+
+    def forget(self) -> None:
+        """Forget what was kept back: its windows, which are not acknowledged, go to whoever has the partitions now."""
+        self._late.clear()
 
     async def _handle(self, event: EventT[bytes]) -> None:
         raw, record = event.value, event.message
@@ -296,17 +344,38 @@ class _WindowHandler:
                 await _send(self._dead_letters, key_of_letter(record.key), letter, span.headers())
             self._counts.refused(error.reason)
             self._log.warning("%s[%d]@%d is refused: %s", at.topic, at.partition, at.offset, error)
+            event.ack()
             return
-        if decision is not None:
-            took_s = time.monotonic() - began_s
-            with traced.of(decision) as span:
-                await _send(self._decisions, cluster_of(decision.job).encode(), encode(decision), span.headers())
-            self._counts.decided(decision, took_s)
-            fields = {"job": decision.job, "decision_id": decision.decision_id, "policy": decision.policy.name}
-            self._log.debug("%s: %s", decision.action, decision.reason, extra=fields)
-            if raw is not None and self._has_shadows:
-                looking_on = self._view.shadows(decision.job, decision.span_end_ms)
-                self.shadows.offer(raw, decision, took_s * 1000, self._view.of(decision.job), looking_on)
+        job = (record.key or b"").decode(errors="replace") if decision is None else decision.job
+        kept = self._late.of(job)
+        by_ms = overtaken_by_ms(kept.decision, decision) if kept is not None else None
+        if by_ms is not None:
+            await self._write(self._late.take(job), by_ms=by_ms)
+            kept = None
+        if decision is None or (kept is not None and kept.decision.decision_id == decision.decision_id):
+            event.ack()
+            return
+        answer = _Answer(decision, raw, traced, time.monotonic() - began_s, event)
+        if kept is not None:  # an older window was sent again
+            await self._write(answer, by_ms=kept.decision.span_end_ms)
+        elif self._can_be_late and is_late(decision, time.time_ns() // 1_000_000):
+            self._late.keep(answer, time.monotonic())
+        else:
+            await self._write(answer)
+
+    async def _write(self, answer: "_Answer", *, by_ms: int | None = None) -> None:
+        """Write a decision; ``by_ms``: the end of a newer window that overtook it, at least."""
+        decision = answer.decision
+        with answer.traced.of(decision) as span:
+            headers = [*span.headers(), *([(OVERTAKEN_BY, str(by_ms).encode())] if by_ms is not None else [])]
+            await _send(self._decisions, cluster_of(decision.job).encode(), encode(decision), headers)
+        answer.event.ack()
+        self._counts.decided(decision, answer.took_s)
+        fields = {"job": decision.job, "decision_id": decision.decision_id, "policy": decision.policy.name}
+        self._log.debug("%s: %s", decision.action, decision.reason, extra=fields)
+        if answer.raw is not None and self._has_shadows:
+            looking_on = self._view.shadows(decision.job, decision.span_end_ms)
+            self.shadows.offer(answer.raw, decision, answer.took_s * 1000, self._view.of(decision.job), looking_on)
 
     def _answer(self, raw: bytes | None, timed: Timed) -> Decision | None:
         self._view.refresh()
@@ -340,13 +409,13 @@ def _wire(app: faust.App, desk: _WindowHandler, counts: AgentCounts, reading: Fa
             except Exception as error:
                 counts.failed = error
                 return
-            event.ack()
 
     async def assigned(_app: object, partitions: Collection[TP] = (), /, *_: object, **__: object) -> None:
         counts.partitions = len(partitions)
 
     async def revoked(*_: object, **__: object) -> None:
         counts.partitions = 0
+        desk.forget()
 
     app.agent(desk.windows, name="decide-windows")(decide_windows)
     app.on_partitions_assigned.connect(assigned, weak=False)

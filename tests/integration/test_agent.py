@@ -16,6 +16,7 @@ from aiokafka.partitioner import DefaultPartitioner
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from contracts.clock import MINUTE_MS
+from contracts.decisions import OVERTAKEN_BY, Decision
 from contracts.job_settings import JobSettings
 from contracts.messages import DeadLetter
 from contracts.settings import PipelineSettings
@@ -66,6 +67,20 @@ def test_each_span_end_gets_one_decision_act_or_hold(pipeline: AgentPipeline) ->
     assert decisions[-1].action == "hold"
     records = pipeline.records(DECISIONS, lambda records: len(records) >= 4)
     assert {record.key() for record in records} == {b"sim"}
+
+
+@pytest.mark.parametrize("own_clock", [False, True])
+def test_only_the_newest_of_the_windows_that_waited_is_decided_on_for_good(pipeline: AgentPipeline, own_clock: bool) -> None:
+    """The records of the others name what overtook them. By a clock of the pipeline's own nothing is late: every span counts."""
+    pipeline.use(replace(pipeline.settings, road_clock=own_clock))
+    for raw in windows(601, 633):
+        pipeline.send(SNAPSHOTS, JOB, raw)
+    pipeline.start()
+    records = pipeline.records(DECISIONS, lambda records: len(records) >= 3)
+    spans = [decode(record.value(), Decision).span_end_ms // MINUTE_MS for record in records]
+    said = [[value for name, value in record.headers() or [] if name == OVERTAKEN_BY] for record in records]
+    overtaken = [[], []] if own_clock else [[b"%d" % (620 * MINUTE_MS)], [b"%d" % (630 * MINUTE_MS)]]
+    assert (spans, said) == ([610, 620, 630], [*overtaken, []])
 
 
 def test_the_metrics_rise_with_what_was_done(pipeline: AgentPipeline) -> None:

@@ -128,9 +128,9 @@ def a_repeated_decision_counts_again(patch: pytest.MonkeyPatch) -> None:
     """A decision that was answered is answered again."""
     hear = job_control.on_decision
 
-    def on_decision(context: JobContext, decision: object, newest: object = None) -> None:
+    def on_decision(context: JobContext, decision: object, *more: object) -> None:
         context.answers = {}
-        hear(context, decision, newest)  # type: ignore[arg-type]
+        hear(context, decision, *more)  # type: ignore[arg-type]
 
     patch.setattr("rescaler.control.controller.job_control.on_decision", on_decision)
 

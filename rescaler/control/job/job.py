@@ -37,10 +37,13 @@ RELEVANT_EVENTS = (*CHECKPOINTS, "standbys_ready")
 # Inputs
 
 
-def on_decision(context: JobContext, decision: Decision, newest: Decision | None = None) -> None:
+def on_decision(
+    context: JobContext, decision: Decision, newest: Decision | None = None, overtaken_by_ms: int | None = None
+) -> None:
     """Accept a decision, hold it, or refuse it; a repeated decision changes nothing.
 
-    ``newest``: the job's latest decision that waits to be answered. It replaces a stale act at once.
+    ``newest``: the job's latest decision that waits to be answered. It replaces a stale act at once. ``overtaken_by_ms``: the end
+    of a newer window that was there when the decision was made; what that window asks for counts.
     """
     if decision.decision_id in context.answers:
         context.effects.duplicates += 1
@@ -59,6 +62,7 @@ def on_decision(context: JobContext, decision: Decision, newest: Decision | None
         _answer_without_job(context, decision)
         return
     left = _left_by_pauses(context, {task.task: task for task in decision.tasks}, topology)
+    not_before_ms = _not_before_ms(context, decision, topology)
     if (acts and not left.is_nothing) or memory.pending is None or memory.pending.own is not OwnAct.RECOVERY:
         _supersede(context, decision)
     memory.last_span_end_ms = decision.span_end_ms
@@ -68,8 +72,11 @@ def on_decision(context: JobContext, decision: Decision, newest: Decision | None
         context.add_outcome(decision, "held", OutcomeReason.HOLD)
     elif newest is not None and _is_stale(context, decision, newest):
         context.add_outcome(decision, "superseded", OutcomeReason.NEWER_DECISION, detail=_wish(newest))
+    elif overtaken_by_ms is not None and overtaken_by_ms > decision.span_end_ms:
+        words = f"the window that ended at {overtaken_by_ms}, or a later one, was there when it was made"
+        context.add_outcome(decision, "superseded", OutcomeReason.NEWER_DECISION, detail=words)
     else:
-        _take_on(context, decision, topology, left)
+        _take_on(context, decision, topology, left, not_before_ms)
     _settle(context)
 
 
@@ -178,7 +185,21 @@ def _left_by_pauses(context: JobContext, wanted: Mapping[str, pauses.Sized], top
     return pauses.effect_of(wanted, topology, context.world.engine, context.world.pauses)
 
 
-def _take_on(context: JobContext, decision: Decision, topology: JobTopology, left: pauses.PauseEffect) -> None:
+def _not_before_ms(context: JobContext, decision: Decision, topology: JobTopology) -> int:
+    """Return until when an act waits for newer decisions that may be on their way; 0: it does not.
+
+    One that takes the place of another waits as long as that one would have, so that a pipeline which is always late acts too. A
+    job that is down is not kept waiting.
+    """
+    if context.now_ms - decision.span_end_ms <= OVERDUE_MS or mode_of(topology) is Mode.WAITING:
+        return 0
+    before = context.memory.pending
+    return before.not_before_ms if before is not None and before.not_before_ms else context.now_ms + PATIENCE_MS
+
+
+def _take_on(
+    context: JobContext, decision: Decision, topology: JobTopology, left: pauses.PauseEffect, not_before_ms: int
+) -> None:
     if left.kept:
         tasks = tuple(task for task in decision.tasks if task.task not in left.kept)
         decision = msgspec.structs.replace(decision, tasks=tasks)
@@ -204,6 +225,7 @@ def _take_on(context: JobContext, decision: Decision, topology: JobTopology, lef
         accepted_at_ms=context.now_ms,
         wanted=together(wanted, topology, world.engine) if world.by_counts else wanted,
         note=_joined(kept.words, left),
+        not_before_ms=not_before_ms,
     )
 
 
@@ -241,6 +263,9 @@ def _settle(context: JobContext) -> None:
         memory.gate = None
         return
     if pending is None and memory.gate is None:
+        return
+    if pending is not None and context.now_ms < pending.not_before_ms:
+        context.promise(pending, OutcomeReason.CATCHING_UP, pending.not_before_ms)
         return
     gate = context.gate(topology)
     memory.gate = gate.state

@@ -40,6 +40,7 @@ class PendingAct(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: int = 0  # sequence number of the latest checkpoint event that the last outcome took into account
     own: OwnAct | None = None  # None: a policy's decision
     note: str = ""  # what the user's limits left out of the decision, for people
+    not_before_ms: int = 0  # it came so late that newer decisions may be on their way until then
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):

@@ -80,6 +80,42 @@ def test_of_the_acts_of_an_outage_only_the_newest_goes() -> None:
     assert [change.after for change in effects.commands[0].changes] == [6]
 
 
+def test_an_act_that_comes_late_waits_for_newer_decisions() -> None:
+    """An agent hands the decisions of an outage over one by one; only the newest of them is carried out, once."""
+    control, seen = controller(), view()
+    now_ms, effects = T0 + 5 * MINUTE_MS, Effects()
+    for minute, wanted in ((0, {"map": 5}), (1, {"map": 4}), (2, None), (3, {"map": 3})):
+        now_ms += 1_000
+        effects += control.on_decision(decision(T0 + minute * MINUTE_MS, wanted), seen, now_ms)
+    assert effects.commands == ()
+    assert said(effects) == [
+        ("pending", "catching_up"), ("superseded", "newer_decision"), ("pending", "catching_up"),
+        ("superseded", "newer_decision"), ("held", "hold"), ("pending", "catching_up"),
+    ]  # fmt: skip
+    due_ms = control.wake_at_ms()
+    assert due_ms is not None
+    (command,) = control.on_tick(seen, due_ms).commands
+    assert [change.after for change in command.changes] == [3]
+
+
+def test_a_pipeline_that_is_always_late_acts_too() -> None:
+    """An act that takes the place of a late one waits no longer than that one would have."""
+    control, seen = controller(), view()
+    (first,) = control.on_decision(decision(T0, {"map": 3}), seen, T0 + 3 * MINUTE_MS).outcomes
+    (_, second) = control.on_decision(decision(T0 + 1, {"map": 4}), seen, T0 + 3 * MINUTE_MS + 50_000).outcomes
+    assert first.until_ms == second.until_ms == T0 + 4 * MINUTE_MS
+    assert [change.after for change in control.on_tick(seen, T0 + 4 * MINUTE_MS).commands[0].changes] == [4]
+
+
+def test_an_act_on_a_window_that_was_overtaken_is_not_carried_out() -> None:
+    """Its record says so; a time that is no later says nothing. A hold stays a hold."""
+    control, seen = controller(), view()
+    late = decision(T0, {"map": 3})
+    assert said(control.on_decision(late, seen, T0, None, T0 + MINUTE_MS)) == [("superseded", "newer_decision")]
+    assert said(control.on_decision(decision(T0 + 1, None), seen, T0 + 1, None, T0 + MINUTE_MS)) == [("held", "hold")]
+    assert said(control.on_decision(decision(T0 + 2, {"map": 3}), seen, T0 + 2, None, T0 + 2)) == [("commanded", "desired")]
+
+
 def test_an_older_decision_overtakes_nothing() -> None:
     """Nor does one that was answered before."""
     control, seen, due_ms = resting()

@@ -86,7 +86,7 @@ def test_a_pause_ends_by_the_clock() -> None:
     assert (refused.reason, refused.detail) == (
         "paused", "map: rescaling of sim/clicks is paused by ana until 1970-01-01 00:40:00: release day",
     )  # fmt: skip
-    assert said(controller().on_decision(decision(T0, {"map": 3}), seen, UNTIL_MS)) == [("commanded", "desired")]
+    assert said(controller().on_decision(decision(UNTIL_MS, {"map": 3}), seen, UNTIL_MS)) == [("commanded", "desired")]
 
 
 def test_of_a_mixed_act_the_other_direction_is_carried_out() -> None:
