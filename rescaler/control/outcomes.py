@@ -76,6 +76,8 @@ class OutcomeReason(StrEnum):
     """The job would take more memory than it may."""
     PAUSED = "paused"
     """Somebody has paused rescales in this direction."""
+    EXCLUDED_PERIOD = "excluded_period"
+    """The act waited until a time that the job's owner excluded from rescaling."""
     MEMORY_UNREADABLE = "memory_unreadable"
     """What the rescaler remembers of the job cannot be read."""
     NO_SUCH_ADVICE = "no_such_advice"
@@ -135,6 +137,7 @@ REASONS_BY_STATUS: dict[OutcomeStatus, frozenset[OutcomeReason]] = {
             OutcomeReason.ABOVE_CPU_LIMIT,
             OutcomeReason.ABOVE_MEMORY_LIMIT,
             OutcomeReason.PAUSED,
+            OutcomeReason.EXCLUDED_PERIOD,
             OutcomeReason.MEMORY_UNREADABLE,
             OutcomeReason.NO_SUCH_ADVICE,
             OutcomeReason.ADVICE_OUTDATED,

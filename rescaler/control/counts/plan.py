@@ -43,7 +43,11 @@ def together(wanted: Mapping[str, TaskTarget], topology: JobTopology, engine: Ca
     for group in tied_tasks(topology, engine):
         wishes = [wanted.get(spec.task, TaskTarget(desired=spec.parallelism, floor=0)) for spec in group]
         most = min(spec.max_parallelism for spec in group)
-        one = TaskTarget(desired=min(most, max(wish.desired for wish in wishes)), floor=min(most, max(w.floor for w in wishes)))
+        one = TaskTarget(
+            desired=min(most, max(wish.desired for wish in wishes)),
+            floor=min(most, max(wish.floor for wish in wishes)),
+            overloaded=any(wish.overloaded for wish in wishes),
+        )
         found |= dict.fromkeys((spec.task for spec in group), one)
     return found
 

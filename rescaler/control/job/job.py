@@ -234,7 +234,8 @@ def _joined(words: str, left: pauses.PauseEffect) -> str:
 
 
 def _wanted(task: TaskDecision, desired: int) -> TaskTarget:
-    return TaskTarget(desired=desired, floor=task.floor, overloaded_at=task.records_per_minute if task.overloaded else None)
+    overloaded_at = task.records_per_minute if task.overloaded else None
+    return TaskTarget(desired=desired, floor=task.floor, overloaded_at=overloaded_at, overloaded=task.overloaded)
 
 
 def _supersede(context: JobContext, newer: Decision) -> None:
@@ -285,17 +286,25 @@ def _drop_impossible(context: JobContext, topology: JobTopology | None) -> None:
     if pending and objection:
         context.finish(pending, "refused", objection.reason, detail=objection.detail)
     elif pending and topology and context.memory.underway is None:  # before its end nobody knows what the act would change
-        _heed_pauses(context, pending, topology)
+        _heed_time(context, pending, topology)
 
 
-def _heed_pauses(context: JobContext, pending: PendingAct, topology: JobTopology) -> None:
-    """Take out of a waiting act what was paused since it was accepted."""
-    left = _left_by_pauses(context, pending.wanted, topology)
+def _heed_time(context: JobContext, pending: PendingAct, topology: JobTopology) -> None:
+    """Take out of a waiting act what was paused since it was accepted, and what an excluded period keeps back now."""
+    world = context.world
+    _keep_back(context, pending, _left_by_pauses(context, pending.wanted, topology), OutcomeReason.PAUSED)
+    rest = context.memory.pending
+    if rest is not None:
+        left = pauses.effect_of_calendar(rest.wanted, topology, world.engine, world.allowed.excluded, context.now_ms)
+        _keep_back(context, rest, left, OutcomeReason.EXCLUDED_PERIOD)
+
+
+def _keep_back(context: JobContext, pending: PendingAct, left: pauses.PauseEffect, reason: OutcomeReason) -> None:
     if not left.kept or pending.own in pauses.NEVER_PAUSED:
         return
     note = _joined(pending.note, left)
     if left.is_nothing or pending.own is OwnAct.APPROVED:  # which is carried out in full or not at all
-        context.finish(pending, "refused", OutcomeReason.PAUSED, detail=note)
+        context.finish(pending, "refused", reason, detail=note)
         return
     context.memory.pending = msgspec.structs.replace(pending, wanted=pauses.unpaused(pending.wanted, left), note=note)
 

@@ -130,7 +130,9 @@ def apply_limits(
                 reasons.append(OutcomeReason.SCALE_DOWN_WAITS)
         elif task.desired > running and blocks_ineffective(settings, engine):
             growth = memory.growths.get(task.task)
-            if growth is not None and _is_in_vain(growth, task, dealt[task.task], decision.span_end_ms):
+            if growth is None or growth.after != running:
+                continue
+            if _is_in_vain(growth, task, dealt[task.task], decision.span_end_ms):
                 wanted[task.task] = running
                 words.append(f"{task.task}: {_in_vain(growth, task, dealt[task.task])}")
                 reasons.append(OutcomeReason.INEFFECTIVE)
@@ -170,7 +172,10 @@ def _lasting(needs: tuple[Need, ...], at_ms: int, minutes: int, running: int) ->
 
 
 def _is_in_vain(growth: Growth, task: TaskDecision, dealt: int, at_ms: int) -> bool:
-    """Say whether a task that is overloaded still got next to nothing from its last growth; ``dealt`` as of ``dealt_to``."""
+    """Say whether a task that is overloaded still got next to nothing from its last growth; ``dealt`` as of ``dealt_to``.
+
+    Ask only while it runs at the size that growth brought: from a size that somebody has set since, growing has not been tried.
+    """
     if growth.ended_ms is None or task.records_per_minute is None or not task.overloaded:
         return False
     if not growth.ended_ms + SETTLED_MS <= at_ms < growth.ended_ms + BLOCKED_MS:

@@ -26,6 +26,7 @@ class TaskTarget(msgspec.Struct, frozen=True, kw_only=True):
     desired: int
     floor: int
     overloaded_at: float | None = None  # records a minute that it processed while it was overloaded
+    overloaded: bool = False
 
 
 class PendingAct(msgspec.Struct, frozen=True, kw_only=True):

@@ -94,8 +94,10 @@ def advised(act: PendingAct, command: RescheduleCommand) -> Advice:
     wanted = {}
     for change in command.changes:
         before = act.wanted.get(change.task)
-        overloaded_at = before.overloaded_at if before else None
-        wanted[change.task] = TaskTarget(desired=change.after, floor=change.after, overloaded_at=overloaded_at)
+        target = TaskTarget(desired=change.after, floor=change.after)
+        if before is not None:
+            target = msgspec.structs.replace(target, overloaded_at=before.overloaded_at, overloaded=before.overloaded)
+        wanted[change.task] = target
     return Advice(decision_id=act.decision_id, wanted=wanted, changes=command.changes)
 
 

@@ -157,6 +157,17 @@ def test_growth_that_could_bring_nothing_was_not_in_vain() -> None:
     assert only(effects).status == "commanded"
 
 
+def test_growth_in_vain_is_forgiven_once_somebody_has_set_another_size() -> None:
+    """Growing from there has not been tried: that more than four brings nothing does not say that more than two does not."""
+    control, seen = controller(), view(block_ineffective=True)
+    before = seen
+    _, seen = rescaled(control, seen, 0, busy(0, 4, 1_000.0))
+    assert only(control.on_decision(busy(10, 8, 1_050.0), seen, at(10))).reason == "ineffective"
+    shrunk = msgspec.structs.replace(before.jobs[JOB], generation=1, version=9)
+    effects, _ = rescaled(control, View(seen.cluster, {JOB: shrunk}, seen.settings), 20, busy(20, 3, 1_050.0))
+    assert only(effects).status == "commanded"
+
+
 def test_growth_that_failed_says_nothing() -> None:
     """A rescale that the engine did not carry out is no evidence."""
     control, seen = controller(), view(block_ineffective=True)

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from contracts.job_settings import ExcludedPeriod
 from contracts.messages import TaskSpec
 from rescaler.control.world import View
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, cluster, controller, decision, ended, job, only, said, view
@@ -33,6 +34,30 @@ def test_an_act_during_a_rescale_waits_until_that_has_ended() -> None:
     assert (waiting.status, waiting.reason, waiting.until_ms) == ("pending", "rescale_in_progress", T0 + 2 * MINUTE_MS)
     cooling = only(control.on_progress(ended(command, T0 + 2 * MINUTE_MS), seen, T0 + 2 * MINUTE_MS))
     assert (cooling.reason, cooling.sequence, cooling.until_ms) == ("cooldown", 1, T0 + 2 * MINUTE_MS + 30_000)
+
+
+def at_a_period(*, strict: bool, overloaded: bool) -> list[tuple[str, str]]:
+    """What becomes of an act that waits for the end of a cooldown while an excluded period begins."""
+    period = ExcludedPeriod(starts="00:12", ends="00:30", emergencies=not strict)
+    control, seen = controller(), view(excluded=(period,))
+    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    began_ms = 12 * MINUTE_MS
+    effects = control.on_progress(ended(command, began_ms - 20_000), seen, began_ms - 20_000)
+    act = decision(began_ms - 10_000, {"map": 5})
+    tasks = tuple(msgspec.structs.replace(task, overloaded=overloaded) for task in act.tasks)
+    effects += control.on_decision(msgspec.structs.replace(act, tasks=tasks), seen, began_ms - 10_000)
+    assert only(effects).reason == "cooldown"
+    due_ms = control.wake_at_ms()
+    assert due_ms is not None
+    assert due_ms >= began_ms
+    return said(control.on_tick(seen, due_ms))
+
+
+def test_an_act_that_waited_into_an_excluded_period_is_refused() -> None:
+    """The calendar counts when the wait ends, as a pause does. In a period that is not strict, an overloaded task still grows."""
+    assert at_a_period(strict=True, overloaded=True) == [("refused", "excluded_period")]
+    assert at_a_period(strict=False, overloaded=False) == [("refused", "excluded_period")]
+    assert at_a_period(strict=False, overloaded=True) == [("commanded", "desired")]
 
 
 def test_a_wait_for_a_rescale_is_promised_to_end_with_it() -> None:
