@@ -21,13 +21,14 @@ from contracts.messages import ReleaseTarget, Sentence
 from contracts.steps import Timed, untimed
 from contracts.windows import FIGURE, Window
 from policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
-from policies.emergency import Emergency, emergency_of, present_need
+from policies.emergency import Emergency, emergency_of, present_need, restless_of
 from policies.graph import Int64
 from policies.guardrails import Proposal, Situation, guard, situation
 from policies.measure import mean_of_last
 from policies.policy import Policy, ask, is_span_end
 from policies.question import Question
 from policies.rules.target_utilisation import CALIBRATED, TargetUtilisation
+from policies.unknown import unknown_in_words
 from policies.witness import Doubt, doubts_of, words_for
 
 LOAD_MINUTES = 5  # over which the reported load and each task's records are averaged
@@ -109,6 +110,10 @@ def _decision(question: Question, answered: _PolicyAnswer, emergency: Emergency 
     doubts = doubts_of(question)
     seen = _with_doubts(situation(question.measured, graph, current), doubts)
     seen = _with_emergency(seen, question, answered, emergency)
+    restless = restless_of(question)
+    if answered.floor_applies and restless.wanted.any():
+        urgent = restless.wanted if seen.urgent is None else np.maximum(seen.urgent, restless.wanted)
+        seen = replace(seen, overloaded=seen.overloaded | (restless.wanted > 0), urgent=urgent)
     load = float(mean_of_last(question.measured.load, LOAD_MINUTES))
     if isinstance(answered.answer, NotReady):
         ratios, proposed = np.ones(len(current)), current
@@ -124,6 +129,7 @@ def _decision(question: Question, answered: _PolicyAnswer, emergency: Emergency 
     acts = bool((outcome.desired != current).any())
     facts = _Facts(
         _overload_in_words(question, emergency),
+        unknown_in_words(question, restless.tasks),
         _doubt_in_words(question, doubts, outcome),
         _above_limits(question, seen, outcome.desired),
         _hindrance(question),
@@ -318,6 +324,7 @@ class _Facts:
     """What a decision's reason says beside the policy's own words; empty where there is nothing to say."""
 
     overload: str
+    unknown: str
     doubt: str
     above: str
     hindrance: str
@@ -330,7 +337,7 @@ def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, 
             return said
     else:
         said = answer.reason or "The policy gave no reason."
-    words = [_shortened(facts.overload, HINDRANCE_MAX)] if facts.overload else []
+    words = [_shortened(each, HINDRANCE_MAX) for each in (facts.overload, facts.unknown) if each]
     rules = sorted({amendment.rule for amendments in outcome.amendments for amendment in amendments})
     if rules:
         words.append(f"Amended by {', '.join(rules)}.")

@@ -16,12 +16,13 @@ from typing import Final
 import numpy as np
 
 from contracts.clock import MINUTE_MS
-from contracts.job_limits import answers_emergencies
+from contracts.job_limits import answers_emergencies, owners_maximum
 from contracts.windows import FIGURE
 from policies.answer import Float64
 from policies.dealt import carried
 from policies.graph import Bool, Int64
-from policies.measure import WARM_UP_MINUTES, restarts_seen
+from policies.measure import WARM_UP_MINUTES, mean_of_last, restarts_seen
+from policies.observed import NEVER_RESTS
 from policies.question import Question
 from policies.rules.reading import Reading
 from policies.rules.target_utilisation import CALIBRATED
@@ -47,6 +48,11 @@ RISING_LEAST: Final = 1.1
 if it came three seconds before the minute's end."""
 RISING_ERRORS: Final = 3.0
 """Standard errors of the difference of two Poisson counts that the rise must measure as well: few records vary by chance."""
+
+RESTLESS_MINUTES: Final = 3
+"""In which a task must have worked all the time to grow where nobody knows what it needs."""
+UNASKED_MOST: Final = 4
+"""Subtasks up to which such a task grows where its owner set no maximum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,40 @@ def emergency_of(question: Question) -> Emergency | None:
     if wanted[task] <= current[task]:
         return None
     return Emergency(task, load, float(newest.grown[task]), wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Restless:
+    """Tasks that never rest while nobody knows what they need: all that can be known is that more might help.
+
+    Attributes:
+        tasks: bool [N].
+        wanted: int64 [N], twice as many subtasks of each; 0 for all others, and for those that may not grow blindly.
+    """
+
+    tasks: Bool
+    wanted: Int64
+
+
+def restless_of(question: Question) -> Restless:
+    """Return the tasks of unknown demand that never rested in any of the last minutes, and one doubling of each.
+
+    One doubling in all that the window shows; without a maximum that the owner set only up to ``UNASKED_MOST``. A source that
+    reads as fast as it can never rests at any size.
+    """
+    figures, topology, settings = question.figures, question.window.topology, question.settings
+    lately = figures[-RESTLESS_MINUTES:].astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        busy = lately[..., FIGURE["busy_ms"]] / (lately[..., FIGURE["parallelism"]] * MINUTE_MS)
+    tasks = question.graph.scalable & (busy >= NEVER_RESTS).all(axis=0)
+    if tasks.any():
+        tasks &= np.isnan(question.measured.demand(mean_of_last(question.measured.load, len(figures))))
+    if not tasks.any() or not answers_emergencies(settings, topology.engine) or restarts_seen(figures[-WARM_UP_MINUTES:]):
+        return Restless(tasks & False, np.zeros_like(question.current))
+    has_grown = np.fmin.reduce(figures[..., FIGURE["parallelism"]]) < question.current
+    owned = np.array([owners_maximum(settings, spec, topology.engine) is not None for spec in topology.tasks])
+    doubled = np.where(owned, 2 * question.current, np.minimum(2 * question.current, UNASKED_MOST))
+    return Restless(tasks, np.where(tasks & ~has_grown & (doubled > question.current), doubled, 0))
 
 
 def present_need(question: Question) -> Int64:
@@ -158,6 +198,9 @@ class _Newest:
         with np.errstate(divide="ignore", invalid="ignore"):
             subtasks = carried(newest[:, FIGURE["parallelism"]], question.graph.dealt)
             busy = newest[:, FIGURE["busy_ms"]] / (subtasks * MINUTE_MS)
+        # Where its times are unknown, a queue that lasts tells that a task worked all minute; so it does where they are too low.
+        lasts = (figures[-2:, :, FIGURE["queued_records_last"]] >= np.fmax(newest[:, FIGURE["records_in"]], 1.0)).all(axis=0)
+        busy = np.where((np.isnan(busy) & lasts) | (question.understated > 1.0), 1.0, busy)
         taken = figures[-2:, :, FIGURE["records_in"]]
         before, after = (taken[0], taken[1]) if np.isnan(load[-2]) else np.broadcast_to(load[-2:, None], taken.shape)
         return cls(float(load[-1]), busy, _grown(question), after >= RISEN_LEAST * before)  # False where unknown

@@ -216,12 +216,17 @@ def read_figures(
 def answer_of(rule: Rule, question: Question) -> Answer:
     """Return a rule's answer: no load known, no change, or the sizes it wants."""
     reading = Reading.of(question)
-    if np.isnan(reading.measured.load).all():
+    if not reading.measured.reported[:, reading.graph.by_level[0]].any():
         return RawAnswer(reading.current, "No source has reported, so the load is unknown.")
     wanted = rule.wanted(reading)
-    if np.array_equal(wanted, reading.current):
-        return RawAnswer(reading.current, f"{rule.sentence(reading)} The present sizes are close enough to that.")
-    return RawAnswer(wanted, rule.sentence(reading))
+    if not np.array_equal(wanted, reading.current):
+        return RawAnswer(wanted, rule.sentence(reading))
+    if np.isnan(reading.measured.load).all():
+        return RawAnswer(reading.current, "The load is unknown, so sizes stay as they are.")
+    needs = reading.measured.demand(np.array(1.0))[reading.graph.scalable]
+    if np.isnan(needs).any():
+        return RawAnswer(reading.current, f"{rule.sentence(reading)} What some tasks need is unknown; sizes stay as they are.")
+    return RawAnswer(reading.current, f"{rule.sentence(reading)} The present sizes are close enough to that.")
 
 
 def changed_where(opened: Bool, wanted: Int64, current: Int64) -> Int64:

@@ -5,16 +5,22 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from contracts.job_settings import JobSettings
 from contracts.messages import Input, JobTopology, TaskSpec
 from contracts.source_load import demanded
 from contracts.windows import FIGURE, Window, blank_figures, of_all_subtasks, unknown_hours
+from contracts.wire import encode
+from policies.decide import decide, decide_if_due
 from policies.graph import job_graph
 from policies.measure import measure
 from policies.question import Question
+from policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import END_MS, MINUTE_MS
-from tests.unit.policies.test_witness import POLICIES, decided, real_window, sizes, written
+from tests.unit.policies.test_witness import POLICIES, decided, policy_named, real_window, sizes, written
 
 EVERY = (*POLICIES, "forecast", "ds2-gate", "drs", "lag")
 COUNTED = ("records_in", "records_out", "busy_ms", "busy_ms_max")
@@ -278,3 +284,85 @@ def test_a_task_held_back_all_the_time_is_not_infinitely_fast() -> None:
     window = written(window, "queued_records_last", 5_000.0, last=60)
     assert np.isnan(measure(window.figures, job_graph(window.topology.tasks)).service_minutes).all()
     assert sizes(decided(window)) == [8, 8]
+
+
+# --- what nobody knows is said
+
+
+def uncounted(subtasks: int = 2, busy: float = 0.98, **given: object) -> Window:
+    """Return a window of a job in one vertex, as Flink chains it: it reads and writes nothing that is counted, and is busy."""
+    window = real_window(load=0.0, busy=busy, subtasks=subtasks, tasks=("chained",), **given)
+    return written(written(window, "arrived", np.nan, last=60), "queued_records_last", np.nan, last=60)
+
+
+@pytest.mark.parametrize("policy", EVERY)
+def test_a_job_whose_records_nobody_counts_is_never_said_to_be_close_enough(policy: str) -> None:
+    """Its load is unknown and not 0; at rest or not it keeps what it has, and the reason says what is missing."""
+    decision = decided(uncounted(subtasks=8, busy=0.3), policy)
+    assert "close enough" not in decision.reason
+    assert "chained: its records are not counted, so nobody knows what it needs." in decision.reason
+    assert sizes(decision) == [8]
+    assert decision.load_records_per_minute is None
+
+
+@pytest.mark.parametrize("policy", ["target-utilisation", "flink", "sure", "lag"])
+def test_a_task_that_never_rests_doubles_once_where_nobody_counts_its_records(policy: str) -> None:
+    """And no more than that in all that the window shows; blind growth without a maximum of its owner ends at four."""
+    decision = decided(uncounted(), policy)
+    assert sizes(decision) == [4]
+    assert "chained: it never rests, and its records are not counted" in decision.reason
+    grown = written(uncounted(subtasks=4), "parallelism", 2.0, last=59)
+    grown.figures[-10:, :, FIGURE["parallelism"]] = 4.0
+    assert sizes(decided(grown, policy)) == [4]
+    wide = decide(uncounted(subtasks=8), policy_named(policy), JobSettings(job="prod/job"), seed=0)
+    assert sizes(wide) == [8]
+    assert "it never rests" in wide.reason
+
+
+def test_known_arrivals_of_a_task_that_counts_nothing_are_a_load() -> None:
+    """180,000 arrive a minute, 60,000 more wait each minute: it never rests, and grows."""
+    window = written(uncounted(), "arrived", 180_000.0, last=60)
+    decision = decided(written(window, "queued_records_last", 60_000.0 * np.arange(60), task=0, last=60))
+    assert sizes(decision) == [4]
+    assert "never rests" in decision.reason
+
+
+def test_a_decision_says_how_old_its_load_is_and_whose_counter_is_wrong() -> None:
+    """Nine unknown minutes, then a task that falls behind while it seems to rest."""
+    late = written(written(generated(), "records_in", np.nan, last=9), "records_out", np.nan, last=9)
+    assert "The newest known load is 9 minutes old." in decided(late).reason
+    words = "group: busy 23 % but its backlog grows: the counter covers a part of the work."
+    assert words.replace(" %", "%") in decided(understated()).reason
+
+
+def test_a_group_without_busy_counters_is_answered_at_once_when_it_never_rests() -> None:
+    """Its queue tells that it works all the time, and what it gets through tells how long a record takes."""
+    window = real_window(load=900.0, subtasks=3, tasks=("group",))
+    for name in ("busy_ms", "idle_ms", "busy_ms_max"):
+        window = written(window, name, np.nan, last=60)
+    window = written(window, "arrived", 2_700.0, task=0, last=4)
+    window = written(window, "queued_records_last", 1_800.0 * np.arange(1, 5), task=0, last=4)
+    off_span = replace(window, window_end_ms=END_MS + MINUTE_MS)
+    decision = decide_if_due(off_span, TargetUtilisation(), JobSettings(job="prod/job"), seed=0)
+    assert decision is not None
+    assert decision.emergency
+    assert sizes(decision)[0] >= 9
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["flink", "simulated", "kafka"]), st.sampled_from([0.02, 0.3, 0.9]))
+@hypothesis_settings(max_examples=40, deadline=None)
+def test_gaps_anywhere_never_shrink_a_task_whose_newest_minute_is_unknown(seed: int, engine: str, share: float) -> None:
+    """Nor do they bring a NaN into a decision, of any policy."""
+    generator = np.random.default_rng(seed)
+    window = real_window(busy=float(generator.uniform(0.0, 1.0)), tasks=("a", "b", "c"))
+    figures = window.figures.copy()
+    figures[generator.random(figures.shape) < share] = np.nan
+    figures[generator.random(figures.shape[:2]) < share] = np.nan
+    window = replace(window, figures=figures, topology=msgspec.structs.replace(window.topology, engine=engine))
+    for policy in EVERY:
+        decision = decided(window, policy)
+        assert b"NaN" not in encode(decision)
+        assert "nan" not in decision.reason.replace("nobody", "")
+        for at, task in enumerate(decision.tasks):
+            if np.isnan(figures[-1, at, FIGURE["coverage"]]):
+                assert task.desired >= task.current, policy

@@ -1,0 +1,53 @@
+"""Says what is not known of a job's load and demand, and what would end that. Words for people; nothing is decided here."""
+
+import numpy as np
+
+from contracts.job_limits import is_simulated
+from contracts.windows import FIGURE
+from policies.graph import Bool
+from policies.measure import NOTHING_MINUTES, mean_of_last
+from policies.question import Question
+
+_UNCOUNTED = "its records are not counted, so nobody knows what it needs"
+
+
+def unknown_in_words(question: Question, restless: Bool) -> str:
+    """Return it in one sentence or two, empty if all is known; ``restless``: bool [N], tasks that never rest."""
+    topology, load = question.window.topology, question.measured.load
+    if is_simulated(topology.engine):
+        return ""
+    known = np.flatnonzero(~np.isnan(load))
+    age = len(load) - 1 - int(known[-1]) if len(known) else 0
+    words = [f"The newest known load is {age} minutes old."] if age else []
+    demand = question.measured.demand(np.array(1.0))  # of any load: only what a record costs, and how many come, is asked
+    running = np.array([spec.state == "running" for spec in topology.tasks])
+    unknown = np.isnan(demand) if len(known) else np.ones_like(running)
+    blind = np.flatnonzero(unknown & running & question.graph.scalable).tolist()
+    if blind:
+        task = next((at for at in blind if restless[at]), blind[0])
+        spec = topology.tasks[task]
+        never = "it never rests, and " if restless[task] else ""
+        others = f" The same goes for {len(blind) - 1} more tasks." if len(blind) > 1 else ""
+        words.append(f"{spec.label or spec.task}: {never}{_why(question, task)}.{others}")
+    for task in np.flatnonzero(question.understated > 1.0).tolist()[:1]:
+        spec, share = topology.tasks[task], 1.0 / question.understated[task]
+        words.append(f"{spec.label or spec.task}: busy {share:.0%} but its backlog grows: the counter covers a part of the work.")
+    return " ".join(words)
+
+
+def _why(question: Question, task: int) -> str:
+    """Return why the demand of a task is unknown."""
+    mine = question.figures[:, task]
+    if np.isnan(mine[:, FIGURE["coverage"]]).all():
+        return "it has sent no figures, so nobody knows what it needs"
+    counted = mine[:, [FIGURE["records_in"], FIGURE["records_out"]]]
+    if np.isnan(counted).all():
+        return _UNCOUNTED
+    if not (counted > 0).any():
+        worked = (mine[:, FIGURE["busy_ms"]] > 0).any()
+        return _UNCOUNTED if worked else f"{NOTHING_MINUTES} known minutes are needed to tell what it needs"
+    if np.isnan(mine[:, FIGURE["busy_ms"]]).all():
+        return "its busy time is not reported and no queue keeps it at work, so nobody knows what a record costs"
+    if np.isnan(mean_of_last(question.measured.load, len(mine))):
+        return "what comes to its job is not known in any minute, so nobody knows what it needs"
+    return "neither it nor the tasks before it say what reaches it"
