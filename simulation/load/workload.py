@@ -119,20 +119,26 @@ class Workload:
         return self.trace_start_ms + minute * MINUTE_MS
 
     def history(self, before_minute: int) -> tuple[HourlyLoad, ...]:
-        """Return the hourly load of the eight days before a minute, oldest first; the last hour may be incomplete."""
+        """Return the hourly load of the eight days before a minute, oldest first; the last hour may be incomplete.
+
+        Minutes in a gap are in none of it.
+        """
         hours = []
+        counts = np.where(self.masked, np.nan, self.requests)
         for first in range(0, before_minute, 60):
             last = min(first + 60, before_minute)
-            records = int(self.requests[first:last].sum())
-            fives = np.convolve(self.requests[max(0, first - PEAK_MINUTES + 1) : last], np.ones(PEAK_MINUTES, np.int64), "valid")
-            hours.append(
-                HourlyLoad(
-                    hour_start_ms=self.minute_start_ms(first),
-                    records=records,
-                    minutes=last - first,
-                    peak_records=int(fives.max()) if last >= PEAK_MINUTES else None,
+            known = ~self.masked[first:last]
+            fives = np.convolve(counts[max(0, first - PEAK_MINUTES + 1) : last], np.ones(PEAK_MINUTES), "valid")
+            whole = fives[~np.isnan(fives)] if last >= PEAK_MINUTES else fives[:0]
+            if known.any():
+                hours.append(
+                    HourlyLoad(
+                        hour_start_ms=self.minute_start_ms(first),
+                        records=int(self.requests[first:last][known].sum()),
+                        minutes=int(known.sum()),
+                        peak_records=int(whole.max()) if len(whole) else None,
+                    )
                 )
-            )
         return tuple(hours[-HOURS:])
 
 

@@ -153,6 +153,17 @@ def test_history_is_told_by_hours_with_an_unfinished_last_one() -> None:
     assert [(hour.hour_start_ms, hour.records, hour.minutes) for hour in hours] == [(0, 120, 60), (HOUR, 60, 30)]
 
 
+def test_history_leaves_gaps_out_and_tells_hours_of_zero() -> None:
+    """An hour with a gap is told by its other minutes, one that nobody counted is not told at all, a silent one is 0."""
+    load = workload([2] * 60 + [4] * 30 + [0] * 30 + [0] * 60 + [0] * 60, gaps=(Gap(90, 179),))
+    hours = load.history(240)
+    assert [(hour.hour_start_ms // HOUR, hour.records, hour.minutes, hour.peak_records) for hour in hours] == [
+        (0, 120, 60, 10),
+        (1, 120, 30, 20),
+        (3, 0, 60, 0),
+    ]
+
+
 def test_history_goes_back_eight_days() -> None:
     """192 hours, the newest last."""
     hours = workload([1] * (60 * 300)).history(60 * 300)
