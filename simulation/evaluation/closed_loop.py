@@ -117,7 +117,7 @@ def follow(policy: Policy, trial: Trial, told: Callable[[float], None]) -> Outco
         return _desired(decisions)
 
     settings = _settings(trial)
-    windows = _Windows(trial.job, settings.job, trial.terms.told_restart_ms)
+    windows = _Windows(trial.job, settings.job, trial.terms.told_restart_ms, trial.terms.world.engine)
     rows = trial.rows()
     spans = drive(trial, rows, choose, told)
     return Outcome(
@@ -145,6 +145,7 @@ class _Windows:
     job: SizedJob
     name: str
     restart_ms: int | None
+    engine: str
 
     def __call__(self, seen: Observed) -> list[Window]:
         specs = self.job.specs()
@@ -156,7 +157,9 @@ class _Windows:
                     job=self.name,
                     window_end_ms=int(seen.ends_ms[row]),
                     figures=seen.figures[row],
-                    topology=JobTopology(job=self.name, version=0, at_ms=0, tasks=tasks, restart_ms=self.restart_ms),
+                    topology=JobTopology(
+                        job=self.name, version=0, at_ms=0, tasks=tasks, engine=self.engine, restart_ms=self.restart_ms
+                    ),
                     hourly_load=seen.hourly_load[row].astype(np.float32),
                     hourly_peak=seen.hourly_peak[row].astype(np.float32),
                 )

@@ -13,6 +13,7 @@ from contracts.clock import MINUTE_MS
 from policies.answer import Float64
 from policies.graph import Int64
 from policies.guardrails import guard_rows, situation
+from policies.observed import times_understated
 from policies.policy import SPAN_MINUTES, Policy
 from policies.rules.reading import Reading, Rule, SizingRule, parts_of, read_figures, wanted_by
 from simulation.evaluation.hours import Hours, hours_of
@@ -150,5 +151,10 @@ def reading_of(rows: LoopRows) -> Reading:
     """Return the reading of rows at the end of their last span."""
     seen = rows.observe()
     reading = read_figures(seen.figures, rows.graph, seen.current, seen.hourly_load, seen.ends_ms)
+    if rows.terms.world.is_blind:  # counters are not believed, as in ``policies.question``
+        uneven = np.zeros(rows.graph.dealt.shape, dtype=np.bool_)
+        times = np.stack([times_understated(each, rows.graph, uneven) for each in reading.figures])
+        measured = replace(reading.measured, service_minutes=reading.measured.service_minutes * times)
+        reading = replace(reading, measured=measured)
     restart_ms = rows.terms.told_restart_ms
     return reading if restart_ms is None else replace(reading, restart_minutes=restart_ms / MINUTE_MS)

@@ -9,12 +9,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from contracts.capabilities import SIMULATED
 from contracts.clock import MINUTE_MS
 from simulation.errors import RunError
 
 SEED_MAX = 2**31
 RESTART_S_MAX = 3_600.0
 DRIFT_MINUTES = 180.0
+REAL_ENGINE = "flink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,11 @@ class World:
         """Return whether capacity or restarts differ from what is announced, so that a ``Course`` must be played."""
         lasting = self.hot_share > 0.0 or self.state_spread > 0.0 or self.redone_s > 0.0 or self.is_dealt
         return self.varies_in_time or lasting
+
+    @property
+    def engine(self) -> str:
+        """Return the kind of engine whose figures policies are shown: those of the simulated one are exact, and are believed."""
+        return REAL_ENGINE if self.is_blind else SIMULATED.engine
 
     @property
     def varies_in_time(self) -> bool:

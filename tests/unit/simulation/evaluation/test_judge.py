@@ -15,6 +15,7 @@ from simulation.evaluation.closed_loop import follow
 from simulation.evaluation.judge import EvaluationError, EvaluationRequest, judge, known_names, setting_of, usable
 from simulation.evaluation.report import GapMinutes, report_of
 from simulation.load.workload import Gap, Workload
+from simulation.model.blindness import Blindness
 from tests.unit.simulation.cases import chain
 from tests.unit.simulation.evaluation.cases import DAY, quiet, setting, wave
 
@@ -213,3 +214,14 @@ def test_a_world_of_nights_takes_the_load_away_and_leaves_the_job_as_it_is() -> 
     calm, nights = setting(), setting(world="nights", world_seed=1)
     assert (nights.workload.requests == 0).mean() == pytest.approx(0.35, abs=0.1)
     assert nights.job.scale_factor == calm.job.scale_factor
+
+
+def test_blind_figures_are_announced_as_a_real_engines() -> None:
+    """So that policies doubt them: a counter that shows a part of the work makes no task as small as it says."""
+    here = setting(world="blind", world_seed=1, runs=1, tuned=False, load_parallelism=5.0)
+    blindness = Blindness.of(here.terms.world, here.job)
+    assert blindness is not None
+    assert blindness.shown.min() < 0.25
+    assert (here.terms.world.engine, setting().terms.world.engine) == ("flink", "simulated")
+    hours = judge("target-utilisation", here, quiet).outcome.hours
+    assert hours.mean(hours.latency) < 2.0  # believed, it would be nearly ten minutes
