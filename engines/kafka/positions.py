@@ -23,7 +23,7 @@ SKIP_LEAST = 100
 BUSY_SLACK = 3.0
 """Records that would have taken so many times the busy time that was spent were not worked on."""
 LOOKS_KEPT = 60
-INTERVALS_KEPT = 5
+INTERVALS_KEPT = 20
 SKIPPED = "they were skipped, and count neither as work nor as input of the next group"
 _WORDS_MAX, _REASONS_SHOWN = 512, 3
 

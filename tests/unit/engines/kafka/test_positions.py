@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from contracts.clock import MINUTE_MS
 from engines.kafka.positions import Answer, Extent, Partition, Positions, in_words
@@ -291,3 +293,52 @@ def test_only_the_partitions_that_jumped_are_left_out() -> None:
     for minute in range(5):
         reader.look({P: 100 * minute, Q: 100 * minute}, {P: 90_000, Q: 100 * minute})
     assert reader.look({P: 90_000, Q: 500}, {P: 90_000, Q: 500}).moved == {Q: 100}
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.sampled_from(["append", "remove", "anew", "commit", "forget", "hide", "vanish"]), st.integers(0, 10**6)),
+            max_size=4,
+        ),
+        min_size=2,
+        max_size=12,
+    )
+)
+def test_whatever_happens_nothing_is_counted_twice(looks: list[list[tuple[str, int]]]) -> None:
+    """Arrivals never fall, and are those of what was seen; what waits lies in the log; work is no more than there was to read."""
+    reader, start, end, made, committed = Reader(), 0, 100, 0, {P: 50}
+    came, done, seen_end, seen_made = 0, 0, 100, 0
+    first = reader.look(committed, {P: 100}, topic_id="0").counted
+    for events in looks:
+        hidden = gone = False
+        for what, number in events:
+            if what == "append":
+                end += number
+            elif what == "remove":
+                start = min(end, start + number)
+            elif what == "anew":
+                start, end, made = 0, 0, made + 1
+            elif what == "commit":
+                committed = {P: min(end, number)}
+            elif what == "forget":
+                committed = {}
+            hidden, gone = hidden or what == "hide", gone or what == "vanish"
+        told: dict[Partition, int | tuple[int, int]] = {} if hidden or gone else {P: (start, end)}
+        unknown = {P: "no leader"} if hidden else None
+        found = reader.look(
+            committed, told, topic_id=str(made), unknown=unknown, missing=frozenset({"orders"} if gone and not hidden else ())
+        )
+        done += sum(found.moved.values())
+        if not told:
+            assert (found.counted, found.known) == (None, None)
+            continue
+        came += end - seen_end if made == seen_made and seen_made is not None else end - start
+        seen_end, seen_made = end, made
+        assert first is not None
+        assert found.counted == first + came
+        lag = found.lag[P]
+        assert lag is None or 0 <= lag <= end - start
+        assert done >= 0
+        assert all(by >= 0 for by in (*found.moved.values(), *found.arrived.values()))
