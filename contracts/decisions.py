@@ -130,6 +130,8 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     outlook: LoadOutlook | msgspec.UnsetType = msgspec.UNSET  # unset: the policy does not look ahead
     emergency: Overload | msgspec.UnsetType = msgspec.UNSET  # unset: there is none
     drift: FeatureDrift | msgspec.UnsetType = msgspec.UNSET  # of the policy asked; unset: it cannot say
+    # On a real engine: too little was known to ask a policy, or it was not its turn, so a task that stays may need less.
+    undecided: bool | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         """Check that the id is that of this job, span and policy: nobody can answer under another decision's id.

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from contracts.clock import MINUTE_MS
 from contracts.decisions import Decision, FeatureDrift, Overload, PolicyUsed, SampledMinute, TaskDecision
 from contracts.ids import decision_id
-from contracts.job_limits import answers_emergencies
+from contracts.job_limits import answers_emergencies, is_simulated
 from contracts.job_settings import JobSettings
 from contracts.messages import ReleaseTarget, Sentence
 from contracts.steps import Timed, untimed
@@ -72,7 +72,8 @@ def decide_if_due(
     used = PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked or policy.name, release=release)
     as_it_is = RawAnswer(question.current, "Decided before the end of the span.")
     with timed("guardrails", window.id):
-        decision = _decision(question, _PolicyAnswer(as_it_is, used, floor_applies=True), emergency, asked or policy.name)
+        as_answered = _PolicyAnswer(as_it_is, used, floor_applies=True)
+        decision = _decision(question, as_answered, emergency, asked or policy.name, between_spans=True)
     return decision if decision.action == "act" else None
 
 
@@ -105,8 +106,11 @@ def decide(
         return _decision(question, answered, emergency_of(question) if answered.floor_applies else None, named)
 
 
-def _decision(question: Question, answered: _PolicyAnswer, emergency: Emergency | None, asked: str) -> Decision:
+def _decision(
+    question: Question, answered: _PolicyAnswer, emergency: Emergency | None, asked: str, *, between_spans: bool = False
+) -> Decision:
     window, graph, current = question.window, question.graph, question.current
+    is_undecided = between_spans or isinstance(answered.answer, NotReady)
     doubts = doubts_of(question)
     seen = _with_doubts(situation(question.measured, graph, current), doubts)
     seen = _with_emergency(seen, question, answered, emergency)
@@ -155,6 +159,7 @@ def _decision(question: Question, answered: _PolicyAnswer, emergency: Emergency 
         outlook=(answered.answer.outlook or UNSET) if isinstance(answered.answer, RawAnswer) else UNSET,
         emergency=UNSET if emergency is None else _overload(question, emergency),
         drift=answered.drift or UNSET,
+        undecided=True if is_undecided and not is_simulated(window.topology.engine) else UNSET,
     )
 
 

@@ -23,6 +23,8 @@ from contracts.topology import dealt_to, slots_needed
 from policies.dealt import carried
 from rescaler.control.outcomes import OutcomeReason
 
+UNPROVEN = "unproven"
+"""The guardrail that keeps a task as wide as it is while its figures do not prove that it needs less."""
 DAY_MS = 24 * 60 * MINUTE_MS
 EFFECT_MIN = 0.1
 """Least part of the expected growth in throughput; Flink's ``job.autoscaler.scaling.effectiveness.threshold``."""
@@ -81,7 +83,10 @@ class LimitedAct:
 
 
 def with_needs(memory: LimitsMemory, decision: Decision, settings: JobSettings, engine: str) -> LimitsMemory:
-    """Return the memory with what a decision says each task needs; ``engine``: the kind that runs the job."""
+    """Return the memory with what a decision says each task needs; ``engine``: the kind that runs the job.
+
+    Where a task stays as it is because too little is known, the decision says nothing of what it needs: earlier needs stand.
+    """
     minutes = scale_down_after_minutes(settings, engine)
     if not minutes:
         return msgspec.structs.replace(memory, needs={}) if memory.needs else memory
@@ -89,8 +94,16 @@ def with_needs(memory: LimitsMemory, decision: Decision, settings: JobSettings, 
     needs = {
         task.task: _after(memory.needs.get(task.task, ()), decision.span_end_ms, task.desired, oldest_ms)
         for task in decision.tasks
+        if not _is_unknown(decision, task)
     }
-    return msgspec.structs.replace(memory, needs=needs)
+    kept = {task.task: memory.needs[task.task] for task in decision.tasks if task.task in memory.needs.keys() - needs.keys()}
+    return msgspec.structs.replace(memory, needs=needs | kept)
+
+
+def _is_unknown(decision: Decision, task: TaskDecision) -> bool:
+    """Say whether nobody knows what a task that stays needs: it may be less than it has."""
+    doubted = decision.undecided is True or any(amendment.rule == UNPROVEN for amendment in task.amendments)
+    return doubted and task.desired == task.current
 
 
 def _after(needs: tuple[Need, ...], at_ms: int, size: int, oldest_ms: int) -> tuple[Need, ...]:

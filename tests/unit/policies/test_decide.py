@@ -176,6 +176,16 @@ def test_a_policy_may_ask_for_more_history(make_window: WindowMaker, settings: J
     assert "12 more minutes" in decision.reason
 
 
+@pytest.mark.parametrize(("engine", "said"), [("flink", True), ("simulated", msgspec.UNSET)])
+def test_a_decision_without_a_policys_answer_says_so(make_window: WindowMaker, engine: str, said: object) -> None:
+    """On a real engine, so that nobody takes sizes that stay for what is needed; the simulated one's records stay as they are."""
+    window = make_window()
+    window = replace(window, topology=msgspec.structs.replace(window.topology, engine=engine))
+    settings = JobSettings(job=window.job)
+    assert decide(window, Fixed(NotReady(missing_minutes=12)), settings, seed=0).undecided is said
+    assert decide(window, TargetUtilisation(), settings, seed=0).undecided is msgspec.UNSET
+
+
 def test_static_leads_back_to_what_the_author_configured(make_window: WindowMaker, settings: JobSettings) -> None:
     """Whatever the load, every task goes to its configured parallelism, at most doubling at once."""
     decision = decide(make_window(load=250.0, configured=(5, 6)), Static(), settings, seed=0)

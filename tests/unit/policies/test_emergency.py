@@ -76,6 +76,7 @@ def test_a_load_beyond_capacity_is_answered_before_the_end_of_the_span() -> None
     assert decision.emergency == msgspec.structs.replace(decision.emergency, task="a", grown_records=180.0)
     assert "Emergency: 180 more records wait for a than a minute ago; at least 280 a minute come now." in decision.reason
     assert decode(encode(decision), Decision) == decision
+    assert decision.undecided is True, "no policy was asked what b needs"
 
 
 def test_at_the_end_of_a_span_it_adds_to_what_the_policy_wants() -> None:

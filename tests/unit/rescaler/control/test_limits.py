@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from contracts.decisions import Decision
+from contracts.decisions import Amendment, Decision
 from contracts.job_settings import JobSettings
 from contracts.messages import ClusterTopology, Host, JobTopology, TaskSpec
 from contracts.topology import slots_needed
@@ -93,6 +93,28 @@ def test_a_lower_need_must_last() -> None:
         assert (refused.status, refused.reason) == ("refused", "scale_down_waits")
         assert refused.detail == "map: 1 must be enough for 30 minutes, until then 2"
     effects, _ = rescaled(control, seen, 40, decision(at(40), {"map": 1}))
+    assert [(change.before, change.after) for change in effects.commands[0].changes] == [(2, 1)]
+
+
+@pytest.mark.parametrize("span", [1, 5, 10])
+@pytest.mark.parametrize("why", ["undecided", "unproven"])
+def test_a_span_of_which_nothing_is_known_is_no_higher_need(span: int, why: str) -> None:
+    """The job stays as it is meanwhile; the lower need has lasted since it was first known, also for a successor."""
+    control, seen = controller(), view(scale_down_after_minutes=30)
+    done = [control.on_decision(decision(T0), seen, T0)]  # two are needed
+    for minutes in range(span, 30 + span, span):
+        act = decision(at(minutes), {"map": 1})
+        if minutes == 10:
+            (task,) = act.tasks
+            doubt = Amendment(rule="unproven", before=1, after=2)
+            stays = msgspec.structs.replace(task, desired=2, amendments=(doubt,) if why == "unproven" else ())
+            unknown = True if why == "undecided" else msgspec.UNSET
+            act = msgspec.structs.replace(act, action="hold", tasks=(stays,), undecided=unknown)
+        done.append(control.on_decision(act, seen, at(minutes)))
+        assert not done[-1].commands
+        control = resumed(done)
+    last = at(30 + span) if span != 10 else at(50)
+    effects = control.on_decision(decision(last, {"map": 1}), seen, last)
     assert [(change.before, change.after) for change in effects.commands[0].changes] == [(2, 1)]
 
 
