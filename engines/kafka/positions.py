@@ -15,6 +15,8 @@ from contracts.clock import MINUTE_MS
 POINTS_MAX = 32  # of the ends of one job's topics: a few minutes
 STILL_MS = 3 * MINUTE_MS
 """What has not moved for so long stands still."""
+QUIET_MS = 10 * MINUTE_MS
+"""Records that a reader who gets on elsewhere has not touched for so long, and to which none was added, do not wait for it."""
 MARKERS = 10
 """Fewer records than this behind an end that stands still, and a reader that does too, are taken for markers of transactions."""
 SKIP_FACTOR, SKIP_FACTOR_OF_NEW = 10.0, 3.0
@@ -168,8 +170,10 @@ class Positions:
     def look(self, answer: Answer, topics: Collection[str], now_ms: int) -> None:
         """Take into account what the broker tells of the topics that count now; the others are forgotten."""
         watched = {topic for topic, _ in self.logs} | {topic for topic, _ in self._untold}
-        extents = {each: extent for each, extent in sorted(answer.extents.items()) if each[0] in topics}
-        self.unknown = {each: why for each, why in sorted(answer.unknown.items()) if each[0] in topics}
+        extents = dict(
+            sorted(((each, extent) for each, extent in answer.extents.items() if each[0] in topics), key=lambda item: item[0])
+        )
+        self.unknown = dict(sorted((each, why) for each, why in answer.unknown.items() if each[0] in topics))
         for each in sorted(self.logs):
             if each[0] in answer.missing and each[0] in topics:
                 self.unknown[each] = "the topic is gone; if it stays away, take it out of what is read"
@@ -240,6 +244,7 @@ class Positions:
             log.stand(None if isinstance(lag, str) else lag, has_moved, looked_ms, now_ms)
             self.lag[each] = None if isinstance(lag, str) else 0 if _are_markers(log, lag, now_ms) else lag
             log.committed = log.committed if at is None else at
+        self._leave_out_old(committed, now_ms)
         skips = self._pace.skips(self.moved, self.arrived, now_ms - looked_ms, are_new=are_new, busy_ms=busy_ms)
         passed += [(each, self.moved.pop(each)) for each in skips]
         if back:
@@ -248,6 +253,20 @@ class Positions:
             self.notes.append(in_one_line(passed, "was put forward", SKIPPED))
         self.lag_ms = self._age_ms(committed, now_ms)
         self._read_ms = now_ms
+
+    def _leave_out_old(self, committed: Mapping[Partition, int], now_ms: int) -> None:
+        """Count nothing as waiting in partitions without a commit that are at rest while the reader is at work in all others.
+
+        It has begun at their end, or it would have committed something there by now: a client may not for months.
+        """
+        read = [each for each in self.arrived if each in committed and each not in self.unknown]
+        stood_ms = [now_ms - (self.logs[each].stands_since_ms or now_ms) for each in read if self.lag[each]]
+        if not read or max(stood_ms, default=0) >= QUIET_MS:
+            return
+        for each in self.arrived:
+            if each not in committed and each in self.unknown and now_ms - self.logs[each].end_moved_ms >= QUIET_MS:
+                self.lag[each] = 0
+                del self.unknown[each]
 
     @property
     def known(self) -> int | None:

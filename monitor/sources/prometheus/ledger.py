@@ -7,7 +7,7 @@ the series counts as gone: its partition, thread or worker is no more.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from engines.kafka.positions import SKIPPED, Pace, Partition, first_count, in_one_line, in_words
+from engines.kafka.positions import QUIET_MS, SKIPPED, Pace, Partition, first_count, in_one_line, in_words
 from engines.prometheus.jobs import WatchedJob
 from engines.prometheus.mappings import COUNTERS, TIMES, FigureName
 from engines.prometheus.readings import Key, Reading, Subtask
@@ -44,6 +44,9 @@ class Ledger:
     notes: list[str] = field(default_factory=list)
     _at_ms: int | None = None
     _paces: dict[str, Pace] = field(default_factory=dict)
+    _came_ms: dict[tuple[str, Partition], int] = field(default_factory=dict)
+    """When records were last seen to come into a partition that a task reads; the first look counts."""
+    _fell: dict[tuple[FigureName, str], list[tuple[Partition, float]]] = field(default_factory=dict)
     _moved: dict[FigureName, dict[str, dict[Key, float]]] = field(default_factory=dict)
     """By how much positions grew at the last look, by figure, task and series."""
     _look: int = 0
@@ -62,11 +65,14 @@ class Ledger:
             is_other: another replica was asked than at the look before.
         """
         self._look += 1
-        self._now, self._grown, self.started_over, self._moved, self.notes = {}, {}, False, {}, []
+        self._now, self._grown, self.started_over, self._moved, self.notes, self._fell = {}, {}, False, {}, [], {}
         for name, found in readings.items():
             for key, reading in found.items():
                 self._add(name, key, reading, is_other)
                 self._seen[name, key] = self._look
+        for (name, task), falls in sorted(self._fell.items()):
+            words = in_one_line(falls, "was set back", "it is counted from there, and nothing was got through")
+            self.notes.append(f"{task}: {name}: {words}")
         self._take_off_skips(at_ms)
         self._forget(at_ms)
         for (name, key), look in self._seen.items():
@@ -103,7 +109,15 @@ class Ledger:
         """Return in one line which parts of what waits for a task are unknown; empty if all are known, or none."""
         figures = [figure for (name, other, _), figure in self._now.items() if name == "queued" and other == task]
         why = "Prometheus shows no fresh number; nothing may have been committed there, or look at its exporter"
-        unknown = {_partition(key): why for figure in figures for key in figure.unknown}
+        read = {_partition(key) for other, key in self._counters if other == "records_in" and key.task == task}
+        # Where nothing was ever committed and nothing came for long, the reader has begun behind what is there.
+        old = {
+            each
+            for (other, each), came_ms in self._came_ms.items()
+            if other == task and each not in read and (self._at_ms or 0) - came_ms >= QUIET_MS
+        }
+        lacking = {_partition(key) for figure in figures for key in figure.unknown}
+        unknown = dict.fromkeys(lacking - old, why)
         return in_words(unknown) if any(figure.parts for figure in figures) else ""
 
     def share(self, name: FigureName, task: str, subtask: Subtask) -> float | None:
@@ -134,6 +148,8 @@ class Ledger:
             begin = first_count(reading.at_ms) if name == "arrived" else 0.0
             self._totals[of] = self._totals.get(of, begin) + grown
             self._moved.setdefault(name, {}).setdefault(key.task, {})[key] = grown
+            if name == "arrived" and (grown or (key.task, _partition(key)) not in self._came_ms):
+                self._came_ms[key.task, _partition(key)] = reading.at_ms
         elif name in _MAXIMA:
             figure.value = max(figure.value, reading.value)
         else:
@@ -155,6 +171,8 @@ class Ledger:
         if counter is None or (figure.offset and (name, key) not in self._seen):
             self._counters[name, key] = Counter(reading.value, reading.at_ms)
             return 0.0
+        if figure.offset and not is_other and reading.at_ms > counter.at_ms and reading.value < counter.value:
+            self._fell.setdefault((name, key.task), []).append((_partition(key), counter.value - reading.value))
         grown, started_over = counter.grown(reading, is_time=name in TIMES, is_offset=figure.offset, is_other=is_other)
         self.started_over |= started_over and figure.names == "task"
         return grown

@@ -226,6 +226,18 @@ def test_an_age_is_never_negative() -> None:
         assert age is None or age >= 0
 
 
+def test_old_records_without_a_commit_do_not_wait_for_ever() -> None:
+    """A reader that gets on elsewhere began behind them; none that stands still says so, and not where records come."""
+    quiet, hung = Reader(), Reader()
+    for minute in range(30):
+        ends = {P: 10 * minute, Q: 500, R: 100 + minute}
+        found = quiet.look({P: 10 * minute}, ends)
+        assert found.lag == {P: 0, Q: None if minute < 10 else 0, R: None}
+        assert sorted(found.unknown) == ([Q, R] if minute < 10 else [R])
+        hung.look({P: 0}, ends)
+    assert hung.positions.lag[Q] is None
+
+
 def test_markers_of_transactions_are_no_waiting_work() -> None:
     """A few offsets behind an end that stands still, once neither has moved for three minutes."""
     reader = Reader()

@@ -103,6 +103,20 @@ def test_a_partition_without_a_commit_hides_nothing() -> None:
         ledger.note(found, minute * MINUTE, is_other=False)  # type: ignore[arg-type]
     assert (of_pod(ledger, "records_in", count=1), of_pod(ledger, "queued", count=1)) == (100, 30)
     assert ledger.partly_unknown("parse").startswith("what waits in 1 partition(s) is unknown and not counted: [1]: Prometheus")
+    for minute in range(3, 15):
+        found = {"records_in": parts(minute, 200, None), "queued": parts(minute, 0, None), "arrived": parts(minute, 200, 70)}
+        ledger.note(found, minute * MINUTE, is_other=False)  # type: ignore[arg-type]
+    assert ledger.partly_unknown("parse") == ""  # it began behind the 70 records that have lain there for ten minutes
+
+
+def test_a_position_that_falls_is_told() -> None:
+    """Somebody has set it back, or the topic was made anew; nothing was got through, and nothing taken away."""
+    ledger = Ledger(OFFSETS)
+    for minute, at in ((1, 500), (2, 600), (3, 200), (4, 230)):
+        ledger.note({"records_in": parts(minute, at)}, minute * MINUTE, is_other=False)
+        assert [each for each in ledger.notes if "[0] was set back by 400 records" in each] == ledger.notes
+        assert bool(ledger.notes) is (minute == 3)
+    assert of_pod(ledger, "records_in", count=1) == 130
 
 
 def test_a_part_that_is_missing_makes_what_waits_the_least_until_it_is_gone() -> None:
