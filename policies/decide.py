@@ -112,7 +112,7 @@ def _decision(
     window, graph, current = question.window, question.graph, question.current
     is_undecided = between_spans or isinstance(answered.answer, NotReady)
     doubts = doubts_of(question)
-    seen = _with_doubts(situation(question.measured, graph, current), doubts)
+    seen = _with_doubts(situation(question.measured, graph, current, question.limits.busy_most), doubts)
     seen = _with_emergency(seen, question, answered, emergency)
     restless = restless_of(question)
     if answered.floor_applies and restless.wanted.any():

@@ -70,15 +70,16 @@ class Proposal:
     amendments: tuple[tuple[Amendment, ...], ...]
 
 
-def situation(measured: Measured, graph: JobGraph, current: Int64) -> Situation:
+def situation(measured: Measured, graph: JobGraph, current: Int64, busy_most: float = 1.0) -> Situation:
     """Return floor and overload from the measured load.
 
     ``floor``: the least that carries rate x service time over the last 15 known minutes, at most ``FLOOR_MAX``; 0 where unknown
-    or virtual. A task is overloaded when that demand exceeds what it carries, or when two minutes of its work are waiting. It may
-    not shrink while its own newest minute is unknown, or the job's load in it.
+    or virtual. With it no task is busier than ``busy_most`` of its time. A task is overloaded when that demand exceeds what it
+    carries, or when two minutes of its work are waiting. It may not shrink while its own newest minute is unknown, or the job's
+    load in it.
     """
     demand = or_zero(measured.demand(mean_of_last(measured.load, FLOOR_MINUTES)))
-    least = np.clip(needed(or_zero(measured.divided(demand)), graph.dealt), 0, FLOOR_MAX)
+    least = np.clip(needed(or_zero(measured.divided(demand / busy_most)), graph.dealt), 0, FLOOR_MAX)
     floor = np.where(graph.scalable, least, 0).astype(np.int64)
     backlog = measured.backlog_minutes(current)
     overloaded = graph.scalable & ((demand > carried(current, graph.dealt)) | (backlog >= OVERLOAD_BACKLOG_MINUTES))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.job_limits import STEP, Bounds, backlog_hold_minutes, bounds_of, step_down, step_up, total_limit
+from contracts.job_limits import STEP, Bounds, backlog_hold_minutes, bounds_of, step_down, step_up, total_limit, utilisation
 from contracts.job_settings import JobSettings
 from contracts.messages import JobTopology, TaskSpec
 from policies.excluded_periods import Freeze, freeze_at
@@ -13,6 +13,10 @@ from policies.graph import Bool, Int64
 
 ANY_TOTAL = 2**53
 """More subtasks than a job can have."""
+SLACK = 1.3
+"""How much busier a task may be than its owner wants before the floor widens it: the gates of rules leave as much alone."""
+PLANNED = 0.75
+"""How busy plans and rules leave tasks where nobody says otherwise."""
 Ties = tuple[Int64, ...]
 """Positions of tasks that keep one parallelism, for each such group of two and more."""
 
@@ -29,6 +33,7 @@ class Limits:
         ties: tasks that keep one parallelism.
         align: sizes of tasks whose work is dealt out become even (``policies.dealt.aligned``).
         backlog_hold_minutes: no task shrinks while one has more work than this waiting; 0: never held.
+        utilisation: how busy the owner wants tasks to be; None: as the policy has it.
         freeze: what the calendar excludes now.
     """
 
@@ -41,7 +46,18 @@ class Limits:
     ties: Ties = ()
     align: bool = False
     backlog_hold_minutes: float = 0.0
+    utilisation: float | None = None
     freeze: Freeze = "none"
+
+    @property
+    def busy_most(self) -> float:
+        """Return the share of their time that the floor lets tasks be busy."""
+        return 1.0 if self.utilisation is None else min(1.0, SLACK * self.utilisation)
+
+    @property
+    def caution(self) -> float:
+        """Return the factor by which a plan takes service times longer, so that tasks end up as busy as their owner wants."""
+        return 1.0 if self.utilisation is None else PLANNED / self.utilisation
 
     @classmethod
     def of(cls, settings: JobSettings, topology: JobTopology, at_ms: int) -> "Limits":
@@ -60,6 +76,7 @@ class Limits:
             ties=ties,
             align=settings.align,
             backlog_hold_minutes=backlog_hold_minutes(settings, engine),
+            utilisation=utilisation(settings),
             freeze=freeze_at(settings.excluded, at_ms),
         )
 

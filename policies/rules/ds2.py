@@ -27,12 +27,12 @@ class DS2:
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""
-        busy = reading.demand(reading.rate(self.estimate)) / reading.target(self.utilisation)
+        busy = reading.demand(reading.rate(self.estimate)) / reading.target(reading.aim(self.utilisation))
         return reading.whole(reading.measured.widened(busy))
 
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
-        return f"Sized for {float(reading.rate(self.estimate)):.0f} records a minute at {self.utilisation:.0%} busy."
+        return f"Sized for {float(reading.rate(self.estimate)):.0f} records a minute at {reading.aim(self.utilisation):.0%} busy."
 
     def answer(self, question: Question) -> Answer:
         """Return the sizes that bring every task to the target."""

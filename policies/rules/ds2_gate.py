@@ -40,10 +40,10 @@ class GatedDS2:
         """Return the load [B] of several rules' rows (``SizingRule``)."""
         return rates_by([(rule.estimate, rule.span_minutes) for rule in rules], reading)
 
-    def constants(self, _reading: Reading) -> Sizing:
+    def constants(self, reading: Reading) -> Sizing:
         """Return the rule's constants as those of a sizing."""
         return Sizing(
-            utilisation=self.utilisation,
+            utilisation=reading.aim(self.utilisation),
             catch_up_minutes=NO_CATCH_UP,
             need=self.need,
             saving=self.saving,
@@ -60,7 +60,7 @@ class GatedDS2:
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
         rate = float(reading.rate(self.estimate, self.span_minutes))
-        return f"Sized for {rate:.0f} records a minute at {self.utilisation:.0%} busy."
+        return f"Sized for {rate:.0f} records a minute at {reading.aim(self.utilisation):.0%} busy."
 
     def answer(self, question: Question) -> Answer:
         """Return the sizes that bring every task to the target, or the present ones if that is not worth a restart."""

@@ -45,9 +45,10 @@ class FlinkAutoscaler:
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]; the present one while all vertices are within the boundaries."""
-        asked = self._capacity(reading, self.utilisation, restart=True)
-        least = self._capacity(reading, self.utilisation + self.boundary, restart=False)
-        most = self._capacity(reading, max(UTILISATION_MIN, self.utilisation - self.boundary), restart=True)
+        aim = reading.aim(self.utilisation)
+        asked = self._capacity(reading, aim, restart=True)
+        least = self._capacity(reading, min(1.0, aim + self.boundary), restart=False)
+        most = self._capacity(reading, max(UTILISATION_MIN, aim - self.boundary), restart=True)
         wanted = reading.whole(asked)
         outside = (wanted != reading.current) & ((reading.carried < least) | (reading.carried > most))  # False where NaN
         return changed_where(np.asarray(outside.any(axis=-1)), wanted, reading.current)
@@ -65,10 +66,10 @@ class FlinkAutoscaler:
 
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
-        rate = float(mean_of_last(reading.measured.load, self.metrics_minutes))
+        rate, aim = float(mean_of_last(reading.measured.load, self.metrics_minutes)), reading.aim(self.utilisation)
         stopped = reading.restart_minutes
         restart = "the restart" if stopped is None else f"a restart of {60.0 * stopped:.3g} s"
-        return f"Capacity for {rate:.0f} records a minute at {self.utilisation:.0%} busy, plus the backlog and {restart}."
+        return f"Capacity for {rate:.0f} records a minute at {aim:.0%} busy, plus the backlog and {restart}."
 
     def answer(self, question: Question) -> Answer:
         """Return the sizes for the wanted capacity, or the present ones within the boundaries."""

@@ -40,7 +40,7 @@ class ForecastRule:
         return np.concatenate([rule.base.forecast.expected(seen.rows(own)) for rule, own in zip(rules, parts, strict=True)])
 
     def constants(self, reading: Reading) -> Sizing:
-        """Return the rule's constants, with the catch-up time that the job's owner wants."""
+        """Return the rule's constants, with what the job's owner wants of them."""
         return reading.sizing(self.base.sizing)
 
     def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:

@@ -29,14 +29,14 @@ class HorizontalPodAutoscaler:
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""
-        ratio = np.where(reading.graph.scalable, reading.utilisation(self.metric_minutes), np.nan) / self.target
+        ratio = np.where(reading.graph.scalable, reading.utilisation(self.metric_minutes), np.nan) / reading.aim(self.target)
         exact = ratio * reading.current
         within = np.abs(exact / reading.carried - 1.0) <= self.tolerance
         return np.where(within, reading.current, reading.whole(reading.measured.divided(exact)))
 
     def sentence(self, reading: Reading) -> str:
         """Return the target."""
-        return f"Tasks should be {self.target:.0%} busy, judged by the last {self.metric_minutes} minutes."
+        return f"Tasks should be {reading.aim(self.target):.0%} busy, judged by the last {self.metric_minutes} minutes."
 
     def answer(self, question: Question) -> Answer:
         """Return each task's ratio of metric to target."""

@@ -41,6 +41,7 @@ class Reading:
         ends_ms: int64 [..], end of the last minute.
         catch_up_minutes: in which the job's owner wants a backlog worked off; None: as the rule has it.
         latency_bound: that the job's owner wants kept; None: there is none.
+        owners_utilisation: how busy the job's owner wants tasks to be; None: as the rule has it.
         restart_minutes: that a rescale stops this job; None: as the rule has it.
     """
 
@@ -53,6 +54,7 @@ class Reading:
     catch_up_minutes: float | None = None
     restart_minutes: float | None = None
     latency_bound: LatencyBound | None = None
+    owners_utilisation: float | None = None
 
     @classmethod
     def of(cls, question: Question) -> "Reading":
@@ -68,6 +70,7 @@ class Reading:
             catch_up_minutes=question.settings.catch_up_minutes,
             restart_minutes=None if seconds is None else seconds / 60.0,
             latency_bound=question.latency_bound,
+            owners_utilisation=question.limits.utilisation,
         )
 
     def rate(self, estimate: Estimate, span_minutes: int = QUICK_UP_MINUTES) -> Float64:
@@ -114,12 +117,17 @@ class Reading:
             catch_up_minutes=self.catch_up_minutes,
             restart_minutes=self.restart_minutes,
             latency_bound=self.latency_bound,
+            owners_utilisation=self.owners_utilisation,
         )
 
     def sizing(self, shipped: Sizing) -> Sizing:
-        """Return the constants of a sizing with the catch-up time that the job's owner wants."""
-        minutes = self.catch_up(shipped.catch_up_minutes)
-        return shipped if minutes == shipped.catch_up_minutes else msgspec.structs.replace(shipped, catch_up_minutes=minutes)
+        """Return the constants of a sizing with the utilisation and the catch-up time that the job's owner wants."""
+        minutes, busy = self.catch_up(shipped.catch_up_minutes), self.aim(shipped.utilisation)
+        return msgspec.structs.replace(shipped, catch_up_minutes=minutes, utilisation=busy)
+
+    def aim(self, shipped: float) -> float:
+        """Return how busy tasks should be: as the job's owner wants, else as the rule has it."""
+        return shipped if self.owners_utilisation is None else self.owners_utilisation
 
     def catch_up(self, shipped: float) -> float:
         """Return the minutes in which a backlog is worked off: as the job's owner wants, and within a bound on latency."""

@@ -38,7 +38,7 @@ class TargetUtilisation:
         return rates_by([(rule.estimate, rule.span_minutes) for rule in rules], reading)
 
     def constants(self, reading: Reading) -> Sizing:
-        """Return the rule's constants, with the catch-up time that the job's owner wants."""
+        """Return the rule's constants, with what the job's owner wants of them."""
         return reading.sizing(self.sizing)
 
     def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:
@@ -51,7 +51,7 @@ class TargetUtilisation:
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
         rate = float(reading.rate(self.estimate, self.span_minutes))
-        return f"Sized to keep tasks {self.sizing.utilisation:.0%} busy at {rate:.0f} records a minute."
+        return f"Sized to keep tasks {reading.aim(self.sizing.utilisation):.0%} busy at {rate:.0f} records a minute."
 
     def answer(self, question: Question) -> Answer:
         """Return the sizes that bring every task to the target, or the present ones if the change is not worth a restart."""

@@ -33,11 +33,19 @@ class Threshold:
         helps = reading.graph.scalable & ~np.isnan(reading.measured.divided(current.astype(np.float64)))
         used = np.where(helps, reading.utilisation(self.metric_minutes), np.nan)
         busy = used * current / reading.carried  # of the busiest
-        return np.where(busy > self.high, larger(current, dealt), np.where(busy < self.low, smaller(current, dealt), current))
+        low, high = self._marks(reading)
+        return np.where(busy > high, larger(current, dealt), np.where(busy < low, smaller(current, dealt), current))
+
+    def _marks(self, reading: Reading) -> tuple[float, float]:
+        """Return both marks; those of an owner who wants another utilisation are as far apart, relative to it."""
+        middle = (self.low + self.high) / 2.0
+        shift = reading.aim(middle) / middle
+        return self.low * shift, min(1.0, self.high * shift)
 
     def sentence(self, reading: Reading) -> str:
         """Return the marks."""
-        return f"One more for tasks above {self.high:.0%} busy, one fewer below {self.low:.0%}."
+        low, high = self._marks(reading)
+        return f"One more for tasks above {high:.0%} busy, one fewer below {low:.0%}."
 
     def answer(self, question: Question) -> Answer:
         """Return the sizes one step up or down."""

@@ -109,7 +109,7 @@ def choices_of(planning: Planning, given: PlanningInput, work: Work, caution: Fl
     """
     expected, current = given.expected, given.current
     load = np.exp(np.log(np.maximum(expected.means, LEAST)).mean(axis=1))
-    seen = situation(given.measured, given.graph, current)
+    seen = situation(given.measured, given.graph, current, given.limits.busy_most)
     least, most = _within_step(given, seen)
     young = (~np.isnan(given.measured.load)).sum(axis=1) < planning.young_minutes
     kept = young | ((calmness(planning, expected) > 0) & (expected.past.falling > planning.patience))

@@ -72,7 +72,7 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
     work = Work.of(given.measured, given.graph)
     walk = np.where(work.sized, given.measured.spread, 0.0).max(axis=-1)
     expected = _with_spread(expected, walk)
-    choices, forced = choices_of(planning, given, work, correction.caution)
+    choices, forced = choices_of(planning, given, work, correction.caution * limits.caution)
     unrest = np.maximum(given.restarts, planning.calm_restarts * calmness(planning, expected))
     curve = waiting_by_bursts(expected.burst, expected.stage_minutes, planning.bound)
     values = _values(planning, expected, curve, choices, waiting_inside(given.measured, given.graph), unrest)

@@ -15,7 +15,7 @@ from policies.decide import decide
 from policies.graph import job_graph
 from policies.guardrails import Situation, guard
 from policies.limits import Limits
-from policies.registry import load_policy
+from policies.registry import load_policy, policy_names
 from tests.unit.policies.conftest import WindowMaker, chain_window, seen_in
 
 
@@ -214,7 +214,8 @@ def flink_job(sizes: tuple[int, int], busy: tuple[float, float], policy: str = "
     """Decide on a steady job of Flink whose tasks a and b are as busy as this: (desired of a and b, reason)."""
     service = tuple(size * share / 100.0 for size, share in zip(sizes, busy, strict=True))
     window = chain_window(load=100.0, service_minutes=service, parallelism=sizes)
-    real = replace(window, topology=msgspec.structs.replace(window.topology, engine="flink"))
+    tasks = tuple(msgspec.structs.replace(spec, max_parallelism=1_000) for spec in window.topology.tasks)
+    real = replace(window, topology=msgspec.structs.replace(window.topology, engine="flink", tasks=tasks))
     decision = decide(real, load_policy(policy), JobSettings(job=window.job, mode="act", **settings), seed=0)  # type: ignore[arg-type]
     return (decision.tasks[1].desired, decision.tasks[2].desired), decision.reason
 
@@ -243,3 +244,20 @@ def test_a_total_below_what_runs_is_carried_out_in_steps() -> None:
     sizes, reason = flink_job((16, 16), (0.3, 0.7), total_limit=10)
     assert sizes == (8, 12)
     assert "The job gets 20, above its total of 10: its measured load needs them." in reason
+
+
+@pytest.mark.parametrize("policy", sorted(set(policy_names()) - {"static", "hold", "random", "sure-paper"}))
+def test_every_policy_obeys_the_utilisation_that_the_owner_wants(policy: str) -> None:
+    """Sixteen tasks at 70 % are too few for 40 %: rules that size for a share give 28, the floor of all others leaves 52 %."""
+    (size, _), _ = flink_job((16, 16), (0.7, 0.7), policy, utilisation=0.4)
+    assert 22 <= size <= 32
+    if policy in {"target-utilisation", "ds2", "ds2-gate", "hpa"}:
+        assert size == 28
+
+
+def test_a_utilisation_above_the_rules_own_narrows_a_job() -> None:
+    """What 75 % leaves alone, 95 % makes smaller; the floor still has what the load needs."""
+    assert flink_job((20, 20), (0.7, 0.7))[0] == (20, 20)
+    sizes, reason = flink_job((20, 20), (0.7, 0.7), utilisation=0.95)
+    assert sizes == (15, 15)
+    assert "95% busy" in reason
