@@ -121,6 +121,8 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     pause: Pause | msgspec.UnsetType = msgspec.UNSET  # absent: nothing is paused
     approval: Approval | msgspec.UnsetType = msgspec.UNSET  # the last one; it is answered once
     request: Text | msgspec.UnsetType = msgspec.UNSET  # the HTTP request that made this version; repeated, it makes none
+    # Limits that somebody set to what they are by themselves: a label of the job does not change these.
+    given: Annotated[tuple[Text, ...], Meta(max_length=100)] | msgspec.UnsetType = msgspec.UNSET
     set_by: str = "default"
     set_at_ms: TimeMs = 0
 

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from contracts.clock import MINUTE_MS
 from contracts.decisions import Decision, FeatureDrift, Overload, PolicyUsed, SampledMinute, TaskDecision
 from contracts.ids import decision_id
+from contracts.job_labels import in_force, unreadable
 from contracts.job_limits import answers_emergencies, is_simulated
 from contracts.job_settings import JobSettings
 from contracts.messages import ReleaseTarget, Sentence
@@ -62,7 +63,8 @@ def decide_if_due(
     """
     if is_span_end(window.window_end_ms, policy.span_minutes):
         return decide(window, policy, settings, seed=seed, asked=asked, rule=rule, release=release, timed=timed)
-    if not policy.floor_applies or not answers_emergencies(settings, window.topology.engine):
+    allowed = in_force(settings, window.topology.labels)
+    if not policy.floor_applies or not answers_emergencies(allowed, window.topology.engine):
         return None
     with timed("measure", window.id):
         question = Question.of(window, settings, seed)
@@ -135,6 +137,7 @@ def _decision(
         _overload_in_words(question, emergency),
         unknown_in_words(question, restless.tasks),
         _doubt_in_words(question, doubts, outcome),
+        _labels_in_words(window.topology),
         _above_limits(question, seen, outcome.desired),
         _hindrance(question),
     )
@@ -299,6 +302,12 @@ def _broadcast_in_words(question: Question) -> str:
     )
 
 
+def _labels_in_words(topology: JobTopology) -> str:
+    """Return which of the job's labels cannot be read, empty if all can."""
+    problems = unreadable(topology.labels)
+    return f"{problems[0][0].upper()}{problems[0][1:]}." if problems else ""
+
+
 def _above_limits(question: Question, seen: Situation, desired: Int64) -> str:
     """Return why a task, or the job, gets more than its owner allows; empty if none does."""
     limits, specs = question.limits, question.window.topology.tasks
@@ -331,6 +340,7 @@ class _Facts:
     overload: str
     unknown: str
     doubt: str
+    labels: str
     above: str
     hindrance: str
 
@@ -353,6 +363,8 @@ def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, 
         after = int(outcome.desired[seen.graph.scalable].sum())
         changed = int((outcome.desired != seen.current).sum())
         words.append(f"{changed} of {len(seen.current)} tasks change, {before} subtasks become {after}.")
+    if facts.labels:
+        words.append(_shortened(facts.labels, HINDRANCE_MAX))
     if facts.above:
         words.append(_shortened(facts.above, HINDRANCE_MAX))
     if facts.hindrance:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from contracts.excluded_periods import Freeze, freeze_at
 from contracts.job_limits import STEP, Bounds, backlog_hold_minutes, bounds_of, step_down, step_up, total_limit, utilisation
 from contracts.job_settings import JobSettings
 from contracts.messages import JobTopology, TaskSpec
-from policies.excluded_periods import Freeze, freeze_at
 from policies.graph import Bool, Int64
 
 ANY_TOTAL = 2**53

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from contracts.clock import MINUTE_MS
+from contracts.job_labels import in_force
 from contracts.job_limits import is_simulated
 from contracts.job_settings import JobSettings, LatencyBound
 from contracts.messages import TaskSpec
@@ -22,7 +23,7 @@ class Question:
 
     Attributes:
         window: the figures of its last minutes.
-        settings: what the job's owner allows.
+        settings: what the job's owner allows, in the job's labels too.
         seed: for everything a policy draws.
         graph: the window's topology as tables.
         current: int64 [N], present parallelism.
@@ -50,6 +51,7 @@ class Question:
         Raises:
             RecordRejected: the window's topology has a cycle.
         """
+        settings = in_force(settings, window.topology.labels)
         graph = job_graph(window.topology.tasks)
         current = np.array([spec.parallelism for spec in window.topology.tasks], dtype=np.int64)
         limits = Limits.of(settings, window.topology, window.window_end_ms)

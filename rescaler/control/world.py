@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from contracts.capabilities import Capabilities
 from contracts.ids import Cluster
+from contracts.job_labels import in_force
 from contracts.job_settings import JobSettings
 from contracts.messages import ClusterTopology, Host, JobTopology
 from contracts.modes import ModeInForce, mode_in_force
@@ -27,8 +28,9 @@ class View:
     settings: Mapping[str, JobSettings] = field(default_factory=dict)
 
     def settings_of(self, job: str) -> JobSettings:
-        """Return what the user allows for a job."""
-        return self.settings.get(job) or JobSettings(job=job)
+        """Return what the user allows for a job, in its labels too."""
+        topology = self.jobs.get(job)
+        return in_force(self.settings.get(job) or JobSettings(job=job), topology.labels if topology else {})
 
     def mode_of(self, job: str) -> ModeInForce:
         """Return the mode that a job is in."""

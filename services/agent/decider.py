@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from contracts.decisions import Decision
+from contracts.job_labels import in_force
 from contracts.job_settings import JobSettings
 from contracts.releases import ScopedRelease
 from contracts.settings import SPAN_MINUTES
@@ -68,7 +69,7 @@ class Decider:
         from policies.departure import departure, marked
 
         window = decode_window(raw)
-        settings = self._settings_of(window.job)
+        settings = in_force(self._settings_of(window.job), window.topology.labels)
         release = None if settings.policy else self._released(window.job, window.window_end_ms)
         left = ""
         if release is not None and release.expected is not UNSET:

@@ -6,39 +6,12 @@ from dataclasses import dataclass
 import msgspec
 
 from contracts.errors import SettingsError
+from contracts.job_labels import FIELDS, NO_SETTINGS
 from contracts.job_limits import bounds_of, owners_maximum, task_limits, total_limit
 from contracts.job_settings import JobSettings
 from contracts.messages import JobTopology, TaskSpec
 
-OPTIONS = {
-    "mode": "--mode",
-    "parallelism_min": "--min",
-    "parallelism_max": "--max",
-    "total_limit": "--total",
-    "tasks": "--task",
-    "step_ratio_max": "--step",
-    "step_up_max": "--step-up",
-    "step_down_max": "--step-down",
-    "backlog_hold_minutes": "--backlog-hold",
-    "scale_down_after_minutes": "--scale-down-after",
-    "excluded": "--exclude",
-    "rescales_a_day_max": "--rescales-a-day",
-    "block_ineffective": "--ineffective",
-    "emergency_growth": "--emergency",
-    "align": "--align",
-    "cpu_limit": "--cpu",
-    "memory_limit": "--memory",
-    "feature_drift_max": "--feature-drift",
-    "calibrated_spread": "--spread",
-    "catch_up_minutes": "--catch-up",
-    "restart_seconds": "--restart-seconds",
-    "objective": "--objective",
-    "minutes_known_min": "--minutes-known",
-    "utilisation": "--utilisation",
-    "on_drift": "--on-drift",
-    "priority": "--priority",
-    "policy": "--policy",
-}
+OPTIONS = {"mode": "--mode"} | {field: f"--{name}" for name, field in FIELDS.items()}
 """The option of each field that may be changed."""
 REQUESTS = {"adopted_at_ms": "adopt", "reapplied_at_ms": "reapply"}
 """The command of each field that says until when something was requested."""
@@ -82,10 +55,19 @@ def changed(
     # Of equal versions the later record counts, so settings stay changeable even after somebody wrote the highest version.
     version = min(before.version + 1, VERSION_MAX)
     made = {"version": version, "set_by": by, "set_at_ms": at_ms, "request": request or msgspec.UNSET}
-    settings = msgspec.structs.replace(_in_two_steps(before, wanted), **wanted, **made)
+    given = _given(before, wanted) or msgspec.UNSET
+    wanted = {name: getattr(NO_SETTINGS, name) if value is None else value for name, value in wanted.items()}
+    settings = msgspec.structs.replace(_in_two_steps(before, wanted), **wanted, **made, given=given)
     if topology is not None and BOUNDS & wanted.keys():
         _check(settings, topology)
     return settings
+
+
+def _given(before: JobSettings, wanted: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the fields that somebody set to what they are by themselves; None in ``wanted``: as if never set."""
+    plain = {name for name, value in wanted.items() if value is not None and value == getattr(NO_SETTINGS, name, None)}
+    plain &= set(FIELDS.values())
+    return tuple(sorted(((set(before.given or ()) - wanted.keys()) | plain) - {"latency_bound"}))
 
 
 def _in_two_steps(before: JobSettings, wanted: Mapping[str, object]) -> JobSettings:
@@ -111,9 +93,15 @@ def without_effect(before: JobSettings, after: JobSettings, topology: JobTopolog
 
 
 def differences(before: JobSettings, after: JobSettings) -> dict[str, tuple[object, object]]:
-    """Return what a user changed, by field: before and after."""
-    pairs = {name: (_value(before, name), _value(after, name)) for name in (*OPTIONS, *REQUESTS, *STEPS)}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    """Return what a user changed, by field: before and after. What is set to its own default was None before, or is after."""
+    found: dict[str, tuple[object, object]] = {}
+    for name in (*OPTIONS, *REQUESTS, *STEPS):
+        (was, was_given), (now, is_given) = ((_value(each, name), name in (each.given or ())) for each in (before, after))
+        if was == now and was_given != is_given:
+            was, now = was if was_given else None, now if is_given else None
+        if was != now:
+            found[name] = (was, now)
+    return found
 
 
 def _value(settings: JobSettings, name: str) -> object:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import msgspec
 from confluent_kafka import Message
 
-from contracts.errors import SettingsError
-from contracts.ids import cluster_of
+from contracts.errors import RecordRejected, SettingsError
+from contracts.ids import cluster_of, split_job
 from contracts.job_settings import JobSettings
 from contracts.messages import ClusterTopology, JobTopology
 from contracts.modes import ModeInForce, mode_in_force
@@ -48,6 +48,7 @@ class SettingsSnapshot:
     release: ScopedRelease | None
     hosts: ClusterTopology | None = None
     of_all_jobs: JobSettings | None = None
+    others: tuple[str, ...] = ()  # jobs that are known
 
     @property
     def topology(self) -> JobTopology:
@@ -92,11 +93,14 @@ class ChangeResult:
         return differences(self.before, self.after)
 
 
-def read_snapshot(settings: PipelineSettings, job: str) -> SettingsSnapshot:
+def read_snapshot(settings: PipelineSettings, job: str, *, may_be_new: bool = False) -> SettingsSnapshot:
     """Read everything about a job's settings, or about those for all jobs of a cluster (``CLUSTER/*``).
+
+    ``may_be_new``: the job need not be known yet.
 
     Raises:
         UnknownName: no topology has named the job, or the cluster.
+        SettingsError: a job that is not known yet could not have that name.
         ConnectionError: Kafka does not answer.
     """
     found = read_topics(settings, [JOB_SETTINGS, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, CLOCK, POLICY_RELEASES])
@@ -105,6 +109,8 @@ def read_snapshot(settings: PipelineSettings, job: str) -> SettingsSnapshot:
     if is_of_all_jobs(job):
         clusters = {*hosts, *map(cluster_of, topologies)}
         _require("CLUSTER", "cluster", job.rpartition("/")[0], clusters)
+    elif may_be_new and job not in topologies:
+        _check_name(job)
     else:
         _require("JOB", "job", job, topologies)
     now_ms, cluster = pipeline_now_ms(settings, found[CLOCK]), cluster_of(job)
@@ -116,6 +122,7 @@ def read_snapshot(settings: PipelineSettings, job: str) -> SettingsSnapshot:
         release=Releases(parsed(found[POLICY_RELEASES], ReleaseRecord)).serving(job, now_ms),
         hosts=hosts.get(cluster),
         of_all_jobs=newest(_history(found[JOB_SETTINGS], all_jobs_of(cluster)), all_jobs_of(cluster)),
+        others=tuple(sorted(topologies)),
     )
 
 
@@ -136,15 +143,42 @@ def made_by(snapshot: SettingsSnapshot, request: str) -> JobSettings | None:
     return None
 
 
+def _check_name(job: str) -> None:
+    try:
+        split_job(job)
+    except RecordRejected:
+        raise UnknownName(f"JOB: {job!r} is no name of a job; write CLUSTER/NAME") from None
+
+
+def _note(before: JobSettings, after: JobSettings, snapshot: SettingsSnapshot) -> str | None:
+    """Return in words what of a change has no effect, or none yet."""
+    if snapshot.known is not None or is_of_all_jobs(snapshot.job):
+        return without_effect(before, after, snapshot.known)
+    near = _near(snapshot.job, snapshot.others)
+    some = f"; known: {', '.join(near)}" if near else ""
+    return f"no job {snapshot.job} is known yet: this holds from the moment that there is one{some}"
+
+
+def _near(name: str, known: Collection[str]) -> list[str]:
+    return difflib.get_close_matches(name, known, n=NEAR_MAX, cutoff=0.3) or sorted(known)[:NEAR_MAX]
+
+
 def _require(option: str, kind: str, name: str, known: Collection[str]) -> None:
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=NEAR_MAX, cutoff=0.3) or sorted(known)[:NEAR_MAX]
+        near = _near(name, known)
         some = f"; known: {', '.join(near)}" if near else " and no other yet"
         raise UnknownName(f"{option}: there is no {kind} {name!r}{some}")
 
 
 def change(
-    settings: PipelineSettings, job: str, wanted: Wanted, by: str, *, request: str = "", version: int | None = None
+    settings: PipelineSettings,
+    job: str,
+    wanted: Wanted,
+    by: str,
+    *,
+    request: str = "",
+    version: int | None = None,
+    may_be_new: bool = False,
 ) -> ChangeResult:
     """Write the next version of a job's settings, or nothing if they already are as wanted.
 
@@ -158,6 +192,7 @@ def change(
         by: who changes them.
         request: what a repeated request is known by: the topic remembers it, and nothing is written twice.
         version: the version that the change was meant for; None: any.
+        may_be_new: the job need not be known yet.
 
     Raises:
         UnknownName: there is no such job or cluster.
@@ -166,7 +201,7 @@ def change(
         SettingsError: the wanted settings contradict themselves; nothing was written.
         ConnectionError: Kafka does not answer.
     """
-    snapshot = read_snapshot(settings, job)
+    snapshot = read_snapshot(settings, job, may_be_new=may_be_new)
     before = snapshot.settings
     made = made_by(snapshot, request)
     if made is not None:
@@ -180,9 +215,9 @@ def change(
         if not differences(snapshot.settings, after):
             return ChangeResult(snapshot.settings, snapshot.settings)
         send(settings, JOB_SETTINGS, job, after)
-        snapshot = read_snapshot(settings, job)
+        snapshot = read_snapshot(settings, job, may_be_new=may_be_new)
         if snapshot.settings == after:
-            return ChangeResult(before, after, note=without_effect(before, after, snapshot.known))
+            return ChangeResult(before, after, note=_note(before, after, snapshot))
         if _follows(snapshot.history, after):
             return ChangeResult(before, after, overtaken_by=snapshot.settings.set_by)
     raise ConnectionError(f"{job}: others keep changing its settings; try again")

@@ -43,7 +43,7 @@ def command() -> None:
 def set_(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | None, **wanted: object) -> None:
     """Change settings of JOB (cluster/name).
 
-    The word default makes a limit what it is for the job's engine.
+    The word default leaves a limit to the job's label, or else to its engine. The job need not be known yet.
     """
     from contracts.errors import SettingsError
     from services.job_settings.changes import OPTIONS
@@ -54,7 +54,9 @@ def set_(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | No
     if not given:
         raise SettingsError(f"name what is to change: {', '.join(OPTIONS.values())}")
     read = as_settings(_checked_policy(given, settings.policy_folder))
-    _change(settings, job, lambda snapshot: with_tasks(read, snapshot.settings, snapshot.topology), by)
+    _change(settings, job, lambda snapshot: with_tasks(read, snapshot.settings, snapshot.known), by, may_be_new=True)
+    if given.get("mode") in ("advise", "act"):
+        _show_limits(settings, job)
 
 
 @command.command("pause")
@@ -150,7 +152,10 @@ def show(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | Non
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:
-        click.echo("\n".join(printable(f"{name:<24} {_in_words(value)}") for name, value in document.items()))
+        sources = document.pop("sources")
+        words = {name: f" ({source})" if source == "label" else "" for name, source in sources.items()}
+        lines = (f"{name:<24} {_in_words(value)}{words.get(name, '')}" for name, value in document.items())
+        click.echo("\n".join(map(printable, lines)))
 
 
 @command.command("history")
@@ -180,13 +185,29 @@ def history(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | 
 
 
 def _change(
-    settings: "PipelineSettings", job: str, wanted: "Callable[[SettingsSnapshot], Mapping[str, object]]", by: str | None
+    settings: "PipelineSettings",
+    job: str,
+    wanted: "Callable[[SettingsSnapshot], Mapping[str, object]]",
+    by: str | None,
+    *,
+    may_be_new: bool = False,
 ) -> None:
     from services.job_settings.snapshot import change
 
     _require_single(job)
-    done = change(settings, job, wanted, options.author(by))
+    done = change(settings, job, wanted, options.author(by), may_be_new=may_be_new)
     click.echo(_summary(job, done))
+
+
+def _show_limits(settings: "PipelineSettings", job: str) -> None:
+    """Print what holds for a job that is about to be acted on, or advised, and what that changes now."""
+    from services.job_settings.snapshot import read_snapshot
+    from services.tools.job_settings.overview import limits_in_force, overview
+
+    snapshot = read_snapshot(settings, job, may_be_new=True)
+    if snapshot.known is not None:
+        shown = limits_in_force(overview(snapshot, settings.policy), snapshot.known, snapshot.settings)
+        click.echo("\n".join(map(printable, shown)))
 
 
 def _require_single(job: str) -> None:
@@ -236,8 +257,8 @@ def _checked_policy(given: dict[str, object], folder: str) -> dict[str, object]:
 def _in_words(value: object) -> str:
     """Return a setting for people. A job without a mode, policy or limit of its own has what the options call ``default``."""
     from contracts.job_settings import LatencyBound
+    from contracts.limits_in_words import NONE, in_words
     from contracts.objectives import in_words as objective_in_words
-    from services.tools.job_settings.periods import NONE, in_words
 
     if isinstance(value, LatencyBound):
         return objective_in_words(value) or NONE

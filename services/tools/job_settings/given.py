@@ -6,18 +6,13 @@ from collections.abc import Mapping, Sequence
 from msgspec import UNSET
 
 from contracts.errors import SettingsError
+from contracts.job_labels import CHOICES
 from contracts.job_settings import ExcludedPeriod, JobSettings, LatencyBound, TaskLimits
+from contracts.limits_in_words import NONE, read_period, read_task
 from contracts.messages import JobTopology
 from services.tools.job_settings.limit_options import DEFAULT
-from services.tools.job_settings.periods import NONE, read_period, read_task
 
 NEAR_MAX = 3
-CHOICES = {
-    "block_ineffective": {"block": True, "allow": False},
-    "emergency_growth": {"grow": True, "wait": False},
-    "calibrated_spread": {"calibrated": True, "shipped": False},
-}
-"""The words of options whose field is true or false."""
 
 
 def as_settings(given: Mapping[str, object]) -> dict[str, object]:
@@ -59,20 +54,20 @@ def choice_in_words(field: str, value: object) -> str | None:
     return next((word for word, meant in CHOICES.get(field, {}).items() if meant is value), None)
 
 
-def with_tasks(wanted: Mapping[str, object], before: JobSettings, topology: JobTopology) -> dict[str, object]:
+def with_tasks(wanted: Mapping[str, object], before: JobSettings, topology: JobTopology | None) -> dict[str, object]:
     """Return what is wanted, with limits of single tasks joined to those that other tasks have already.
 
     Raises:
-        SettingsError: the job has no such task.
+        SettingsError: the job has no such task. Of a job that is not known yet any may be named.
     """
     if "tasks" not in wanted:
         return dict(wanted)
     named: tuple[tuple[str, TaskLimits | None], ...] = wanted["tasks"]  # type: ignore[assignment]  # made by ``as_settings``
-    known = {name for spec in topology.tasks for name in (spec.task, spec.label) if name}
-    for name, limits in named:
+    known = {name for spec in (topology.tasks if topology else ()) for name in (spec.task, spec.label) if name}
+    for name, limits in named if topology is not None else ():
         if name not in known and not (limits is None and name in before.tasks):
             near = difflib.get_close_matches(name, sorted(known), n=NEAR_MAX, cutoff=0.3) or sorted(known)[:NEAR_MAX]
-            raise SettingsError(f"--task: job {topology.job} has no task {name!r}; known: {', '.join(near)}")
+            raise SettingsError(f"--task: job {before.job} has no task {name!r}; known: {', '.join(near)}")
     joined = {**before.tasks, **dict(named)}
     return {**wanted, "tasks": {name: limits for name, limits in sorted(joined.items()) if limits is not None}}
 

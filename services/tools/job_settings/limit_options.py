@@ -34,7 +34,7 @@ _MINUTES = options.FiniteRange(0, 10_080)
 _ABOVE_0 = options.FiniteRange(0, 10_080, min_open=True)
 
 limits = options.grouped(
-    click.option("--min", "parallelism_min", type=_WIDE, help="Lowest parallelism of a task."),
+    click.option("--min", "parallelism_min", type=OrDefault(_WIDE), help="Lowest parallelism of a task."),
     click.option("--max", "parallelism_max", type=OrDefault(_WIDE), help="Highest parallelism of a task."),
     click.option("--total", "total_limit", type=OrDefault(_WIDE), help="Limit on the sum over the job's scalable tasks."),
     click.option(
@@ -123,12 +123,12 @@ limits = options.grouped(
     click.option(
         "--minutes-known",
         "minutes_known_min",
-        type=click.IntRange(1, 60),
+        type=OrDefault(click.IntRange(1, 60)),
         help="Minutes of figures before the first decision (5 unless set).",
     ),
     click.option(
         "--on-drift",
-        type=click.Choice(["adopt", "insist", "stop"]),
+        type=click.Choice(["adopt", "insist", "stop", DEFAULT]),
         help="After somebody else changed the parallelism: take it as it is, change it back, or stop acting.",
     ),
 )

@@ -5,10 +5,12 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET
 
+from contracts.job_labels import FIELDS, Source, in_force, source_of, unreadable
 from contracts.job_limits import (
     answers_emergencies,
     backlog_hold_minutes,
     blocks_ineffective,
+    bounds_of,
     parallelism_max,
     scale_down_after_minutes,
     step_down,
@@ -17,13 +19,14 @@ from contracts.job_limits import (
     utilisation,
 )
 from contracts.job_settings import JobSettings, Mode
-from contracts.modes import Source
+from contracts.limits_in_words import in_words
+from contracts.messages import JobTopology
+from contracts.modes import Source as ModeSource
 from contracts.objectives import in_words as in_words_of
 from contracts.releases import why_released
 from runtime.instants import to_the_second
 from services.job_settings.changes import differences
 from services.job_settings.snapshot import SettingsSnapshot
-from services.tools.job_settings.periods import in_words
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +34,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
     job: str
     mode: Mode
-    mode_set_by: Source
+    mode_set_by: ModeSource
     parallelism_min: int
     parallelism_max: int | None
     total_limit: int | None
@@ -65,6 +68,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     scalable_tasks: int
     parallelism: int
     state: str
+    sources: dict[str, Source]
+    labels_ignored: list[str]
 
 
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,10 +86,11 @@ class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
 def overview(snapshot: SettingsSnapshot, pipeline_policy: str) -> Overview:
     """Return how a job's settings stand; ``pipeline_policy`` is the agents' own, for jobs that nothing else gives one."""
     settings, scalable = snapshot.settings, [task for task in snapshot.topology.tasks if task.scalable]
-    engine = snapshot.topology.engine
+    engine, labels = snapshot.topology.engine, snapshot.topology.labels
+    own, settings = settings, in_force(settings, labels)
     policy = settings.policy or (snapshot.release.policy if snapshot.release else pipeline_policy)
     released = why_released(snapshot.release.to, snapshot.release.policy) if snapshot.release else "agents' own"
-    source = "job" if settings.policy else released
+    source = ("job" if own.policy else "label") if settings.policy else released
     return Overview(
         job=snapshot.job,
         mode=snapshot.mode.mode,
@@ -122,7 +128,44 @@ def overview(snapshot: SettingsSnapshot, pipeline_policy: str) -> Overview:
         scalable_tasks=len(scalable),
         parallelism=sum(task.parallelism for task in scalable),
         state=snapshot.topology.state,
+        sources={field: source_of(own, labels, field) for field in FIELDS.values() if field in Overview.__struct_fields__},
+        labels_ignored=list(unreadable(labels)),
     )
+
+
+def limits_in_force(shown: Overview, topology: JobTopology, settings: JobSettings) -> list[str]:
+    """Return lines for people: each limit in force with what decides it, and what the limits change of what runs now.
+
+    ``settings``: the job's, without its labels.
+    """
+    words = {"settings": "set for this job", "label": "label", "default": f"default of {topology.engine}"}
+    rows = [(name, getattr(shown, field), shown.sources[field]) for name, field in FIELDS.items() if field in shown.sources]
+    lines = [f"  {name:<17} {_shown(value)} ({words[source]})" for name, value, source in rows]
+    return ["limits in force:", *lines, *shown.labels_ignored, *_effects(topology, in_force(settings, topology.labels))]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _effects(topology: JobTopology, settings: JobSettings) -> list[str]:
+    """Return what limits change of what runs, whatever the load."""
+    found, scalable = [], [spec for spec in topology.tasks if spec.scalable]
+    for spec in scalable:
+        least, most, pinned = bounds_of(settings, spec, topology.engine)
+        name, runs = spec.label or spec.task, spec.parallelism
+        if not pinned and runs > most:
+            found.append(f"now: {name} runs with {runs}, above its maximum of {most}: it goes there in steps, as the load allows")
+        elif not pinned and runs < least:
+            found.append(f"now: {name} runs with {runs}, below its minimum of {least}: the next decision widens it")
+    total, runs = total_limit(settings, topology.engine), sum(spec.parallelism for spec in scalable)
+    if total is not None and runs > total:
+        found.append(f"now: the job runs with {runs}, above its total of {total}: it goes there in steps, as the load allows")
+    return found or ["now: what runs is within these limits"]
 
 
 def changes_of(snapshot: SettingsSnapshot) -> list[SettingsChange]:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from contracts.excluded_periods import covers, freeze_at, is_zone
 from contracts.job_settings import ExcludedPeriod
-from policies.excluded_periods import covers, freeze_at, is_zone
 
 WORK = ExcludedPeriod(days=("mon", "tue", "wed", "thu", "fri"), starts="09:00", ends="17:00", zone="Europe/Berlin")
 NIGHT = ExcludedPeriod(days=("sat",), starts="22:00", ends="06:00")

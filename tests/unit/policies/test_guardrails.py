@@ -210,12 +210,18 @@ def test_sizes_of_keyed_tasks_and_sources_are_even(make_window: WindowMaker, set
     assert guarded(source, (5, 2), settings) == ((6, 2), ["aligned"])
 
 
-def flink_job(sizes: tuple[int, int], busy: tuple[float, float], policy: str = "target-utilisation", **settings: object):
+def flink_job(
+    sizes: tuple[int, int],
+    busy: tuple[float, float],
+    policy: str = "target-utilisation",
+    labels: dict[str, str] | None = None,
+    **settings: object,
+):
     """Decide on a steady job of Flink whose tasks a and b are as busy as this: (desired of a and b, reason)."""
     service = tuple(size * share / 100.0 for size, share in zip(sizes, busy, strict=True))
     window = chain_window(load=100.0, service_minutes=service, parallelism=sizes)
     tasks = tuple(msgspec.structs.replace(spec, max_parallelism=1_000) for spec in window.topology.tasks)
-    real = replace(window, topology=msgspec.structs.replace(window.topology, engine="flink", tasks=tasks))
+    real = replace(window, topology=msgspec.structs.replace(window.topology, engine="flink", tasks=tasks, labels=labels or {}))
     decision = decide(real, load_policy(policy), JobSettings(job=window.job, mode="act", **settings), seed=0)  # type: ignore[arg-type]
     return (decision.tasks[1].desired, decision.tasks[2].desired), decision.reason
 
@@ -261,3 +267,13 @@ def test_a_utilisation_above_the_rules_own_narrows_a_job() -> None:
     sizes, reason = flink_job((20, 20), (0.7, 0.7), utilisation=0.95)
     assert sizes == (15, 15)
     assert "95% busy" in reason
+
+
+def test_labels_of_the_job_are_limits_and_one_that_cannot_be_read_is_named() -> None:
+    """They count as settings do, unless somebody set the same."""
+    labels = {"surescale.max": "12", "surescale.min": "many"}
+    sizes, reason = flink_job((16, 16), (0.3, 0.3), labels=labels)
+    assert max(sizes) <= 12
+    assert "Label surescale.min is ignored: 'many' cannot be read" in reason
+    assert flink_job((12, 12), (1.2, 1.2), labels=labels)[0] == (12, 12)
+    assert flink_job((12, 12), (1.2, 1.2), labels=labels, parallelism_max=14)[0] == (14, 14)

@@ -106,6 +106,13 @@ def test_bounds_that_were_tightened_since_the_decision_hold() -> None:
     ]
 
 
+def test_labels_of_the_job_are_limits_where_nobody_set_them() -> None:
+    """As for the policies, which read the same labels in the window."""
+    labelled = msgspec.structs.replace(job(), labels={"surescale.max": "5"})
+    assert said(controller().on_decision(decision(T0, {"map": 6}), view(labelled), T0)) == [("refused", "out_of_bounds")]
+    assert said(controller().on_decision(decision(T0, {"map": 6}), view(labelled, parallelism_max=8), T0))[0][0] != "refused"
+
+
 def test_a_task_above_its_bounds_may_go_towards_them() -> None:
     """In steps, or stay; only further away is refused."""
     wide = job(units=tuple(range(8)))

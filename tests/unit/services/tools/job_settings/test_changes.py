@@ -18,8 +18,10 @@ from services.job_settings.changes import (
     resumed,
     without_effect,
 )
+from services.job_settings.snapshot import SettingsSnapshot
 from services.tools.job_settings.command import command
 from services.tools.job_settings.given import CHOICES, as_settings, choice_in_words, with_tasks
+from services.tools.job_settings.overview import limits_in_force, overview
 
 JOB = "sim/clicks"
 TOPOLOGY = JobTopology(
@@ -218,7 +220,7 @@ def test_default_and_none_take_limits_away() -> None:
 
 def test_every_field_that_a_user_sets_has_an_option() -> None:
     """A limit without an option could be set by nobody."""
-    kept = {"job", "version", "request", "set_by", "set_at_ms", "latency_bound"}  # a bound is an objective
+    kept = {"job", "version", "request", "set_by", "set_at_ms", "latency_bound", "given"}  # a bound is an objective
     assert set(OPTIONS) | set(REQUESTS) | set(STEPS) == set(JobSettings.__struct_fields__) - kept
     assert set(REQUESTS.values()) <= set(command.commands)
     offered = {option for parameter in command.commands["set"].params for option in parameter.opts}
@@ -235,3 +237,38 @@ def test_a_maximum_above_the_engines_is_taken_and_said_to_have_no_effect(bound: 
     note = without_effect(before, after, TOPOLOGY)
     assert note is None if said is None else note is not None and note.endswith(said)
     assert without_effect(after, change(after, mode="advise"), TOPOLOGY) is None
+
+
+def test_what_is_set_to_its_own_default_is_set() -> None:
+    """A label cannot change it any more, until somebody says default."""
+    one = given(parallelism_min=1, excluded=("none",))
+    assert one.given == ("excluded", "parallelism_min")
+    assert differences(JobSettings(job=JOB), one) == {"parallelism_min": (None, 1), "excluded": (None, ())}
+    assert given(one, parallelism_min="default").given == ("excluded",)
+    assert given(one, parallelism_min=4).given == ("excluded",)
+    assert given(given(parallelism_min=4), parallelism_min="default").parallelism_min == 1
+
+
+def test_limits_in_force_have_a_source_and_an_effect() -> None:
+    """Yours, the job's label's or the engine's; and which tasks are outside of them."""
+    tasks = (TaskSpec(task="map", label="Map", parallelism=40, max_parallelism=128), TaskSpec(task="sink", parallelism=2))
+    labels = {"surescale.max": "12", "surescale.total": "many"}
+    topology = JobTopology(job=JOB, version=1, at_ms=0, tasks=tasks, engine="flink", labels=labels)
+    own = JobSettings(job=JOB, version=1, utilisation=0.5, mode="act")
+    seen = SettingsSnapshot(job=JOB, known=topology, history=(Recorded(own, append_ms=1),), now_ms=0, release=None)
+    lines = limits_in_force(overview(seen, "sure"), topology, own)
+    assert {line.split(None, 1)[0]: " ".join(line.split()[1:]) for line in lines[1:]} | {
+        "max": "12 (label)",
+        "total": "none (default of flink)",
+        "utilisation": "0.5 (set for this job)",
+        "scale-down-after": "30 (default of flink)",
+    } == {line.split(None, 1)[0]: " ".join(line.split()[1:]) for line in lines[1:]}
+    assert any(line.startswith("label surescale.total is ignored: 'many' cannot be read") for line in lines)
+    assert lines[-1] == "now: Map runs with 40, above its maximum of 12: it goes there in steps, as the load allows"
+
+
+def test_settings_of_a_job_that_is_not_known_yet_need_only_a_name() -> None:
+    """Any task may be named; what the settings say of themselves is still checked where it can be."""
+    read = as_settings({"tasks": ("parse=2..8",), "mode": "act"})
+    settings = changed(JobSettings(job="prod/new"), with_tasks(read, JobSettings(job="prod/new"), None), None, by="ann", at_ms=1)
+    assert (settings.mode, settings.tasks) == ("act", {"parse": TaskLimits(parallelism_min=2, parallelism_max=8)})

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.errors import SettingsError
+from contracts.excluded_periods import WEEKDAYS
 from contracts.job_settings import ExcludedPeriod, TaskLimits
-from policies.excluded_periods import WEEKDAYS
-from services.tools.job_settings.periods import period_in_words, read_period, read_task, task_in_words
+from contracts.limits_in_words import period_in_words, read_period, read_task, task_in_words
 
 TIMES = st.builds(lambda hour, minute: f"{hour:02}:{minute:02}", st.integers(0, 23), st.integers(0, 59))
 DATES = st.none() | st.dates().map(lambda day: f"{day:%Y}".zfill(4) + f"{day:-%m-%d}")

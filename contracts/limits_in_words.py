@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from contracts.errors import SettingsError
+from contracts.excluded_periods import WEEKDAYS, is_zone
 from contracts.job_settings import ExcludedPeriod, TaskLimits
-from policies.excluded_periods import WEEKDAYS, is_zone
 
 NONE = "none"
 PINNED, FREE = "pinned", "free"
