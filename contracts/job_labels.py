@@ -53,7 +53,7 @@ CHOICES = {
     "calibrated_spread": {"calibrated": True, "shipped": False},
 }
 """The words of limits whose field is true or false."""
-_WORDS = {**CHOICES, "align": {"yes": True, "no": False}}
+_WORDS = {**CHOICES, "align": {"yes": True, "no": False, "true": True, "false": False}}
 _TOGETHER = ({"step_ratio_max", "step_up_max", "step_down_max"}, {"objective", "latency_bound"})
 Source = Literal["settings", "label", "default"]
 SEPARATOR = ";"

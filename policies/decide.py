@@ -4,7 +4,7 @@ A decision depends on window, policy package, settings and seed alone. It uses n
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import get_args
@@ -137,7 +137,7 @@ def _decision(
         _overload_in_words(question, emergency),
         unknown_in_words(question, restless.tasks),
         _doubt_in_words(question, doubts, outcome),
-        _labels_in_words(window.topology),
+        _labels_in_words(window.topology.labels),
         _above_limits(question, seen, outcome.desired),
         _hindrance(question),
     )
@@ -302,9 +302,9 @@ def _broadcast_in_words(question: Question) -> str:
     )
 
 
-def _labels_in_words(topology: JobTopology) -> str:
+def _labels_in_words(labels: Mapping[str, str]) -> str:
     """Return which of the job's labels cannot be read, empty if all can."""
-    problems = unreadable(topology.labels)
+    problems = unreadable(labels)
     return f"{problems[0][0].upper()}{problems[0][1:]}." if problems else ""
 
 

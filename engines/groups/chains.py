@@ -2,6 +2,7 @@
 
 [shop]                                    # a job
 mode = "act"                              # act, advise or observe; settings of the job win
+limits = {max = 12, utilisation = 0.6}    # labels of the job: any option of `surescale job set`, without the dashes
 
 [shop.groups.parse]                       # a task of it: one consumer group
 group = "shop-parse"                      # the group's id; the task's name, if left out
@@ -30,7 +31,7 @@ The broker does not know who writes a topic, so ``writes`` cannot be found out. 
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Formatter
 from typing import Annotated, Literal
@@ -40,8 +41,10 @@ from msgspec import Meta
 
 from contracts.errors import RecordRejected, SettingsError
 from contracts.ids import plain_name
+from contracts.job_labels import FIELDS, unreadable
 from contracts.job_settings import Mode
 from contracts.messages import PlainName, TaskSpec
+from contracts.modes import LABEL_PREFIX, MODE_LABEL
 from contracts.topology import topological_order
 from engines.compose.target import Service
 from engines.kubernetes.target import Target
@@ -79,15 +82,17 @@ class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     groups: Annotated[dict[PlainName, Group], Meta(min_length=1, max_length=1_000)]
     mode: Mode | None = None
+    limits: dict[str, str | int | float | bool] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """One job. ``groups`` by task, in the order of the file."""
+    """One job. ``groups`` by task, in the order of the file; ``labels`` are its mode and limits."""
 
     name: str
     groups: dict[str, Group]
     mode: Mode | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def group_of(self, task: str) -> str:
         """Return the id of a task's consumer group."""
@@ -111,12 +116,26 @@ def read_chains(path: Path) -> dict[str, Chain]:
         SettingsError: it cannot be read or is invalid; names the field and the fix in one line.
     """
     jobs = _FILE.read(path, dict[PlainName, _Job], may_be_empty=True)
-    chains = {name: Chain(name, dict(job.groups), job.mode) for name, job in jobs.items()}
+    chains = {name: Chain(name, dict(job.groups), job.mode, _labels(job, path)) for name, job in jobs.items()}
     for chain in chains.values():
         _check(chain, path)
     _check_groups_once(chains.values(), path)
     _check_targets_once(chains.values(), path)
     return chains
+
+
+def _labels(job: _Job, path: Path) -> dict[str, str]:
+    """Return a job's mode and limits as its labels.
+
+    Raises:
+        SettingsError: a limit cannot be read.
+    """
+    limits = {f"{LABEL_PREFIX}{name}": str(value) for name, value in job.limits.items()}
+    unknown = [name for name in job.limits if name not in FIELDS]
+    if unknown or (problems := unreadable(limits)):
+        why = f"there is no limit {unknown[0]!r}" if unknown else problems[0]
+        raise SettingsError(f"{SETTING}: {path}: limits: {why}; known: {', '.join(FIELDS)}")
+    return limits | ({MODE_LABEL: job.mode} if job.mode else {})
 
 
 def check_scaled_whole(chains: Mapping[str, Chain], field: Literal["compose", "kubernetes"]) -> None:

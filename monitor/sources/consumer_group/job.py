@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from contracts.errors import RecordRejected
 from contracts.figures import known_count
 from contracts.messages import EventKind, Input, JobState, JobTopology, ReceivedRecords, TaskSample, TaskSpec
-from contracts.modes import MODE_LABEL
 from contracts.topology import check_topology, under_lasting_version
 from engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable
 from engines.groups.busy import Busy, busy_of
@@ -366,7 +365,7 @@ class ChainJob:
             epoch=required.epoch if required is not None else "",
             requirement_id=required.id if required is not None else "",
             engine_name=self._chain.name,
-            labels={MODE_LABEL: self._chain.mode} if self._chain.mode else {},
+            labels=dict(self._chain.labels),
         )
         try:
             check_topology(topology)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from contracts.capabilities import Capabilities
+from contracts.excluded_periods import freeze_at
 from contracts.job_settings import ExcludedPeriod
 from contracts.messages import JobTopology
 from contracts.own_acts import OwnAct
 from contracts.pauses import Pauses
 from contracts.topology import required_of
-from policies.excluded_periods import freeze_at
 from rescaler.control.counts.plan import tied_tasks
 from rescaler.control.world import parallelism_of
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import SettingsError
+from contracts.job_labels import in_force
+from contracts.job_settings import JobSettings
 from engines.groups.broker import Member
 from engines.groups.chains import read_chains
 
@@ -38,12 +40,24 @@ def test_a_chain_is_ordered_by_who_writes_what_others_read(tmp_path: Path) -> No
     assert (chain.mode, chain.groups["count"].workers is not None) == ("advise", True)
 
 
+def test_limits_of_a_chain_become_labels_of_its_job(tmp_path: Path) -> None:
+    """Beside its mode, whatever their type in the file."""
+    file = tmp_path / "groups.toml"
+    file.write_text(SHOP.replace('mode = "advise"', 'mode = "advise"\nlimits = {max = 12, utilisation = 0.6, align = false}'))
+    labels = read_chains(file)["shop"].labels
+    assert labels["surescale.mode"] == "advise"
+    found = in_force(JobSettings(job="prod/shop"), labels)
+    assert (found.parallelism_max, found.utilisation, found.align) == (12, 0.6, False)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
         ('reads = ["orders"]', "reads = 7", r"Expected `array`, got `int` - at `\$\[\.\.\.\]\.groups"),
         ('reads = ["orders"]', 'raeds = ["orders"]', "unknown field `raeds`"),
         ('mode = "advise"', 'mode = "on"', "Invalid enum value 'on'"),
+        ('mode = "advise"', "limits = {maxx = 3}", "limits: there is no limit 'maxx'; known: min, max"),
+        ('mode = "advise"', "limits = {max = nan}", "limits: label surescale.max is ignored: 'nan' cannot be read"),
         ('busy = "busy_seconds_total"', "", r"shop\.groups\.count: metrics and busy go together; set both, or neither"),
         ("{number}", "{port}", r"shop\.groups\.count\.metrics: .*only {host} and {number} can be filled in"),
         ("{index}", "{}", r"shop\.groups\.count\.workers: .*only {index} and {port} can be filled in"),
