@@ -331,7 +331,7 @@ class Pace:
         is_explained = busy_ms is not None and is_told and total * min(self._service_ms) <= BUSY_SLACK * busy_ms
         # Whoever goes on at that speed for another look is really that fast.
         goes_on = 0 < total / minutes <= BUSY_SLACK * self._suspected
-        if self._worked and sum(gained.values()) > most and not is_explained and not goes_on:
+        if (self._worked or are_new) and sum(gained.values()) > most and not is_explained and not goes_on:
             self._suspected = total / minutes
             return [each for each, more in gained.items() if more > most / len(gained)]
         self._suspected = 0.0

@@ -271,6 +271,14 @@ def test_a_jump_that_no_member_had_time_for_is_a_skip(jump: dict[str, float | bo
     assert note.startswith("orders[0] was put forward by 4003000 records: they were skipped")
 
 
+def test_a_jump_of_a_group_that_was_never_seen_at_work_is_a_skip_if_its_members_are_new() -> None:
+    """It hung when the monitor started, and was put past the record that it hung at."""
+    reader = Reader()
+    for minute in range(5):
+        reader.look({P: 7}, {P: 90_000 + minute})
+    assert reader.look({P: 90_004}, {P: 90_005}, are_new=True).moved == {}
+
+
 def test_work_that_the_busy_time_explains_is_no_skip() -> None:
     """Members that had little to do catch up at their full speed."""
     reader = Reader()
