@@ -1,13 +1,16 @@
 """What the source of consumer groups says of a job, from a broker that tells what a test has written down."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import TaskSample, TaskSpec
+from contracts.messages import MinuteMarker, TaskSample, TaskSpec
 from contracts.settings import PipelineSettings
+from contracts.windows import Window
 from engines.groups.broker import GroupDescription, GroupReader, GroupState, Member
 from engines.groups.chains import Chain, Group
 from engines.kafka.offsets import TopicOffsets
@@ -16,6 +19,10 @@ from monitor.event_log import EventLog
 from monitor.minutes import JobSnapshot
 from monitor.sources.base import SourceUnavailable
 from monitor.sources.consumer_group.job import ChainJob
+from spark_streaming.columns import Coordinates
+from spark_streaming.minutes import Minutes
+from tests.support.record_columns import records_of
+from tests.unit.spark_streaming.pipeline import RULES, newest, no_clock
 
 BEGAN_MS = 30_000_000 * MINUTE_MS
 Ends = Mapping[Partition, int | tuple[int, int]]
@@ -338,3 +345,32 @@ def test_a_topic_that_never_was_is_refused_and_one_that_vanishes_is_unknown() ->
     assert job.queued() == 20
     assert "payments[0]: the topic is gone" in job.spec().backlog_partly_unknown
     assert [each.arrived_records for each in job.now.samples] == [None]  # type: ignore[union-attr]
+
+
+def window_after(minutes: Minutes, job: Followed, offset: int) -> Window:
+    """Return the window that a look at a job makes."""
+    look, end_ms = job.look(), job.broker.now_ms()
+    samples = [msgspec.structs.replace(each, sampled_at_ms=end_ms) for each in look.samples]
+    messages = [*samples, MinuteMarker(job="c/j", minute_end_ms=end_ms, topology=look.topology)]
+    records = records_of([(Coordinates(0, offset + at, end_ms + at), each) for at, each in enumerate(messages)])
+    (window,) = minutes.feed(records, no_clock(records)).windows
+    return window
+
+
+def test_a_jump_into_view_never_enters_the_load_history() -> None:
+    """Neither when a topic joins, nor when the monitor starts over and sees it for the first time: then one minute is unknown."""
+    broker, orders, clicks = Broker(), parts("orders", 2), parts("clicks", 2)
+    minutes, job, arrived, hourly = Minutes(RULES), alone(broker), [], 0.0
+    for minute in range(40):
+        broker.ends.update(dict.fromkeys(orders, 50 * minute) | dict.fromkeys(clicks, 1_000_000_000))
+        assigned = [*orders, *clicks] if minute >= 20 else orders
+        broker.group({each: broker.ends[each] for each in assigned}, assigned)  # type: ignore[misc]
+        if minute == 30:
+            job = alone(broker)
+        window = window_after(minutes, job, 10 * minute)
+        arrived.append(newest(window, "arrived", "g"))
+        hourly = float(window.hourly_load[-1])
+    unknown = [minute for minute, each in enumerate(arrived) if math.isnan(each)]
+    assert unknown == [0, 1, 30, 31]
+    assert {each for each in arrived if not math.isnan(each)} == {100.0}
+    assert hourly == pytest.approx(100.0, abs=5.0)
