@@ -1,10 +1,49 @@
-"""Opens the port of one of our HTTP APIs. A port that cannot be opened becomes one readable line."""
+"""Opens the port of one of our HTTP APIs. A port that cannot be opened becomes one readable line; half a request ends."""
 
+import asyncio
+import math
 import ssl
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from aiohttp import web
 
 from contracts.errors import SettingsError, reason_of
+
+REQUEST_WITHIN_S = 20.0
+LOOK_EVERY_S = 1.0
+
+
+class HalfRequests:
+    """Ends connections on which no whole request comes in time: aiohttp itself waits for ever for the end of the headers."""
+
+    def __init__(self) -> None:
+        """Know no connection yet."""
+        self._since: dict[Any, float] = {}  # since when each waits for a request; infinite while it has one
+
+    @web.middleware
+    async def middleware(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Note that a whole request has come; for an application that is served."""
+        self._since[request.protocol] = math.inf
+        try:
+            return await handler(request)
+        finally:
+            self._since[request.protocol] = time.monotonic()
+
+    async def end_late(self, runner: web.AppRunner, within_s: float = REQUEST_WITHIN_S) -> None:
+        """Look at a runner's connections until it is cleaned up or this is cancelled."""
+        while runner.server is not None:
+            now_s = time.monotonic()
+            self._since = {each: self._since.get(each, now_s) for each in runner.server.connections}
+            for connection, since_s in self._since.items():
+                transport = connection.transport
+                is_sending = transport is not None and transport.get_write_buffer_size()
+                if now_s - since_s > within_s and not is_sending:
+                    connection.force_close()
+            await asyncio.sleep(min(LOOK_EVERY_S, within_s / 4))
 
 
 async def listen(runner: web.AppRunner, host: str, port: int, *, option: str, context: ssl.SSLContext | None = None) -> None:

@@ -46,9 +46,20 @@ def view(settings: PipelineSettings) -> Iterator[Finding]:
                 "start it, or set SURESCALE_REDIS_URL; decisions continue without it, only the view is missing",
             )  # fmt: skip
             return
-    used, limit = int(memory["used_memory"]), int(memory["maxmemory"])
+    used, limit = int(memory.get("used_memory", 0)), int(memory.get("maxmemory", 0))
     detail = f"{shown}, {used / 2**20:.0f} MiB used{f' of {limit / 2**20:.0f}' if limit else ''}"
-    if limit and used > MEMORY_SHARE_MAX * limit:
+    policy = str(memory.get("maxmemory_policy", "noeviction")) if limit else "noeviction"
+    if policy.startswith("allkeys"):
+        yield Finding(
+            "problem", "redis", f"{detail}; it drops keys when it is full (maxmemory-policy {policy})",
+            "set maxmemory-policy to noeviction; the state service waits until then, since the view would lose single keys",
+        )  # fmt: skip
+    elif policy != "noeviction":
+        yield Finding(
+            "warning", "redis", f"{detail}; it drops keys with an expiry when it is full (maxmemory-policy {policy})",
+            "the view's keys have none, so they stay; noeviction keeps it so whatever else lies there",
+        )  # fmt: skip
+    elif limit and used > MEMORY_SHARE_MAX * limit:
         yield Finding("warning", "redis", detail, "raise maxmemory; docs/state.md says what a job takes")
     else:
         yield Finding("ok", "redis", detail)

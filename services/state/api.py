@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection
@@ -16,6 +17,9 @@ from aiohttp import ETag, web
 from aiohttp.typedefs import Middleware
 
 from contracts.errors import SettingsError
+from runtime.backoff import Throttle
+from runtime.listen import HalfRequests
+from runtime.printable import printable
 from services.job_settings.advice import NoOpenAdvice
 from services.job_settings.snapshot import UnknownName, VersionConflict
 from services.recomputation.question import CannotRecompute
@@ -59,6 +63,8 @@ DecideWithout = Callable[[DecisionDocument, str], Awaitable[CounterfactualDocume
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+WRONG_TOKEN_S, WRONG_TOKENS_WAIT_MAX, WRONG_TOKENS_SAID_EVERY_S = 0.1, 100, 60.0
+_log = logging.getLogger("surescale.state")
 _CALLER = web.RequestKey("caller", Caller)
 
 
@@ -86,6 +92,7 @@ def make_app(
     hosts: Collection[str] = (),
     execute: Callable[[OperationRequest], OperationDocument] = _nobody_operates,
     decide_without: DecideWithout = _nobody_decides,
+    half_requests: HalfRequests | None = None,
 ) -> web.Application:
     """Return the application.
 
@@ -98,6 +105,7 @@ def make_app(
         hosts: names with a dot under which clients reach the API.
         execute: changes what somebody whose token allows it asks for.
         decide_without: answers what a decision would have been without a task or a minute.
+        half_requests: ends connections on which none comes in time.
     """
     tokens = tokens or Tokens()
     operations = Operations(tokens, execute)
@@ -156,6 +164,8 @@ def make_app(
         await changes.close()
 
     middlewares = [_measured(answered), _errors_as_json(redis_url), _guarded(tokens, hosts)]
+    if half_requests is not None:
+        middlewares.insert(0, half_requests.middleware)
     app = web.Application(middlewares=middlewares, client_max_size=BODY_BYTES_MAX)
     app.on_response_prepare.append(secured)
     app.on_shutdown.append(end_streams)
@@ -220,7 +230,35 @@ def _measured(answered: Answered) -> Middleware:
     return middleware
 
 
+class WrongTokens:
+    """Answers wrong tokens one after the other, whoever sends them, so that nobody tries many; others do not wait."""
+
+    def __init__(self) -> None:
+        """Have seen none yet."""
+        self._count, self._waiting, self._seldom, self._turn = 0, 0, Throttle(WRONG_TOKENS_SAID_EVERY_S), asyncio.Lock()
+
+    async def answer_slowly(self, sender: str) -> None:
+        """Count one and wait for its turn.
+
+        Raises:
+            web.HTTPTooManyRequests: too many wait already.
+        """
+        self._count += 1
+        if self._seldom.is_time():
+            _log.warning("%d wrong token(s) so far, the last one from %s", self._count, printable(sender))
+        if self._waiting >= WRONG_TOKENS_WAIT_MAX:
+            raise web.HTTPTooManyRequests(text="too many wrong tokens; ask again later", headers={"Retry-After": "60"})
+        self._waiting += 1
+        try:
+            async with self._turn:
+                await asyncio.sleep(WRONG_TOKEN_S)
+        finally:
+            self._waiting -= 1
+
+
 def _guarded(tokens: Tokens, hosts: Collection[str]) -> Middleware:
+    wrong = WrongTokens()
+
     @web.middleware
     async def middleware(request: web.Request, handler: _Handler) -> web.StreamResponse:
         if not is_own_host(request.headers.get("Host", ""), hosts):
@@ -231,6 +269,8 @@ def _guarded(tokens: Tokens, hosts: Collection[str]) -> Middleware:
             )
             caller = ANYBODY if is_public else tokens.caller(request.headers.get("Authorization", ""))
             if caller is None:
+                if "Authorization" in request.headers:
+                    await wrong.answer_slowly(request.remote or "")
                 raise web.HTTPUnauthorized(text="a token is required: Authorization: Bearer TOKEN")
             request[_CALLER] = caller
         except Unreadable:

@@ -107,6 +107,16 @@ class _FromFile(CredentialProvider):
         return (self._user, password) if self._user else (password,)
 
 
+class ViewEvicted(redis.RedisError):
+    """Redis drops keys when it is full: single ones of the view would be missing, and nobody would notice."""
+
+    def __init__(self, policy: str) -> None:
+        super().__init__(
+            f"it drops keys of the view when it is full (maxmemory-policy {policy}); set noeviction there, or name a Redis "
+            "that has it in SURESCALE_REDIS_URL"
+        )
+
+
 def connect(redis_url: str, credentials: Credentials = Credentials()) -> redis.Redis:
     """Return a client; it connects when it is first used.
 
@@ -130,6 +140,17 @@ def connect(redis_url: str, credentials: Credentials = Credentials()) -> redis.R
         )
     except ValueError:
         raise wrong from None
+
+
+def evicts(client: redis.Redis) -> str:
+    """Return by which policy Redis drops keys without an expiry, as the view's are, once it is full; empty if it drops none.
+
+    Raises:
+        redis.RedisError: it does not say, or is away.
+    """
+    memory = client.info("memory")
+    policy = str(memory.get("maxmemory_policy", ""))
+    return policy if policy.startswith("allkeys") and int(memory.get("maxmemory", 0)) else ""
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import math
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
@@ -15,13 +17,13 @@ from contracts.addresses import without_password
 from runtime.backoff import Stopped, Throttle, wait_for
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
-from runtime.listen import listen
+from runtime.listen import HalfRequests, listen
 from runtime.metrics import Reading, RoleMetrics, Tally
 from runtime.watchdog import Watchdog
 from services.state import metrics
 from services.state.access import ServedCertificate, Tokens, is_loopback
 from services.state.api import make_app
-from services.state.connection import Credentials, connect
+from services.state.connection import Credentials, ViewEvicted, connect, evicts
 from services.state.counterfactuals import Counterfactuals
 from services.state.documents import HealthDocument
 from services.state.notify.notifier import Notifier
@@ -33,6 +35,7 @@ from services.state.write.projector import Projector
 from services.state.write.view_store import ViewStore
 
 READ_WAIT_S = 0.2
+CHECK_REDIS_EVERY_S = 60.0
 _LOOK_EVERY_S = 0.05
 _JOIN_WITHIN_S = 5.0
 
@@ -71,7 +74,7 @@ async def _serve(
     log: logging.Logger,
 ) -> None:
     pulse = asyncio.create_task(watchdog.pulse("the event loop"))
-    certificate = _certificate(settings)
+    certificate, half_requests = _certificate(settings), HalfRequests()
     app = make_app(
         queries,
         work.health,
@@ -81,12 +84,14 @@ async def _serve(
         hosts=frozenset(name.strip().lower() for name in settings.http_hosts.split(",")),
         execute=Operator(settings, log).execute,
         decide_without=Counterfactuals(settings).answer,
+        half_requests=half_requests,
     )
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
         context = certificate.context if certificate else None
         await listen(runner, settings.http_host, settings.http_port, option="--port", context=context)
+        ends_late = asyncio.create_task(half_requests.end_late(runner))
         scheme = "https" if certificate else "http"
         log.info("the page and the API are at %s://%s:%d/", scheme, settings.http_host, settings.http_port)
         if settings.http_operate_token_file and not certificate and not is_loopback(settings.http_host):
@@ -100,6 +105,7 @@ async def _serve(
                 log.warning("the certificate has changed and cannot be used, the one before it stays: %s", problem)
         stop.set()
         await asyncio.to_thread(thread.join, _JOIN_WITHIN_S)
+        ends_late.cancel()
     finally:
         pulse.cancel()
         await runner.cleanup()
@@ -127,6 +133,7 @@ class _Projection:
         self.metrics = RoleMetrics("state-service", metrics.METRICS, self._readings)
         self._projector = Projector(settings, store, log, self.metrics)
         self._requests = Tally()
+        self._store, self._checked_s, self._is_evicted, self._says_nothing = store, -math.inf, False, False
         self._away = True
         self.failed: Exception | None = None
 
@@ -187,8 +194,26 @@ class _Projection:
 
     def _step(self) -> None:
         try:
+            if time.monotonic() - self._checked_s >= CHECK_REDIS_EVERY_S:
+                self._check_redis()
             self._projector.step(READ_WAIT_S)
         except (KafkaException, redis.RedisError):
             self._away = True
             raise
         self._away = False
+
+    def _check_redis(self) -> None:
+        """Refuse a Redis that drops keys. Once it no longer does, the view is built anew: nobody knows what is missing."""
+        try:
+            policy = evicts(self._store.client)
+        except redis.ResponseError as error:  # a managed one may not say
+            if not self._says_nothing:
+                self._log.warning("Redis does not say whether it drops keys when it is full (%s); see that it does not", error)
+            policy, self._says_nothing = "", True
+        if policy:
+            self._is_evicted = True
+            raise ViewEvicted(policy)
+        if self._is_evicted:
+            self._store.give_up()
+            self._is_evicted = False
+        self._checked_s = time.monotonic()

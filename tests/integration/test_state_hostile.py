@@ -1,6 +1,11 @@
 """Records and keys that try to stop the view: each is answered, counted and passed, and the rest is shown."""
 
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
 import pytest
+import redis
 
 from contracts import topics
 from contracts.clock import MINUTE_MS
@@ -9,7 +14,11 @@ from contracts.settings import PipelineSettings
 from contracts.window_history import WindowHistory
 from contracts.windows import WindowCounts, encode_window
 from contracts.wire import encode
+from runtime.http import is_ok
+from services.doctor import checks
+from services.local_stack.redis_server import LocalRedis
 from services.state import keys
+from services.state.connection import connect, evicts
 from services.state.read.queries import Queries
 from services.state.write import projector as projector_module
 from services.state.write.operations import Operation
@@ -19,9 +28,11 @@ from services.state.write.view_store import ViewStore
 from tests.support import view_pipeline
 from tests.support.builders import JOB, row, topology
 from tests.support.view_pipeline import a_pipeline, send
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 settings, store, projector = view_pipeline.settings, view_pipeline.store, view_pipeline.projector
+service, processes = view_pipeline.service, view_pipeline.processes
 
 _SETTINGS = encode(JobSettings(job=JOB, version=9))
 HOSTILE = (
@@ -97,3 +108,105 @@ def test_offsets_that_are_none_make_the_view_be_rebuilt(
     second.close()
     assert second.rebuilds == 1
     assert store.dump() == whole
+
+
+@pytest.mark.parametrize("harm", ["jobs gone", "jobs lost a member", "clusters gone", "floors gone", "another kind", "positions"])
+def test_a_view_that_has_lost_keys_is_built_anew(
+    settings: PipelineSettings, store: ViewStore, projector: Projector, harm: str
+) -> None:
+    """Deleted, evicted, or of another kind: no job is missing in silence, and nobody has to delete anything."""
+    send(settings, *a_pipeline())
+    projector.catch_up(60)
+    whole, rebuilds = store.dump(), projector.rebuilds
+    jobs = store.key(keys.JOBS)
+    match harm:
+        case "jobs gone":
+            store.client.delete(jobs)
+        case "jobs lost a member":
+            store.client.srem(jobs, JOB)
+        case "clusters gone":
+            store.client.delete(store.key(keys.CLUSTERS))
+        case "floors gone":
+            store.client.delete(store.key(keys.FLOORS))
+        case "another kind":
+            store.client.set(jobs, "x")
+        case _:
+            store.client.set(store.key(keys.POSITIONS), "x")
+    assert store.positions() is None
+    projector.catch_up(60)
+    assert (store.dump(), projector.rebuilds) == (whole, rebuilds + 1)
+    projector.catch_up(60)
+    assert projector.rebuilds == rebuilds + 1
+
+
+def test_a_key_of_another_kind_is_healed_when_it_is_written_next(
+    settings: PipelineSettings, store: ViewStore, projector: Projector
+) -> None:
+    """The record that met it is not lost, and the view is built anew once."""
+    send(settings, *a_pipeline())
+    projector.catch_up(60)
+    whole, rebuilds = store.dump(), projector.rebuilds
+    key = store.key(keys.job(JOB))
+    store.client.delete(key)
+    store.client.set(key, "x")
+    newer = encode(JobSettings(job=JOB, version=99, priority=7))
+    send(settings, (topics.JOB_SETTINGS, JOB, newer))
+    projector.catch_up(60)
+    found = store.dump()
+    assert projector.rebuilds == rebuilds + 1
+    assert found.keys() == whole.keys()
+    kept = Queries(store.client, settings.topic_prefix).job(JOB).settings
+    assert kept is not None
+    assert kept.version == 99
+
+
+@pytest.fixture
+def evicting(tmp_path: Path) -> Iterator[redis.Redis]:
+    """A Redis of its own that drops keys when it is full."""
+    server = LocalRedis(tmp_path / "redis")
+    server.start()
+    try:
+        server.wait_ready()
+        with closing(connect(server.url)) as client:
+            client.config_set("maxmemory", "64mb")
+            client.config_set("maxmemory-policy", "allkeys-lru")
+            yield client
+    finally:
+        server.stop()
+
+
+def address(client: redis.Redis) -> str:
+    """Return the address of a local server."""
+    return f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}/0"
+
+
+@pytest.mark.parametrize(("policy", "verdict"), [("allkeys-lru", "problem"), ("volatile-lru", "warning"), ("noeviction", "ok")])
+def test_the_doctor_names_a_redis_that_drops_keys(evicting: redis.Redis, policy: str, verdict: str) -> None:
+    """Keys of the view have no expiry, so those policies that drop keys with one are no danger."""
+    evicting.config_set("maxmemory-policy", policy)
+    found, *_ = checks.view(PipelineSettings(redis_url=address(evicting)))
+    assert (found.verdict, bool(evicts(evicting))) == (verdict, verdict == "problem")
+    if verdict != "ok":
+        assert f"maxmemory-policy {policy}" in found.detail
+        assert "noeviction" in found.remedy
+    evicting.config_set("maxmemory", "0")
+    found, *_ = checks.view(PipelineSettings(redis_url=address(evicting)))
+    assert (found.verdict, evicts(evicting)) == ("ok", "")
+
+
+def test_a_redis_that_drops_keys_is_refused_until_it_no_longer_does(
+    settings: PipelineSettings, service: Callable[..., str], evicting: redis.Redis, tmp_path: Path
+) -> None:
+    """The role says so in one line and is not ready; then it builds the view anew, since nobody knows what is missing."""
+    send(settings, *a_pipeline())
+    service(SURESCALE_REDIS_URL=address(evicting))
+    log = tmp_path / "state.log"
+    said = "it drops keys of the view when it is full (maxmemory-policy allkeys-lru); set noeviction there"
+    wait_until(lambda: said in log.read_text(), timeout_s=60, what="the refusal")
+    health = f"http://127.0.0.1:{settings.health_port}/health"
+    assert not is_ok(health)
+    assert evicting.keys("*") == []
+    evicting.config_set("maxmemory-policy", "noeviction")
+    wait_until(lambda: is_ok(health), timeout_s=60, what="the view")
+    assert Queries(evicting, settings.topic_prefix).job_ids() == [JOB]
+    assert "Traceback" not in log.read_text()

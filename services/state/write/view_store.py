@@ -5,6 +5,7 @@ Keys: `services.state.keys`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import cast
 
 import msgspec
 import redis
@@ -22,6 +23,7 @@ Positions = dict[tuple[str, int], int]
 # The offsets move last: if the script fails because a key is of another kind, they stay where they are.
 _TAKE_IN = """
 local positions, floors, counts = KEYS[1], KEYS[2], KEYS[3]
+local indexes = {KEYS[4], KEYS[5]}
 local added = {}
 local function add(count, by) added[count] = (added[count] or 0) + by end
 
@@ -61,9 +63,20 @@ for _, sum in ipairs(sums) do add(sum[1], sum[2]) end
 -- Write a sum of 0 too: which counts exist must not depend on how records were batched.
 -- A count that would overflow stays as it is: the records that claim such numbers must not stop the view.
 for count, by in pairs(added) do redis.pcall('HINCRBY', counts, count, string.format('%.0f', by)) end
+for _, index in ipairs(indexes) do redis.call('HSET', floors, index, redis.call('SCARD', index)) end
 for _, move in ipairs(moves) do redis.call('HSET', positions, move[1], move[2]) end
 """
 
+# Beside the floors stands how many members each index has: one that lost some, or is gone, would leave jobs out in silence.
+_LOOK = """
+local positions = redis.pcall('HGETALL', KEYS[1])
+if positions.err then return {} end
+for at = 3, #KEYS do
+  local size, told = redis.pcall('SCARD', KEYS[at]), redis.pcall('HGET', KEYS[2], KEYS[at])
+  if type(size) ~= 'number' or type(told) ~= 'string' or tonumber(told) ~= size then return {} end
+end
+return positions
+"""
 
 _SET_NEWEST = """
 local known = redis.call('HGET', KEYS[1], ARGV[1])
@@ -82,31 +95,46 @@ class ViewStore:
     def __init__(self, client: redis.Redis, prefix: str) -> None:
         self.client, self.key = client, Keys(prefix)
         self._text = as_text(client)
-        self._take_in = client.register_script(_TAKE_IN)
+        self._take_in, self._look = client.register_script(_TAKE_IN), client.register_script(_LOOK)
+        self._indexes = [self.key(keys.JOBS), self.key(keys.CLUSTERS)]
         self._set_newest = client.register_script(_SET_NEWEST)
 
     def positions(self) -> Positions | None:
-        """Return the offsets that the view covers, None if there is no view."""
-        return _positions(self._text.hgetall(self.key(keys.POSITIONS)))
+        """Return the offsets that the view covers, None if there is no view, or none that is whole."""
+        return self._positions(self.client)
 
     def begin(self, positions: Positions, before: Positions | None) -> bool:
         """Replace the whole view with an empty one at these offsets; False if another writer has moved it from ``before``."""
 
         def begin(pipe: Pipeline) -> None:
             pipe.delete(*self.own_keys(), self.key(keys.POSITIONS))
+            pipe.hset(self.key(keys.FLOORS), mapping=dict.fromkeys(self._indexes, 0))
             pipe.hset(self.key(keys.POSITIONS), mapping=dict(_places(positions)))
 
         return self._change(before, begin)
 
     def write(self, operations: Sequence[Operation], positions: Positions, before: Positions) -> bool:
-        """Apply operations and move to ``positions``, all or nothing; False if the view is no longer at ``before``."""
+        """Apply operations and move to ``positions``, all or nothing; False if the view is no longer at ``before``.
+
+        If a key is of another kind than the view's, the view is given up, so that it is built anew.
+        """
 
         def apply(pipe: Pipeline) -> None:
             for operation in operations:
                 self._apply(pipe, operation)
             self._finish(pipe, operations, positions)
 
-        return self._change(before, apply)
+        try:
+            return self._change(before, apply)
+        except redis.ResponseError as error:
+            if "WRONGTYPE" not in str(error):
+                raise
+            self.give_up()
+            return False
+
+    def give_up(self) -> None:
+        """Let whoever writes next build the view anew: it may have lost keys."""
+        self.client.delete(self.key(keys.POSITIONS))
 
     def flush(self) -> int:
         """Delete every key of this view and of no other; return how many there were."""
@@ -130,7 +158,7 @@ class ViewStore:
         key = self.key(keys.POSITIONS)
         with self.client.pipeline() as pipe:
             pipe.watch(key)
-            if _positions(as_text(pipe).hgetall(key)) != before:
+            if self._positions(pipe) != before:
                 return False
             pipe.multi()
             change(pipe)
@@ -139,6 +167,11 @@ class ViewStore:
             except redis.WatchError:
                 return False
         return True
+
+    def _positions(self, client: redis.Redis) -> Positions | None:
+        names = [self.key(keys.POSITIONS), self.key(keys.FLOORS), *self._indexes]
+        said = iter(cast(Sequence[str], self._look(keys=names, client=client)))
+        return _positions(dict(zip(said, said, strict=True)))
 
     def _apply(self, pipe: Pipeline, operation: Operation) -> None:
         match operation:
@@ -153,7 +186,7 @@ class ViewStore:
 
     def _finish(self, pipe: Pipeline, operations: Sequence[Operation], positions: Positions) -> None:
         """Remember and count, then move the offsets, in one call: packed together, each costs a quarter of a call."""
-        names = [keys.POSITIONS, keys.FLOORS, keys.COUNTS]
+        names = [keys.POSITIONS, keys.FLOORS, keys.COUNTS, keys.JOBS, keys.CLUSTERS]
         places: dict[tuple[str, str], int] = {}
         items = [operation for operation in operations if isinstance(operation, Remember)]
         packed = []

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from contracts.errors import SettingsError
-from runtime.listen import listen
+from runtime.listen import HalfRequests, listen
 
 
 def test_a_port_that_is_taken_is_one_line_with_the_option() -> None:
@@ -25,3 +25,41 @@ def test_a_port_that_is_taken_is_one_line_with_the_option() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(SettingsError, match=rf"^--port: cannot listen on 127\.0\.0\.1:{port} \(.+\); name another one$"):
             asyncio.run(serve(port))
+
+
+HALVES = [b"", b"GET / HTTP/1.1\r\nHost: a\r\n", b"GET /", b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nX: "]
+
+
+@pytest.mark.parametrize("half", HALVES, ids=["nothing", "no end", "a line", "the second one"])
+def test_a_connection_on_which_no_whole_request_comes_is_ended(half: bytes) -> None:
+    """The first request or a later one; one that is being answered is left alone, however long that takes."""
+
+    async def run() -> None:
+        half_requests, slow = HalfRequests(), asyncio.Event()
+
+        async def answer(request: web.Request) -> web.Response:
+            if request.path == "/slow":
+                await slow.wait()
+            return web.Response(text="whole")
+
+        app = web.Application(middlewares=[half_requests.middleware])
+        app.router.add_get("/{any:.*}", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await listen(runner, "127.0.0.1", 0, option="--port")
+        port = runner.addresses[0][1]
+        ends_late = asyncio.create_task(half_requests.end_late(runner, within_s=0.2))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        slow_reader, slow_writer = await asyncio.open_connection("127.0.0.1", port)
+        slow_writer.write(b"GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        writer.write(half)
+        said = await reader.read()  # to the end
+        assert said.count(b"whole") == half.count(b"\r\n\r\n")
+        slow.set()
+        assert (await slow_reader.read()).endswith(b"whole")
+        for each in (writer, slow_writer):
+            each.close()
+        ends_late.cancel()
+        await runner.cleanup()
+
+    asyncio.run(asyncio.wait_for(run(), 30))

@@ -13,6 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from contracts.errors import SettingsError
 from services.job_settings.advice import NoOpenAdvice
 from services.job_settings.snapshot import RequestReused, UnknownName, VersionConflict
+from services.state import api
 from services.state.access import Caller, Tokens, Unreadable, is_loopback, is_same_site
 from services.state.api import make_app
 from services.state.connection import connect
@@ -325,3 +326,29 @@ def test_every_operation_is_a_path_below_what_it_changes() -> None:
     assert {(each.of, each.path.rpartition("/")[2]) for each in OPERATIONS} == {
         ("job", "pause"), ("job", "resume"), ("job", "approve"), ("cluster", "pause"), ("cluster", "resume"),
     }  # fmt: skip
+
+
+def test_wrong_tokens_are_slowed_counted_and_keep_nobody_else_waiting(
+    tokens: Tokens, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They take turns; when too many wait, the next is sent away at once. Those without a token, and right ones, do not wait."""
+    monkeypatch.setattr(api, "WRONG_TOKEN_S", 3_600.0)
+    monkeypatch.setattr(api, "WRONG_TOKENS_WAIT_MAX", 3)
+
+    async def body(client: TestClient[Any, Any], taken: list[OperationRequest]) -> None:
+        async def ask(**headers: str) -> int:
+            async with client.get("/access", headers=headers) as answer:
+                return answer.status
+
+        asked = [asyncio.create_task(ask(Authorization=f"Bearer wrong-{number}")) for number in range(4)]
+        done, waiting = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        assert [each.result() for each in done] == [429]
+        assert await ask() == 401
+        assert await ask(Authorization=f"Bearer {READER}") == 200
+        assert not any(each.done() for each in waiting)
+        for each in waiting:
+            each.cancel()
+
+    served(body, tokens)
+    said = [record.getMessage() for record in caplog.records if "wrong token" in record.getMessage()]
+    assert said == ["1 wrong token(s) so far, the last one from 127.0.0.1"]
