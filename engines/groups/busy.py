@@ -56,7 +56,7 @@ def _ask(group: Group, member: Member, until_s: float) -> Busy:
         return _unknown(f"{url} answers {str(error)[:_SHOWN_MAX]}", member)
     except NoAnswer as error:
         return _unknown(f"{url} does not answer ({str(error)[:_SHOWN_MAX]})", member)
-    values = _values(page.decode("utf-8", "replace"), group.busy)
+    values = values_in(page.decode("utf-8", "replace"), group.busy)
     if not values:
         return _unknown(f"{url} has no counter {group.busy}", member)
     figures = [known_number(value) for value in values]
@@ -67,7 +67,7 @@ def _ask(group: Group, member: Member, until_s: float) -> Busy:
     return Busy(seconds)
 
 
-def _values(page: str, name: str) -> list[str]:
+def values_in(page: str, name: str) -> list[str]:
     """Return the values of all series of a counter, e.g. one a topic. In time that grows with the page, whatever is on it."""
     found = []
     for line in page.split("\n"):

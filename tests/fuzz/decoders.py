@@ -13,7 +13,8 @@ import numpy as np
 
 from contracts.clock import pipeline_time_ms, wall_time_ms
 from contracts.errors import RecordRejected, SettingsError
-from contracts.ids import Cluster, cluster_of, job_id, split_job
+from contracts.figures import FIGURE_MAX, known_count, known_number
+from contracts.ids import NAME_LETTERS_MAX, RESERVED_NAMES, Cluster, cluster_of, job_id, plain_name, split_job
 from contracts.job_limits import bounds_of
 from contracts.job_settings import JobSettings
 from contracts.messages import ClockSegment, ClusterTopology, JobTopology
@@ -27,6 +28,7 @@ from engines.flink import answers
 from engines.flink.graph import checkpointing_of, tasks_of
 from engines.flink.identity import attempt_of, identify
 from engines.flink.requirements import Requirements, requirement_id, wanted
+from engines.groups.busy import values_in
 from monitor.settings import MonitorSettings
 from policies.onnx_graph import check_graph
 from policies.package import PackageRejected, check_format, decoded
@@ -55,6 +57,9 @@ def decoders() -> Iterator[Target]:
     yield Target("record of a job's memory", [encode(job)] if job else [], _job_record)
     yield Target("window", [window_bytes()], _window, mutated_window)
     yield Target("job id", [b"sim/clicks", b"flink/a b", b"x/y/z"], _job_id)
+    yield Target("figure", [b"12.5", b"NaN", b"1e300", b"9007199254740992"], _figure)
+    yield Target("name from outside", [b"orders", b"team/orders", b"*", b"..", b"a~0123456789abcdef"], _name)
+    yield Target("member's metrics", [b'# TYPE busy counter\nbusy_total{topic="a"} 1.5\nbusy_total 2 1700\n'], _metrics)
     yield Target("memory", [encode(JobMemory(job="sim/clicks", desired_generation=3))], _memory)
     for kind in (MonitorSettings, AgentSettings, RescalerSettings, StateSettings):
         yield Target(f"settings {kind.__name__}", _environments(kind), partial(_settings, kind))
@@ -85,7 +90,7 @@ def _used(message: msgspec.Struct) -> None:
     if isinstance(message, JobTopology):
         check_topology(message)
         for spec in message.tasks[:50]:
-            least, most, _ = bounds_of(JobSettings(job=message.job), spec)
+            least, most, _ = bounds_of(JobSettings(job=message.job), spec, message.engine)
             expect(least >= 1 and least <= max(least, most), "bounds are upside down")
     elif isinstance(message, ClusterTopology):
         check_cluster(message)
@@ -132,6 +137,29 @@ def _job_id(raw: bytes) -> None:
     except (RecordRejected, UnicodeDecodeError) as rejected:
         raise Declined(str(rejected)) from None
     expect(job_id(cluster, name) == text and cluster_of(text) == cluster, "put together it is another job")
+
+
+def _figure(raw: bytes) -> None:
+    number, whole = known_number(raw.decode("utf-8", "replace")), known_count(raw.decode("utf-8", "replace"))
+    if number is None or whole is None:
+        raise Declined("unknown")
+    expect(0 <= whole <= number <= FIGURE_MAX, "a figure outside its bounds")
+    expect(known_number(number) == number, "a figure that is none")
+
+
+def _name(raw: bytes) -> None:
+    name = raw.decode("utf-8", "surrogateescape")
+    made = plain_name(name)
+    expect(len(made) <= NAME_LETTERS_MAX and made not in RESERVED_NAMES, "a name that is none")
+    expect(split_job(f"shop/{made}") == ("shop", made), "a name that no job can have")
+    expect(made == name or "~" in made, "another name's")
+
+
+def _metrics(raw: bytes) -> None:
+    figures = [known_number(value) for value in values_in(raw.decode("utf-8", "replace"), "busy_total")]
+    if not figures:
+        raise Declined("no counter")
+    expect(all(each is None or 0 <= each <= FIGURE_MAX for each in figures), "a figure outside its bounds")
 
 
 def _environments(kind: type[Any]) -> list[bytes]:
