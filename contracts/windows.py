@@ -90,7 +90,9 @@ def of_all_subtasks(figures: Float32) -> Float32:
     an attempt began: there coverage tells of the new attempt only, and the counters of both.
     """
     coverage = figures[..., FIGURE["coverage"]]
-    is_part = (coverage < 1.0) & (coverage > 0.0) & ~(figures[..., FIGURE["restarts"]] > 0)  # False where unknown
+    is_part = coverage < 1.0  # False where unknown
+    if is_part.any():
+        is_part &= (coverage > 0.0) & ~(figures[..., FIGURE["restarts"]] > 0)
     if not is_part.any():
         return figures
     whole = figures.copy()

@@ -113,8 +113,7 @@ def _decision(
 ) -> Decision:
     window, graph, current = question.window, question.graph, question.current
     is_undecided = between_spans or isinstance(answered.answer, NotReady)
-    doubts = doubts_of(question)
-    seen = _with_doubts(situation(question.measured, graph, current, question.limits.busy_most), doubts)
+    seen = situation(question.measured, graph, current, question.limits.busy_most)
     seen = _with_emergency(seen, question, answered, emergency)
     restless = restless_of(question)
     if answered.floor_applies and restless.wanted.any():
@@ -131,6 +130,10 @@ def _decision(
     if isinstance(answered.answer, NotReady) and emergency is None:
         outcome = Proposal(desired=current, amendments=tuple(() for _ in current))
     else:
+        outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
+    doubts: tuple[Doubt, ...] = ()
+    if (outcome.desired < current).any() and (doubts := doubts_of(question)):
+        seen = _with_doubts(seen, doubts)
         outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
     acts = bool((outcome.desired != current).any())
     facts = _Facts(
@@ -168,10 +171,7 @@ def _decision(
 
 def _with_doubts(seen: Situation, doubts: tuple[Doubt, ...]) -> Situation:
     """Return the situation in which no task shrinks where one of the doubts holds."""
-    unproven = [doubt.tasks for doubt in doubts]
-    if not unproven:
-        return seen
-    unproven += [] if seen.unproven is None else [seen.unproven]
+    unproven = [doubt.tasks for doubt in doubts] + ([] if seen.unproven is None else [seen.unproven])
     return replace(seen, unproven=np.logical_or.reduce(unproven))
 
 

@@ -90,10 +90,9 @@ class Flows:
     def carried(self, start: Float64) -> Float64:
         """Return the records [.., N] that reach each task when ``start`` [.., N] set out from each, its own included."""
         reached, index, known = np.array(start), self.graph.parents.index, self.graph.parents.known
-        is_told = not np.isnan(self.passed).any()
         for members in self.graph.by_level[1:]:
             offered = (reached * self.passed)[..., index[members]] * self.copies[..., members, :]
-            if not is_told:
+            if self.beside is not None:  # a selectivity may be unknown, and no edge must carry that to others
                 offered = np.where(known[members], offered, 0.0)
             if known[members, 1:].any():
                 arriving = np.where(self.adds_up[..., members], offered.sum(axis=-1), offered.max(axis=-1))

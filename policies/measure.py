@@ -294,11 +294,11 @@ def completed(figures: Float32, graph: JobGraph) -> Float32:
     rested nothing does, as far as that shows.
     """
     figures, sources = of_all_subtasks(figures), graph.by_level[0]
-    mine = figures[..., sources, :].astype(np.float64)
-    queued, arrived = mine[..., FIGURE["queued_records_last"]], mine[..., FIGURE["arrived"]]
+    queued, arrived = (figures[..., sources, FIGURE[name]] for name in ("queued_records_last", "arrived"))
     unknown = np.isnan(queued) & ~np.isnan(arrived)
     if not unknown.any():
         return figures
+    mine = figures[..., sources, :].astype(np.float64)
     offered = mine[..., FIGURE["parallelism"]] * MINUTE_MS
     rested = mine[..., FIGURE["busy_ms"]] + or_zero(mine[..., FIGURE["backpressured_ms"]]) < NEVER_RESTS * offered
     more = arrived - read_or_emitted(mine[..., FIGURE["records_in"]], mine[..., FIGURE["records_out"]])

@@ -10,6 +10,7 @@ shows a quarter of its time as busy, needs four times as long for a record as it
 import numpy as np
 
 from contracts.clock import MINUTE_MS
+from contracts.source_load import read_or_emitted
 from contracts.windows import FIGURE, Float32
 from policies.answer import Float64
 from policies.graph import Bool, JobGraph
@@ -58,22 +59,32 @@ def times_understated(figures: Float32, graph: JobGraph, uneven: Bool) -> Float6
     it was held back or busy all the time; unless it was held back itself. Then the busiest of its subtasks worked all of it.
     ``uneven``: bool [N], tasks of which some subtasks have no work, so that a backlog says nothing of the others.
     """
+    if not _never_rested(figures[-2:].astype(np.float64), graph).any():
+        return np.ones(len(graph.tasks))
     lately = figures[-LATELY_MINUTES - 1 :].astype(np.float64)
-    names = ("records_in", "records_out", "queued_records_last", "parallelism", "busy_ms", "busy_ms_max", "backpressured_ms")
-    into, out, waiting, subtasks, busy, busiest, held = (lately[..., FIGURE[name]] for name in names)
-    processed = np.where(into > 0, into, np.fmax(into, out))[1:]
-    offered = subtasks * MINUTE_MS
-    enough = (waiting[:-1] >= processed) & (waiting[1:] >= processed) & (processed > 0)
-    enough |= _pressed(held[1:] / offered[1:], busy[1:] / offered[1:], graph) & (processed > 0)
-    used = enough & ~(held[1:] > HELD_MOST * offered[1:]) & ~(lately[1:, :, FIGURE["restarts"]] > 0)
-    busiest = np.where(np.isnan(busiest), busy / subtasks, busiest)[1:]
-    spent, total, minutes = (np.where(used, each, 0.0).sum(axis=0) for each in (busiest, busy[1:] / subtasks[1:], used))
+    used = _never_rested(lately, graph)
+    subtasks, busy, busiest = (lately[1:, :, FIGURE[name]] for name in ("parallelism", "busy_ms", "busy_ms_max"))
+    busiest = np.where(np.isnan(busiest), busy / subtasks, busiest)
+    spent, mean, minutes = (np.where(used, each, 0.0).sum(axis=0) for each in (busiest, busy / subtasks, used))
     with np.errstate(divide="ignore", invalid="ignore"):
         times = minutes * MINUTE_MS / spent
-        is_even = ~uneven & (spent <= UNEVEN_MOST * total)
+        is_even = ~uneven & (spent <= UNEVEN_MOST * mean)
     told = used[-1] & (minutes >= USED_LEAST) & is_even & (times > 1.0 / BUSIEST_MOST) & (times < TIMES_MOST)  # False where NaN
     found: Float64 = np.where(told, times, 1.0)
     return found
+
+
+def _never_rested(figures: Float64, graph: JobGraph) -> Bool:
+    """Return [m - 1, N] whether tasks worked all of each minute of figures [m, N, F] but the first, by what waited for them."""
+    names = ("records_in", "records_out", "queued_records_last", "parallelism", "busy_ms", "backpressured_ms", "restarts")
+    into, out, waiting, subtasks, busy, held, began = (figures[..., FIGURE[name]] for name in names)
+    processed = read_or_emitted(into, out)[1:]
+    offered = subtasks[1:] * MINUTE_MS
+    enough = (waiting[:-1] >= processed) & (waiting[1:] >= processed)
+    if (held[1:] > 0).any():
+        enough |= _pressed(held[1:] / offered, busy[1:] / offered, graph)
+    worked: Bool = enough & (processed > 0) & ~(held[1:] > HELD_MOST * offered) & ~(began[1:] > 0)
+    return worked
 
 
 def _pressed(held: Float64, busy: Float64, graph: JobGraph) -> Bool:

@@ -56,7 +56,8 @@ def doubts_of(question: Question) -> tuple[Doubt, ...]:
     partly_unknown = np.array([bool(spec.backlog_partly_unknown) for spec in specs])
     silent, queueless = ~seen.reported, np.isnan(seen.queued)
     source = graph.level == 0
-    worked = ~((seen.busy <= BUSY_LEAST) & (seen.records == 0.0))  # True where unknown
+    rested = (seen.busy <= BUSY_LEAST) | (np.isnan(seen.busy) & (seen.arrived == 0.0))
+    worked = ~(rested & (seen.records == 0.0))  # True where unknown
     restless = ~(seen.busy + seen.held < NEVER_RESTS)  # True where unknown
     unknown_backlog = worked & (partly_unknown | (source & queueless & (restless | seen.knew_queue)))
     found = (
@@ -85,6 +86,7 @@ class _Newest:
     busy: Float64
     held: Float64
     records: Float64
+    arrived: Float64
     queued: Float64
     knew_queue: Bool  # the queue was known in some minute
     is_part: Bool  # some subtasks did not report
@@ -110,6 +112,7 @@ class _Newest:
             busy=busy,
             held=np.nan_to_num(held),
             records=done[-1],
+            arrived=newest[:, FIGURE["arrived"]],
             queued=told[-1].astype(np.float64),
             knew_queue=np.asarray((~np.isnan(told)).any(axis=0)),
             is_part=coverage < 1.0 - 1e-3,
@@ -124,7 +127,8 @@ def _grows(queued: Float64, done: Float64) -> Bool:
     for minute in queued[-2::-1]:
         before = np.where(np.isnan(minute), before, minute)
     through = np.fmax.reduce(done[1:] if len(done) > 1 else done)
-    grown: Bool = queued[-1] - before > GROWN_LEAST * np.nan_to_num(through)  # False where unknown
+    through = np.nan_to_num(through)
+    grown: Bool = queued[-1] - before > GROWN_LEAST * through + CHANCE * np.sqrt(through)  # False where unknown
     return grown
 
 
