@@ -7,7 +7,7 @@ topic that has this id; where the broker tells none, a log whose end never fell.
 
 import bisect
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from contracts.clock import MINUTE_MS
@@ -81,8 +81,7 @@ def in_words(unknown: Mapping[Partition, str]) -> str:
         of.setdefault(unknown[each], []).append(each)
     shown = []
     for why, partitions in list(of.items())[:_REASONS_SHOWN]:
-        more = f" and {len(partitions) - 1} more" if len(partitions) > 1 else ""
-        shown.append(f"{named(partitions[0])}{more}: {why}")
+        shown.append(f"{_few(partitions)}: {why}")
     words = f"what waits in {len(unknown)} partition(s) is unknown and not counted: {'; '.join(shown)}"
     return words if len(words) <= _WORDS_MAX else f"{words[: _WORDS_MAX - 3]}..."
 
@@ -94,6 +93,11 @@ def named(partition: Partition) -> str:
     'orders[3]'
     """
     return f"{partition[0]}[{partition[1]}]"
+
+
+def _few(partitions: Sequence[Partition]) -> str:
+    more = f" and {len(partitions) - 1} more" if len(partitions) > 1 else ""
+    return f"{named(partitions[0])}{more}"
 
 
 @dataclass(slots=True)
@@ -179,8 +183,9 @@ class Positions:
                 self.unknown[each] = "the topic is gone; if it stays away, take it out of what is read"
         kept = extents.keys() | self.unknown.keys()
         self.logs = {each: log for each, log in self.logs.items() if each in kept}
-        self.notes = []
-        self.arrived = {each: self._grown(each, extent, each[0] in watched, now_ms) for each, extent in extents.items()}
+        happened: dict[str, list[Partition]] = {}
+        self.arrived = {each: self._grown(each, extent, each[0] in watched, now_ms, happened) for each, extent in extents.items()}
+        self.notes = [f"{_few(partitions)}: {what}" for what, partitions in happened.items()]
         self._untold = (self._untold | self.unknown.keys()) & kept - self.logs.keys()
         if self._total is None:
             self._total = first_count(now_ms)
@@ -188,8 +193,8 @@ class Positions:
         self.counted = None if self.unknown else self._total
         self.ends.add(now_ms, {each: extent.end for each, extent in extents.items()})
 
-    def _grown(self, each: Partition, extent: Extent, is_watched: bool, now_ms: int) -> int:
-        """Return how many records came into a partition since it was last seen, and keep what it holds now."""
+    def _grown(self, each: Partition, extent: Extent, is_watched: bool, now_ms: int, happened: dict[str, list[Partition]]) -> int:
+        """Return how many records came into a partition since it was last seen, keep what it holds, and note what happened."""
         log = self.logs.get(each)
         if log is None:
             # One more of a topic that was watched has been added, and all that it holds came since; otherwise it had a past.
@@ -199,14 +204,14 @@ class Positions:
         before, log.extent = log.extent, extent
         if before.topic_id and extent.topic_id:
             if before.topic_id != extent.topic_id:
-                self.notes.append(f"{named(each)} was made anew: it is counted from its start")
+                happened.setdefault("made anew: counted from the start", []).append(each)
                 self.logs[each] = Log(extent, now_ms, is_new=True, outlived=log.committed)
                 return extent.end - extent.start
             if extent.end < before.end:
-                self.notes.append(f"{named(each)} lost its records from {extent.end} to {before.end}: it is counted from there")
+                happened.setdefault("cut short: counted from the new end", []).append(each)
         elif extent.end < before.end:
             # Made anew, or cut short: what it held at the look before may have been counted.
-            self.notes.append(f"{named(each)} ends at {extent.end}, before {before.end}: it is counted from there")
+            happened.setdefault("made anew or cut short: counted from the new end", []).append(each)
             self.logs[each] = Log(extent, now_ms, outlived=log.committed)
             return 0
         if extent.end != before.end:
@@ -355,8 +360,8 @@ def in_one_line(moves: Collection[tuple[Partition, float]], what: str, so: str) 
     'orders[3] was set back by 40 records: they are read again'
     """
     worst = max(moves, key=lambda move: (move[1], move[0]))
-    more = f" and {len(moves) - 1} more" if len(moves) > 1 else ""
-    return f"{named(worst[0])}{more} {what} by {sum(by for _, by in moves):.0f} records: {so}"
+    others = [each for each, _ in moves if each != worst[0]]
+    return f"{_few([worst[0], *others])} {what} by {sum(by for _, by in moves):.0f} records: {so}"
 
 
 def _move(log: Log, at: int | None) -> tuple[int | None, int]:

@@ -124,7 +124,7 @@ def test_a_topic_that_is_made_anew_starts_anew_and_counts_once() -> None:
     before = reader.look({P: 400}, {P: 500}).counted
     positions = reader.look({P: 400}, {P: 900}, topic_id="b")
     assert (positions.arrived, positions.moved, positions.counted) == ({P: 900}, {}, (before or 0) + 900)
-    assert positions.notes == ["orders[0] was made anew: it is counted from its start"]
+    assert positions.notes == ["orders[0]: made anew: counted from the start"]
     assert reader.look({P: 450}, {P: 900}, topic_id="b").moved == {P: 50}
 
 
@@ -133,7 +133,7 @@ def test_an_end_that_fell_counts_from_there() -> None:
     reader = Reader()
     before = reader.look({}, {P: 500}, topic_id="").counted
     positions = reader.look({}, {P: 480}, topic_id="")
-    assert (positions.counted, positions.notes) == (before, ["orders[0] ends at 480, before 500: it is counted from there"])
+    assert (positions.counted, positions.notes) == (before, ["orders[0]: made anew or cut short: counted from the new end"])
     positions = reader.look({}, {P: 490}, topic_id="")
     assert (positions.counted or 0) - (before or 0) == 10
 

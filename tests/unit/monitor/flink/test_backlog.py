@@ -118,7 +118,7 @@ def test_a_topic_that_is_made_anew_counts_once() -> None:
     broker.told, broker.topic_id = {("orders.in", 0): 40}, "b"
     found = look(broker, metric(0, 449), backlog=followed, at_ms=NOW + 60_000)
     assert ((found.arrived or 0) - (first.arrived or 0), found.waiting) == (40, None)
-    assert found.notes == ("orders.in[0] was made anew: it is counted from its start",)
+    assert found.notes == ("orders.in[0]: made anew: counted from the start",)
 
 
 def test_a_broker_that_tells_of_some_partitions_leaves_the_rest_known() -> None:
