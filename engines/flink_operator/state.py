@@ -22,7 +22,7 @@ NOT_IN_PLACE = "NOT_IN_PLACE"
 """The operator would stop the job and submit it again."""
 IN_PLACE_KEY = "kubernetes.operator.job.upgrade.inplace-scaling.enabled"
 _QUIET = ("STABLE", "DEPLOYED")
-_VERSION = re.compile(r"v(\d+)_(\d+)")
+_VERSION = re.compile(r"v([0-9]{1,9})_([0-9]{1,9})")
 _IN_PLACE_SINCE = (1, 18)
 
 

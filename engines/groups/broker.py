@@ -55,7 +55,8 @@ class Member:
     def filled_in(self, template: str) -> str | None:
         """Return a template with ``{host}`` and ``{number}``, the last number in the client id; None without such a number."""
         number = (_NUMBER.findall(self.client_id) or [""])[-1]
-        return None if known_count(number) is None and "{number}" in template else template.format(host=self.host, number=number)
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return None if known_count(number) is None and "{number}" in template else template.format(host=host, number=number)
 
 
 @dataclass(frozen=True, slots=True)

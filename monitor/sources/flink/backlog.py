@@ -15,7 +15,7 @@ from engines.kafka.positions import Answer, EndLog, Extent, Partition, Positions
 
 _POSITION = re.compile(
     r"^(?P<source>(?:.*?\.kafkaCluster\.(?P<cluster>.+)|.*?))\.KafkaSourceReader"
-    r"\.topic\.(?P<topic>.+)\.partition\.(?P<number>\d+)\.(?P<kind>current|committed)Offset$"
+    r"\.topic\.(?P<topic>.+)\.partition\.(?P<number>[0-9]{1,9})\.(?P<kind>current|committed)Offset$"
 )
 _REPLACED = re.compile(r"[ .:,]")  # Flink writes these characters of a metric's scope as _
 

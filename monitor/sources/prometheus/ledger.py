@@ -7,6 +7,7 @@ the series counts as gone: its partition, thread or worker is no more.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from contracts.figures import known_count
 from engines.kafka.positions import QUIET_MS, SKIPPED, Pace, Partition, first_count, in_one_line, in_words
 from engines.prometheus.jobs import WatchedJob
 from engines.prometheus.mappings import COUNTERS, TIMES, FigureName
@@ -99,7 +100,9 @@ class Ledger:
         figure, of = (own, (name, task, subtask)) if own is not None else (whole, (name, task, ()))
         if figure is None or not figure.is_known or not figure.parts:
             return None
-        value = int(self._totals.get(of, 0.0) if name in COUNTERS else figure.value)
+        value = known_count(self._totals.get(of, 0.0) if name in COUNTERS else figure.value)
+        if value is None:
+            return None
         if own is not None or name in _MAXIMA:
             return value
         each, rest = divmod(value, count)

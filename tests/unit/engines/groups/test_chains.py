@@ -128,6 +128,7 @@ def test_a_member_fills_in_its_host_and_the_last_number_of_its_client_id() -> No
     """And nothing else: a client id is chosen by whoever connects."""
     member = Member("id", "parse-3-9400", "10.0.0.7", frozenset())
     assert member.filled_in("http://{host}:{number}/metrics") == "http://10.0.0.7:9400/metrics"
+    assert Member("id", "c", "::1", frozenset()).filled_in("http://{host}:9400/metrics") == "http://[::1]:9400/metrics"
 
 
 @pytest.mark.parametrize(

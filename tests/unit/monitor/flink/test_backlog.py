@@ -62,6 +62,7 @@ def test_positions_are_told_apart_from_other_metrics() -> None:
         "Source__a.KafkaSourceReader.KafkaConsumer.records-lag-max",
         "Source__a.pendingRecords",
     ]
+    names += [f"Source__a.KafkaSourceReader.topic.x.partition.{'9' * 5_000}.committedOffset"]
     assert positions_named(names) == {names[0]: ("orders_in", 3, "current"), names[1]: ("x_partition_1", 12, "committed")}
 
 
