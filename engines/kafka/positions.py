@@ -26,6 +26,8 @@ BUSY_SLACK = 3.0
 """Records that would have taken so many times the busy time that was spent were not worked on."""
 LOOKS_KEPT = 60
 INTERVALS_KEPT = 20
+SELDOM_MS, SELDOM_LEAST = 2 * MINUTE_MS, 2
+"""A reader stood so long before each of its moves, at least so many: it commits in waves, and works on in between."""
 SKIPPED = "they were skipped, and count neither as work nor as input of the next group"
 _WORDS_MAX, _REASONS_SHOWN = 512, 3
 
@@ -63,7 +65,7 @@ def waiting(extent: Extent, at: int | None) -> int | str:
     >>> waiting(Extent(40, 100), 90), waiting(Extent(40, 100), 7), waiting(Extent(100, 100), None)
     (10, 60, 0)
     """
-    if extent.start == extent.end:
+    if extent.start >= extent.end:  # its start may have moved on since its end was told
         return 0
     if at is None:
         return "nothing was ever committed there, so its reader may begin at either end; let it commit"
@@ -113,6 +115,7 @@ class Log:
         counted_to: up to where the reader's work has been counted.
         stands_since_ms: since when records wait and the reader has not moved; None: nothing waits.
         intervals: how long the reader stood before each of its last moves, in milliseconds.
+        left: records that waited after its last move; None: unknown.
     """
 
     extent: Extent
@@ -123,7 +126,19 @@ class Log:
     counted_to: int | None = None
     stands_since_ms: int | None = None
     intervals: deque[int] = field(default_factory=lambda: deque(maxlen=INTERVALS_KEPT))
+    left: int | None = None
     _has_moved: bool = False
+
+    def waiting(self, lag: int, now_ms: int) -> int:
+        """Return how many of the records behind the committed position wait as far as anybody knows.
+
+        Of a reader that commits seldom it is what its last commit left, until it stands for longer than it ever did: what came
+        since may have been worked on.
+        """
+        since_ms, habits = self.stands_since_ms, self.intervals
+        if since_ms is None or self.left is None or len(habits) < SELDOM_LEAST or min(habits) < SELDOM_MS:
+            return lag
+        return min(lag, self.left) if now_ms - since_ms <= max(habits) else lag
 
     def stand(self, lag: int | None, has_moved: bool, looked_ms: int, now_ms: int) -> None:
         """Note whether the reader moved since the look before, at ``looked_ms``."""
@@ -131,7 +146,7 @@ class Log:
             began_ms = looked_ms if self.stands_since_ms is None else self.stands_since_ms
             if self._has_moved:  # when it stood still for the first time nobody saw how that began
                 self.intervals.append(now_ms - began_ms)
-            self._has_moved = True
+            self._has_moved, self.left = True, lag
         if not lag:
             self.stands_since_ms = None
         elif has_moved or self.stands_since_ms is None:
@@ -247,7 +262,7 @@ class Positions:
             if isinstance(lag, str):
                 self.unknown[each] = lag
             log.stand(None if isinstance(lag, str) else lag, has_moved, looked_ms, now_ms)
-            self.lag[each] = None if isinstance(lag, str) else 0 if _are_markers(log, lag, now_ms) else lag
+            self.lag[each] = None if isinstance(lag, str) else 0 if _are_markers(log, lag, now_ms) else log.waiting(lag, now_ms)
             log.committed = log.committed if at is None else at
         self._leave_out_old(committed, now_ms)
         skips = self._pace.skips(self.moved, self.arrived, now_ms - looked_ms, are_new=are_new, busy_ms=busy_ms)

@@ -88,6 +88,24 @@ def test_a_partition_whose_records_are_all_gone_waits_for_nothing() -> None:
     assert followed(({P: 0}, {P: (4_000_008, 4_000_008)})).lag == {P: 0}
 
 
+def test_a_start_that_passed_the_end_told_before_waits_for_nothing() -> None:
+    """The two are asked one after the other, and records are removed meanwhile."""
+    assert followed(({P: 100}, {P: (700, 500)})).lag == {P: 0}
+
+
+@pytest.mark.parametrize("speed", [1.0, 0.5])
+def test_what_came_since_a_rare_commit_may_have_been_worked_on(speed: float) -> None:
+    """What the last commit left waits, all of it for a reader that falls behind; once it stands for longer, so does the rest."""
+    reader, left = Reader(), []
+    for minute in range(40):
+        at = int(1_000 * speed * (minute // 10 * 10))
+        left.append(reader.look({P: at}, {P: 1_000 * minute}).lag[P])
+    assert left[30:] == [30_000 - 30_000 * speed] * 10
+    for minute in range(40, 43):
+        positions = reader.look({P: int(30_000 * speed)}, {P: 1_000 * minute})
+    assert positions.lag[P] == 42_000 - 30_000 * speed
+
+
 def test_a_position_before_the_start_waits_for_what_is_there() -> None:
     """The records before were removed; that they were skipped is told once."""
     reader = Reader()
