@@ -132,7 +132,8 @@ def _decision(
     else:
         outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
     doubts: tuple[Doubt, ...] = ()
-    if (outcome.desired < current).any() and (doubts := doubts_of(question)):
+    would_shrink = (outcome.desired < current).any() or bool(_held(outcome))
+    if would_shrink and (doubts := doubts_of(question)):
         seen = _with_doubts(seen, doubts)
         outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
     acts = bool((outcome.desired != current).any())
@@ -175,9 +176,13 @@ def _with_doubts(seen: Situation, doubts: tuple[Doubt, ...]) -> Situation:
     return replace(seen, unproven=np.logical_or.reduce(unproven))
 
 
+def _held(outcome: Proposal) -> list[int]:
+    """Return the tasks that ``unproven`` kept from shrinking."""
+    return [at for at, made in enumerate(outcome.amendments) if any(amendment.rule == "unproven" for amendment in made)]
+
+
 def _doubt_in_words(question: Question, doubts: tuple[Doubt, ...], outcome: Proposal) -> str:
-    held = [at for at, made in enumerate(outcome.amendments) if any(amendment.rule == "unproven" for amendment in made)]
-    return words_for(doubts, held, [spec.label or spec.task for spec in question.window.topology.tasks])
+    return words_for(doubts, _held(outcome), [spec.label or spec.task for spec in question.window.topology.tasks])
 
 
 def _with_emergency(seen: Situation, question: Question, answered: _PolicyAnswer, emergency: Emergency | None) -> Situation:

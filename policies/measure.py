@@ -146,7 +146,7 @@ def measured_of(figures: Float32, graph: JobGraph) -> Measured:
     service, spread = _present_service(figures, counters, _service(figures, each, graph), warming)
     shares = _shares(came, load, reports, graph)
     lag = flows.carried(lag) - lag if lag.any() else lag
-    resting = np.isnan(service) & graph.scalable & (each.into + each.out == 0) & (backlog + lag == 0)
+    resting = np.isnan(service) & graph.scalable & (backlog + lag == 0)
     if resting.any():
         service = np.where(resting & _had_nothing_to_do(figures, load, graph), 0.0, service)
     reached = flows.carried(shares if flows.beside is None else shares + flows.beside)
@@ -312,7 +312,7 @@ def completed(figures: Float32, graph: JobGraph) -> Float32:
 
 
 def _had_nothing_to_do(figures: Float32, load: Float64, graph: JobGraph) -> Bool:
-    """Return [.., N] the tasks that are known to have rested, as far as they reported, for ``NOTHING_MINUTES`` at least.
+    """Return [.., N] the tasks that are known to have rested in the last ``NOTHING_MINUTES`` in which they reported.
 
     A minute counts in which a task counted no record and, with all its subtasks, did not work. If its times are unknown, nothing
     may have come to the job.
@@ -322,10 +322,11 @@ def _had_nothing_to_do(figures: Float32, load: Float64, graph: JobGraph) -> Bool
     offered = subtasks * MINUTE_MS
     at_rest = (busy + or_zero(held) <= BUSY_LEAST * offered) & ~(busy + idle + or_zero(held) < WHOLE_LEAST * offered)
     nothing_came = (load == 0)[..., None] & np.isnan(busy)
-    known = ~np.isnan(figures[..., FIGURE["coverage"]])
     rests = (into == 0) & (out == 0) & (at_rest | nothing_came)
-    count: Int64 = rests.sum(axis=-2)
-    nothing: Bool = (count >= NOTHING_MINUTES) & (count == known.sum(axis=-2))
+    known = ~np.isnan(figures[..., FIGURE["coverage"]])
+    from_end = np.cumsum(known[..., ::-1, :], axis=-2)[..., ::-1, :]
+    taken = known & (from_end <= NOTHING_MINUTES)
+    nothing: Bool = (rests | ~taken).all(axis=-2) & (taken.sum(axis=-2) == NOTHING_MINUTES)
     return nothing
 
 

@@ -18,7 +18,7 @@ def unknown_in_words(question: Question, restless: Bool) -> str:
         return ""
     known = np.flatnonzero(~np.isnan(load))
     age = len(load) - 1 - int(known[-1]) if len(known) else 0
-    words = [f"The newest known load is {age} minutes old."] if age else []
+    words = [f"The newest known load is {'a minute' if age == 1 else f'{age} minutes'} old."] if age else []
     demand = question.measured.demand(np.array(1.0))  # of any load: only what a record costs, and how many come, is asked
     running = np.array([spec.state == "running" for spec in topology.tasks])
     unknown = np.isnan(demand) if len(known) else np.ones_like(running)

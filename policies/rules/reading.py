@@ -93,7 +93,7 @@ class Reading:
     def utilisation(self, minutes: int) -> Float64:
         """Return busy over busy, idle and backpressured time [.., N] in the last minutes; restarts count as none of these.
 
-        NaN for a task that never ran, and for one whose times are unknown.
+        NaN for a task that never ran, and for one whose times are unknown; 0 if it is known to have had nothing to do.
         """
         last = self.figures[..., -minutes:, :, :]
         names = ("busy_ms", "idle_ms", "backpressured_ms")
@@ -102,8 +102,10 @@ class Reading:
         known = ~np.isnan(offered)
         worked, available = (np.where(known, values, 0.0).sum(axis=-2) for values in (busy, offered))
         with np.errstate(divide="ignore", invalid="ignore"):
-            share: Float64 = np.where(available > 0, worked / available, np.nan)
-        return share
+            share = np.where(available > 0, worked / available, np.nan)
+        has_nothing = self.graph.scalable & (self.measured.service_minutes == 0.0)
+        used: Float64 = np.where(np.isnan(share) & has_nothing, 0.0, share)
+        return used
 
     def rows(self, chosen: slice) -> "Reading":
         """Return some rows of a reading whose first axis is the batch."""

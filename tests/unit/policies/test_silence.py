@@ -43,6 +43,16 @@ def test_a_job_that_gets_no_records_goes_to_its_minimum(policy: str, minutes: in
     assert wanted == ([15, 15] if policy == "threshold" else [8, 8])
 
 
+@pytest.mark.parametrize("policy", EVERY)
+@pytest.mark.parametrize("minutes", [10, 40, 60])
+def test_a_group_without_busy_counters_that_gets_no_records_shrinks_too(policy: str, minutes: int) -> None:
+    """Nobody knows what a record costs it; none of them costs nothing."""
+    window = without_records(real_window(subtasks=6, tasks=("group",)), minutes)
+    for name in ("busy_ms", "idle_ms", "busy_ms_max"):
+        window = written(window, name, np.nan, last=60)
+    assert sizes(decided(window, policy)) == ([5] if policy == "threshold" else [3])
+
+
 def test_a_load_of_zero_needs_ten_known_minutes() -> None:
     """With fewer the job may pause; what nobody counted is no zero at all."""
     silent = without_records(real_window(busy=0.6, subtasks=16), 60)
@@ -80,6 +90,14 @@ def test_load_that_returns_after_a_silent_hour_is_answered_at_once() -> None:
     decision = decided(replace(window, figures=back))
     assert decision.emergency
     assert min(sizes(decision)) > 2
+
+
+def test_the_reason_says_what_of_the_newest_minute_is_unknown() -> None:
+    """Its load, where the tasks themselves reported."""
+    window = written(written(generated(busy=0.2), "restarts", 1.0, task=0), "records_in", 10.0)
+    decision = decided(window, "hpa")
+    assert "The newest known load is a minute old." in decision.reason
+    assert "a keeps its subtasks, and so do 1 more: the load of the newest minute is unknown." in decision.reason
 
 
 # --- a part of the figures
