@@ -1,0 +1,93 @@
+"""A constant load on work that is dealt out: policies, guardrails and limits settle, in a grid of K, load, noise and policy.
+
+`make test` plays a sample of the grid. ``SURESCALE_GRID=whole`` plays all of its 4,515 cells, which takes half an hour.
+"""
+
+import os
+import random
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+
+from policies.dealt import carried, larger, needed
+from policies.policy import Policy
+from policies.registry import load_policy
+from tests.support.dealt_loop import Cell, Course, run
+
+THINGS = (8, 12, 16, 24, 60, 100, 128)
+SHARES = tuple(range(10, 96, 2))  # per cent of K subtasks
+NOISES = (0.0, 0.02, 0.05)
+POLICIES = ("sure", "target-utilisation", "ds2", "forecast", "flink")
+TARGET = {"sure": 0.75, "target-utilisation": 0.75, "ds2": 0.7, "forecast": 0.75, "flink": 0.7}
+SAMPLE = 20  # cells a policy
+MINUTES = 360
+HOUR = 60
+CAUGHT_UP = 5  # minutes after a restart of one
+BEHIND = 0.25  # minutes of the load
+
+Spot = tuple[int, int, float]
+
+
+def spots(name: str) -> list[Spot]:
+    """Return the cells to play: K, share of K that the load is worth, noise."""
+    every = list(product(THINGS, SHARES, NOISES))
+    return every if os.environ.get("SURESCALE_GRID") == "whole" else sorted(random.Random(name).sample(every, SAMPLE))
+
+
+def cell_of(name: str, spot: Spot) -> Cell:
+    """Return a cell that begins anywhere from a third of the load to twice as much, on one of two engines."""
+    things, share, noise = spot
+    busy = things * share / 100
+    drawn = random.Random(f"{name} {spot}")
+    begin = min(max(1, round(busy * drawn.uniform(0.3, 2.0))), things)
+    return Cell(drawn.choice(("kafka", "flink")), things, busy, noise, begin, seed=drawn.randrange(2**31))
+
+
+@cache
+def policy(name: str) -> Policy:
+    """Return a shipped policy."""
+    return load_policy(name)
+
+
+def fault_of(name: str, cell: Cell, course: Course) -> str:
+    """Return what is wrong with a course, empty if nothing is."""
+    late = [each for each in course.rescales if each[0] >= HOUR]
+    if len(late) > 1:
+        return f"rescales for ever: {late}"
+    restarts = {minute for minute, *_ in course.rescales}
+    behind = [
+        waits > BEHIND * 1_000.0 * cell.busy and not restarts & set(range(minute - CAUGHT_UP, minute))
+        for minute, waits in enumerate(course.waiting)
+    ]
+    if any(before and now for before, now in zip(behind[HOUR:], behind[HOUR + 1 :], strict=False)):
+        return "is behind for two minutes in a row"
+    return _wrong_size(name, cell, course.sizes[-1])
+
+
+def _wrong_size(name: str, cell: Cell, size: int) -> str:
+    """Return why the last size is wrong: it does not carry the load, or is more than one even size above what it needs.
+
+    Of a load worth 95 % of K nothing above K can bring it to the target: K is right. The rule ``flink`` is the operator's, and
+    that leaves a job alone while it is between 40 and 100 % busy, less the room that it keeps for a restart.
+    """
+    things, target = np.array([cell.things]), TARGET[name]
+    carries = carried(np.array([size]), things)[0]
+    if carries < cell.busy and size < cell.things:
+        return f"{size} carry {carries:.2f}"
+    if name == "flink" and carries <= cell.busy / (target - 0.3) + cell.busy * 5.0 / 30.0:
+        return ""
+    most = larger(needed(np.array([cell.busy / target]), things).astype(np.int64), things)[0]
+    return f"{size} are more than {most}" if size > most else ""
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_constant_load_settles_within_an_hour(name: str) -> None:
+    """Then at most one rescale in five hours, never behind for long, and at most one even size more than the target needs."""
+    faults = []
+    for spot in spots(name):
+        cell = cell_of(name, spot)
+        fault = fault_of(name, cell, run(cell, policy(name), MINUTES))
+        faults += [f"{cell}: {fault}"] if fault else []
+    assert faults == []
