@@ -25,8 +25,8 @@ def carried(sizes: Int64 | Float64, dealt: Int64) -> Int64 | Float64:
     """
     if not dealt.any():
         return sizes
-    with np.errstate(divide="ignore", invalid="ignore"):  # a size may be unknown
-        even: Float64 = np.where(dealt > 0, dealt / np.ceil(dealt / sizes), sizes)
+    things = np.maximum(dealt, 1)
+    even: Float64 = np.where(dealt > 0, things / np.ceil(things / np.maximum(sizes, 1)), sizes)
     return even
 
 
@@ -69,10 +69,10 @@ def lasting(wanted: Float64, exact: Float64, current: Int64, dealt: Int64) -> Fl
     Even sizes lie far apart, so a load near what one of them carries would else be sized now for it, now for the next. The room
     costs at most one even size. Work that divides is not concerned.
     """
-    if not dealt.any():
+    shrinks = (dealt > 0) & (wanted < current)
+    if not shrinks.any():
         return wanted
     roomy = np.minimum(needed(SLACK * exact, dealt), larger(wanted.astype(np.int64), dealt))
-    shrinks = (dealt > 0) & (wanted < current)
     return np.where(shrinks, np.minimum(roomy, fewest(current, dealt)), wanted)
 
 
@@ -84,6 +84,9 @@ def aligned(desired: Int64, current: Int64, dealt: Int64, least: Int64, most: In
     never turns growth into shrinking or the other way round; where they allow no size that carries so much, it is the fewest
     that are as fast as ``desired``.
     """
+    changes = (dealt > 0) & (desired != current)
+    if not changes.any():
+        return desired
     grows = desired > current
     low, high = np.where(grows, np.maximum(least, current), least), np.where(grows, most, np.minimum(most, current))
     as_fast = fewest(desired, dealt)
@@ -94,7 +97,7 @@ def aligned(desired: Int64, current: Int64, dealt: Int64, least: Int64, most: In
     is_cheap = after <= np.minimum(high, np.floor(desired * (1.0 + COST_MAX)))
     even = np.where(is_better & is_cheap, after, first)
     within: Int64 = np.where((desired > dealt) | (first > high), np.minimum(desired, np.maximum(low, as_fast)), even)
-    return np.where((dealt > 0) & (desired != current), within, desired)
+    return np.where(changes, within, desired)
 
 
 def _share(things: Int64, among: Int64) -> Int64:

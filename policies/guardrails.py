@@ -188,10 +188,11 @@ def step_range(seen: Situation, floor: Int64, limits: Limits) -> tuple[Int64, In
 def one_step(current: Int64, limits: Limits, graph: JobGraph) -> tuple[Int64, Int64]:
     """Return the least and most [.., N] that one change by the step factors can reach.
 
-    One subtask more or fewer is always allowed, or a small task could never move; where work is dealt out, the next even size.
+    One subtask more or fewer is always allowed, or a small task could never move; where work is dealt out, the next even size,
+    which a factor of two always reaches.
     """
     above, below = current + 1, current - 1
-    if graph.dealt.any():
+    if min(limits.step_up, limits.step_down) < 2.0 and graph.dealt.any():
         above, below = np.maximum(above, larger(current, graph.dealt)), np.minimum(below, smaller(current, graph.dealt))
     most = np.maximum(above, np.floor(current * limits.step_up + _EPSILON)).astype(np.int64)
     least = np.minimum(below, np.ceil(current / limits.step_down - _EPSILON)).astype(np.int64)

@@ -421,12 +421,13 @@ def _hot_share(figures: Float32, graph: JobGraph) -> Float64:
     Where work is dealt out the busiest of even keys has more than the mean. Only what is beyond that is a hot key.
     """
     busiest, busy, subtasks = (figures[..., FIGURE[name]] for name in ("busy_ms_max", "busy_ms", "parallelism"))
-    peaks, fair = busiest * subtasks, np.ones(1, dtype=np.float32)
+    peaks = busiest * subtasks
+    if not (peaks > (1.0 + SKEW_LEAST) / 2.0 * busy).any():  # False where unknown
+        return np.zeros(peaks.shape[:-2] + peaks.shape[-1:])
+    fair = np.ones(1, dtype=np.float32)
     if graph.dealt.any():
         fair = (subtasks / carried(subtasks.astype(np.float64), graph.dealt)).astype(np.float32)
     usual = busy * fair
-    if not (peaks > (1.0 + SKEW_LEAST) / 2.0 * usual).any():  # False where unknown
-        return np.zeros(peaks.shape[:-2] + peaks.shape[-1:])
     known = ~np.isnan(peaks) & ~np.isnan(usual) & ~_warming(figures, graph.by_level[0])[..., None]
     peak, total, offered, beside = (
         np.where(known, each, 0.0).sum(axis=-2, dtype=np.float64) for each in (peaks, usual, subtasks, busy * (subtasks - fair))

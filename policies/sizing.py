@@ -89,7 +89,7 @@ def urgency(asked: TargetSize, current: Int64, graph: JobGraph) -> tuple[Float64
     """
     exact, have = asked.exact, carried(current, graph.dealt)
     if graph.dealt.any():
-        exact = np.where(graph.dealt > 0, np.minimum(exact, carried(asked.wanted, graph.dealt)), exact)
+        exact = np.where(graph.dealt > 0, np.minimum(exact, graph.dealt), exact)
     ratio = np.where(np.isnan(exact), 0.0, exact / have)
     need = ratio.max(axis=-1) - 1.0
     now = np.where(graph.scalable, current, 0).sum(axis=-1)

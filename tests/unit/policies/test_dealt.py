@@ -50,6 +50,8 @@ def test_the_neighbours_of_a_size_are_the_next_that_make_a_difference(things: in
     assert larger(one(size), one(things))[0] == next((each for each in even if carries[each] > carries[size]), things)
     assert smaller(one(size), one(things))[0] == max([each for each in even if each < size], default=1)
     assert fewest(one(size), one(things))[0] == max(each for each in even if each <= size)
+    if size <= things:  # so a step of two reaches both
+        assert size / 2 <= smaller(one(size), one(things))[0] <= larger(one(size), one(things))[0] <= 2 * size
 
 
 @pytest.mark.parametrize(
