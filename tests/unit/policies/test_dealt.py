@@ -1,16 +1,24 @@
 """What sizes carry whose work is dealt out, and which sizes are even."""
 
+from dataclasses import replace
 from math import ceil
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.job_settings import JobSettings
 from contracts.messages import Input, TaskSpec
 from contracts.topology import dealt_to
+from contracts.windows import Window
 from policies.dealt import SLACK, aligned, carried, fewest, larger, lasting, needed, smaller
+from policies.decide import decide
 from policies.graph import job_graph
+from policies.guardrails import situation
+from policies.registry import load_policy
+from tests.unit.policies.test_demand import Task, read, window_of
 
 THINGS, SIZES = st.integers(1, 400), st.integers(1, 500)
 
@@ -127,3 +135,56 @@ def test_key_groups_partitions_and_ties_say_what_is_dealt_out() -> None:
     )
     assert dealt_to(tasks) == (12, 12, 128, 8, 0, 0)
     assert job_graph(tasks).dealt.tolist() == [12, 12, 128, 8, 0, 0]
+
+
+def group(size: int, busy: float, partitions: int, hot: float = 0.0) -> Window:
+    """Return a group whose partitions are worth ``busy`` subtasks; ``hot`` subtasks' work more at the busiest member."""
+    fullest = min(60_000.0, 60_000.0 * (busy * ceil(partitions / size) / partitions + hot))
+    records = 1_000.0 * busy
+    window = window_of(
+        Task(
+            "group",
+            (),
+            records,
+            records,
+            busy=busy + hot,
+            parallelism=size,
+            lag=0.0,
+            arrived=records,
+            more={"busy_ms_max": fullest},
+        ),
+        minutes=60,
+    )
+    tasks = (msgspec.structs.replace(window.topology.tasks[0], useful_max=partitions),)
+    return replace(window, topology=msgspec.structs.replace(window.topology, tasks=tasks, engine="kafka"))
+
+
+def test_what_the_deal_gives_the_busiest_is_no_hot_key() -> None:
+    """Six members of eight partitions: two of them have twice as much as the others, and that is all."""
+    assert read(group(6, 3.0, 8)).measured.hot_share.tolist() == [0.0]
+    assert read(group(6, 2.0, 8, hot=0.3)).measured.hot_share[0] == pytest.approx(0.3 / 2.3 * 0.75 / (1 - 0.25), rel=0.3)
+
+
+def test_floor_and_overload_are_by_what_a_size_carries() -> None:
+    """Six members do the work of four: 4.2 is more than that, and needs eight."""
+    reading = read(group(6, 4.2, 8))
+    seen = situation(reading.measured, reading.graph, reading.current)
+    assert (seen.floor.tolist(), seen.overloaded.tolist()) == ([8], [True])
+
+
+@pytest.mark.parametrize("name", ["sure", "forecast", "target-utilisation", "ds2", "ds2-gate", "drs", "flink", "hpa"])
+@pytest.mark.parametrize("align", [True, False])
+def test_every_policy_sizes_by_what_a_size_carries(name: str, align: bool) -> None:
+    """4.3 members' work stays on all eight partitions, from six it goes there, and `--no-align` makes no difference."""
+    own = JobSettings(job="flink/job", align=align)
+    for size in (8, 6):
+        assert decide(group(size, 4.3 if size == 8 else 3.95, 8), load_policy(name), own, seed=1).tasks[0].desired == 8
+
+
+@pytest.mark.parametrize(
+    ("things", "size", "busy", "wanted"), [(128, 64, 0.2, 43), (32, 16, 0.9, 32), (32, 16, 0.2, 11), (8, 8, 0.9, 8)]
+)
+def test_threshold_steps_to_the_next_even_size(things: int, size: int, busy: float, wanted: int) -> None:
+    """One more of 32 carries no more, so it would never move; at one member a partition there is no next one."""
+    decision = decide(group(size, busy * size, things), load_policy("threshold"), JobSettings(job="flink/job"), seed=1)
+    assert decision.tasks[0].desired == wanted
