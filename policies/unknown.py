@@ -31,7 +31,7 @@ def unknown_in_words(question: Question, restless: Bool) -> str:
         words.append(f"{spec.label or spec.task}: {never}{_why(question, task)}.{others}")
     for task in np.flatnonzero(question.understated > 1.0).tolist()[:1]:
         spec, share = topology.tasks[task], 1.0 / question.understated[task]
-        words.append(f"{spec.label or spec.task}: busy {share:.0%} but its backlog grows: the counter covers a part of the work.")
+        words.append(f"{spec.label or spec.task}: busy {share:.0%} while records wait: the counter covers a part of the work.")
     return " ".join(words)
 
 

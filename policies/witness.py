@@ -66,8 +66,10 @@ def doubts_of(question: Question) -> tuple[Doubt, ...]:
         (everyone & np.isnan(seen.load), "the load of the newest minute is unknown"),
         (everyone & seen.restarted_lately, "the job restarted within the last minutes"),
         (_job_wide(seen.ran < WHOLE_LEAST, graph), "the job ran for a part of the newest minute only"),
+        (seen.told_busy & np.isnan(seen.busy), "its busy time in the newest minute is unknown"),
         (_behind(seen.is_part, graph) if seen.is_part[source].any() else seen.is_part, "only a part of the subtasks report"),
         (seen.busy >= NEVER_RESTS, "it was busy all the time"),
+        ((seen.load == 0.0) & (seen.records > 0.0) & (seen.busy > BUSY_LEAST), "it is at work though nothing comes to its job"),
         (_job_wide(seen.grows, graph), "its backlog grows"),
         (_job_wide(seen.drains, graph), "more was got through than arrived, so records wait"),
         (_job_wide(unknown_backlog, graph), "nobody knows how many records wait for it"),
@@ -89,6 +91,7 @@ class _Newest:
     arrived: Float64
     queued: Float64
     knew_queue: Bool  # the queue was known in some minute
+    told_busy: Bool  # so was the busy time
     is_part: Bool  # some subtasks did not report
     grows: Bool
     drains: Bool
@@ -115,6 +118,7 @@ class _Newest:
             arrived=newest[:, FIGURE["arrived"]],
             queued=told[-1].astype(np.float64),
             knew_queue=np.asarray((~np.isnan(told)).any(axis=0)),
+            told_busy=np.asarray((~np.isnan(figures[..., FIGURE["busy_ms"]])).any(axis=0)),
             is_part=coverage < 1.0 - 1e-3,
             grows=_grows(queued, done),
             drains=_drains(lately[1:, :, FIGURE["arrived"]], done[1:]),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from contracts.windows import FIGURE
-from policies.answer import Answer
+from policies.answer import Answer, RawAnswer
 from policies.graph import Bool, Int64
 from policies.policy import SPAN_MINUTES
 from policies.question import Question
@@ -47,5 +47,8 @@ class Lag:
         return f"{waiting:.0f} records wait; {self.threshold_minutes:g} minutes of backlog per subtask are accepted."
 
     def answer(self, question: Question) -> Answer:
-        """Return one subtask per accepted lag."""
+        """Return one subtask per accepted lag; no change while nobody knows of any backlog."""
+        reading = Reading.of(question)
+        if not (self._is_told(reading) & reading.graph.scalable).any():
+            return RawAnswer(reading.current, "Nobody knows how many records wait, so sizes stay as they are.")
         return answer_of(self, question)

@@ -257,3 +257,12 @@ def test_a_measured_restart_takes_the_place_of_the_prior_and_the_owner_that_of_b
     assert wanted[0] < wanted[1] < wanted[2]
     assert wanted[3] == wanted[0]
     assert [answer.reason.endswith("a restart of 0.6 s.") for answer in answers] == [True, False, False, True]
+
+
+def test_the_lag_rule_says_that_nobody_knows_of_a_backlog(make_window: WindowMaker) -> None:
+    """It does not say that no record waits, nor that the sizes are close enough to that."""
+    window = make_window(queued=(np.nan, np.nan))
+    window.figures[..., FIGURE["queued_records_last"]] = np.nan
+    answer = Lag().answer(Question.of(window, JobSettings(job=window.job), 0))
+    assert isinstance(answer, RawAnswer)
+    assert answer.reason == "Nobody knows how many records wait, so sizes stay as they are."

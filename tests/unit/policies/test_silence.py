@@ -349,7 +349,7 @@ def test_a_decision_says_how_old_its_load_is_and_whose_counter_is_wrong() -> Non
     """Nine unknown minutes, then a task that falls behind while it seems to rest."""
     late = written(written(generated(), "records_in", np.nan, last=9), "records_out", np.nan, last=9)
     assert "The newest known load is 9 minutes old." in decided(late).reason
-    words = "group: busy 23 % but its backlog grows: the counter covers a part of the work."
+    words = "group: busy 23 % while records wait: the counter covers a part of the work."
     assert words.replace(" %", "%") in decided(understated()).reason
 
 

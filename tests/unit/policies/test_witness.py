@@ -118,6 +118,7 @@ def flagged(window: Window) -> Window:
         (lambda window: written(window, "restarts", 1.0), "the job restarted within the last minutes"),
         (lambda window: written(window, "restarts", [[1.0] * 2, [0.0] * 2], last=2), "the job restarted within the last minutes"),
         (down, "the job ran for a part of the newest minute only"),
+        (lambda window: written(window, "busy_ms", np.nan), "its busy time in the newest minute is unknown"),
         (skipping, "more was got through than arrived, so records wait"),
         (growing, "its backlog grows"),
         (flagged, "nobody knows how many records wait for it"),
@@ -153,6 +154,20 @@ def test_a_task_that_is_busy_all_the_time_keeps_its_size_whatever_is_known_of_it
     decision = decided(window, policy)
     assert sizes(decision)[0] >= 4
     assert "group keeps its subtasks: it was busy all the time." in decision.reason or held_by(decision) == []
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "forecast", "ds2-gate", "drs", "lag"])
+def test_a_task_at_work_does_not_shrink_because_nothing_comes_to_its_job(policy: str) -> None:
+    """Its only source has finished, and it works off what that sent; a few records, as of a timer, are no work."""
+    window = real_window(busy=0.9, tasks=("ref", "op"))
+    tasks = (msgspec.structs.replace(window.topology.tasks[0], state="finished"), window.topology.tasks[1])
+    window = replace(window, topology=msgspec.structs.replace(window.topology, tasks=tasks))
+    figures = window.figures.copy()
+    figures[:, 0] = np.nan
+    decision = decided(replace(window, figures=figures), policy)
+    assert sizes(decision)[1] >= 8, decision.reason
+    figures[:, 1, FIGURE["busy_ms"]], figures[:, 1, FIGURE["idle_ms"]] = 0.02 * 8 * MINUTE_MS, 0.98 * 8 * MINUTE_MS
+    assert sizes(decided(replace(window, figures=figures), policy))[1] < 8
 
 
 def test_one_task_that_never_rests_does_not_hold_the_others() -> None:
