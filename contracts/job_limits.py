@@ -101,6 +101,20 @@ def owners_maximum(settings: JobSettings, spec: TaskSpec, engine: str) -> int | 
     return task_limits(settings, spec).parallelism_max or parallelism_max(settings, engine)
 
 
+def most_in_words(settings: JobSettings, spec: TaskSpec, engine: str) -> str:
+    """Return the most subtasks of a task and what says so: ``4, partitions``; the number alone where it is the engine's own."""
+    most, owners = bounds_of(settings, spec, engine).most, owners_maximum(settings, spec, engine)
+    if most == owners:
+        return f"{most}, max"
+    if most == spec.useful_max:
+        return f"{most}, partitions"
+    if most == spec.parallelism and most > min(spec.max_parallelism, spec.useful_max or GROWTH_MAX):
+        return f"{most}, as it runs"
+    if most == GROWTH_MAX < spec.max_parallelism and owners is None:
+        return f"{most}, for growth"
+    return f"{most}, key groups" if spec.stateful and most == spec.vnodes < spec.max_parallelism else str(most)
+
+
 def bounds_of(settings: JobSettings, spec: TaskSpec, engine: str) -> Bounds:
     """Return the narrower of what settings and engine allow. A task's own bounds take the place of the job's.
 

@@ -11,6 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from contracts.ids import cluster_of
+from contracts.job_labels import in_force
+from contracts.job_limits import most_in_words
+from contracts.job_settings import JobSettings
 from contracts.messages import TaskSpec
 from contracts.minute_figures import JobMinute
 from contracts.modes import ModeInForce
@@ -142,6 +145,7 @@ def _tasks(topology: TopologyDocument, job: JobDocument, width: int, label_width
     minutes = {minute.task: minute for minute in job.minute_by_task}
     labels = _labels(topology, label_width)
     tasks = [task for task in topology.tasks if task.scalable]
+    allowed = in_force(job.settings or JobSettings(job=topology.job), topology.labels)
     last = [wanted.get(task.task) for task in tasks]
     minute = [minutes.get(task.task) for task in tasks]
     columns = (
@@ -151,7 +155,7 @@ def _tasks(topology: TopologyDocument, job: JobDocument, width: int, label_width
         Column("least", [_word(each.floor or None if each else None) for each in last], right=True, rank=2),
         Column("busy", [_percent(each.utilisation if each else None) for each in minute], right=True, rank=1),
         Column("waiting", [_number(each.backlog if each else None) for each in minute], right=True, rank=2),
-        Column("at most", [str(task.max_parallelism) for task in tasks], right=True, rank=3),
+        Column("at most", [most_in_words(allowed, task, topology.engine) for task in tasks], right=True, rank=3),
         Column("amended", [amended(each.amendments) if each else "" for each in last], rank=4),
         Column("kind", ["stateful" if task.stateful else "-" for task in tasks], rank=5),
         Column("upstream", [", ".join(labels.get(each, each) for each in task.upstream) for task in tasks], rank=7),

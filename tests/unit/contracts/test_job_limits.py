@@ -2,7 +2,7 @@
 
 import pytest
 
-from contracts.job_limits import bounds_of, parallelism_max, scale_down_after_minutes, total_limit, utilisation
+from contracts.job_limits import bounds_of, most_in_words, parallelism_max, scale_down_after_minutes, total_limit, utilisation
 from contracts.job_settings import JobSettings, TaskLimits
 from contracts.messages import TaskSpec
 
@@ -45,3 +45,17 @@ def test_what_the_owner_sets_holds_on_every_engine(engine: str) -> None:
     assert bounds_of(JobSettings(job="a/b", parallelism_max=12, tasks=own), spec, engine).most == 30
     assert total_limit(JobSettings(job="a/b", total_limit=7), engine) == 7
     assert scale_down_after_minutes(JobSettings(job="a/b", scale_down_after_minutes=0), engine) == 0
+
+
+def test_what_a_task_may_have_at_most_is_told_with_its_reason() -> None:
+    """Yours, the partitions, the key groups, the ceiling of growth, or what runs; the engine's own needs no word."""
+    wide = TaskSpec(task="map", parallelism=4, max_parallelism=32_768)
+    told = [
+        most_in_words(FREE, TaskSpec(task="source", parallelism=2, max_parallelism=128, useful_max=4), "flink"),
+        most_in_words(JobSettings(job="a/b", parallelism_max=3), wide, "flink"),
+        most_in_words(FREE, wide, "flink"),
+        most_in_words(FREE, TaskSpec(task="map", parallelism=300, max_parallelism=32_768), "flink"),
+        most_in_words(FREE, TaskSpec(task="map", stateful=True, vnodes=64, max_parallelism=128), "flink"),
+        most_in_words(FREE, TaskSpec(task="map", max_parallelism=128), "flink"),
+    ]
+    assert told == ["4, partitions", "3, max", "200, for growth", "300, as it runs", "64, key groups", "128"]
