@@ -209,6 +209,8 @@ class DecisionDocument(ViewDocument, frozen=True, kw_only=True):
     """The plain overload that is answered at once; null if there is none."""
     drift: FeatureDrift | None = None
     """How far what the policy asked saw lies from what it was trained on; null of one that cannot say."""
+    undecided: bool | None = None
+    """Whether too little was known to ask a policy, or it was not its turn; null if one was asked."""
     appended_ms: int
     """Broker's time of the decision."""
     freshness_ms: int | UnsetType = UNSET

@@ -38,9 +38,10 @@ def skip(
     topic_prefix: str | None,
     cluster: str | None,
 ) -> None:
-    """Move a stopped role past the record at OFFSET, or let a stopped rescaler forget what is under KEY.
+    """Move a stopped role past the record that stops it.
 
-    The record becomes a dead letter that says who skipped it and why. Stop the role first.
+    With OFFSET it goes on behind that record, with KEY a stopped rescaler forgets what is under it. The record becomes a dead
+    letter that says who skipped it and why. Stop the role first.
 
     The role continues behind the record at OFFSET. Refused unless the role's position is exactly the first record to be skipped,
     so that no other record is passed over.
