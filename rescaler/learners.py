@@ -66,6 +66,7 @@ def assign(
         board.balance(version)
     board.keep_standbys()
     board.add_standbys()
+    board.even_standbys()
     return board.result(version)
 
 
@@ -99,6 +100,9 @@ class _Board:
         self.lagging: list[int] = []
         self.replicas: list[int] = []
         self.with_new_standby: set[int] = set()
+        self.new_standbys: set[tuple[int, int]] = set()
+        self.replacing: set[int] = set()
+        self.is_even = True
 
     def _candidates(self, replicas: tuple[Replica, ...]) -> _Candidates:
         found = []
@@ -243,8 +247,7 @@ class _Board:
 
     def keep_standbys(self) -> None:
         """Keep existing standbys up to the number wanted, least lag first."""
-        for standbys in self.standbys.values():
-            del standbys[self.limits.num_standbys :]
+        wanted = self.limits.num_standbys
         self.replicas = self._actives()
         for learner in self.learner:
             if learner != _NONE:
@@ -252,6 +255,18 @@ class _Board:
         for standbys in self.standbys.values():
             for _, host in standbys:
                 self.replicas[host] += 1
+        for task, standbys in self.standbys.items():
+            ready = sum(lag <= self.limits.acceptable_lag for lag, _ in standbys)
+            if wanted and ready <= wanted < len(standbys) and self.learner[task] == _NONE and task not in self.lagging:
+                self.replacing.add(task)  # one of them goes once all are ready
+            spare = ready if wanted and ready == wanted + 1 == len(standbys) else 0
+            if spare:  # what was added is ready: the one where most replicas are goes
+                surplus = max(standbys, key=self._surplus)
+                standbys.remove(surplus)
+                self.replicas[surplus[1]] -= 1
+            for _, host in standbys[wanted + (task in self.replacing) :]:
+                self.replicas[host] -= 1
+            del standbys[wanted + (task in self.replacing) :]
 
     def add_standbys(self) -> None:
         """Add missing standbys: on the previous owner, else on the host with the fewest replicas per capacity."""
@@ -291,11 +306,83 @@ class _Board:
             else:
                 standbys.append((0, host))
                 used.add(host)
+                self.new_standbys.add((task, host))
                 self.replicas[host] += 1
                 heapq.heapreplace(heap, self._rank(host))
                 missing -= 1
         for rank in skipped:
             heapq.heappush(heap, rank)
+
+    def even_standbys(self) -> None:
+        """Move standbys from hosts with too many replicas to hosts with too few, in terms of capacity.
+
+        One that was added in this round is just placed elsewhere. Once actives have settled, others move too: a new one is added,
+        and the next round that finds it ready drops the old one.
+        """
+        if not self.limits.num_standbys or len(self.running) < 2:
+            return
+        for task in self.replacing:  # count those that will be dropped as gone
+            ready = [replica for replica in self.standbys[task] if replica[0] <= self.limits.acceptable_lag]
+            self.replicas[max(ready or self.standbys[task], key=self._surplus)[1]] -= 1
+        on: dict[int, list[int]] = {host: [] for host in self.running}
+        for task, host in sorted(self.new_standbys):
+            on[host].append(task)
+        self._even(on, new=True)
+        undrained = not set(self.leaving).isdisjoint(self.owner)
+        settled = not (self.in_flight or self.new_standbys or undrained) and self.owner == self.before
+        self._even(self._on_hosts(self.limits.acceptable_lag), new=False, most=self.limits.max_learners if settled else 0)
+        self.is_even = self._standby_to_move(self._on_hosts(None)) is None
+
+    def _on_hosts(self, lag_max: int | None) -> dict[int, list[int]]:
+        """Return the tasks that could move a standby off each host; ``lag_max``: only those with such a lag at most."""
+        on: dict[int, list[int]] = {host: [] for host in self.running}
+        for task, standbys in self.standbys.items():
+            if task not in self.replacing and len(standbys) == self.limits.num_standbys:
+                for lag, host in standbys:
+                    if lag_max is None or lag <= lag_max:
+                        on[host].append(task)
+        return on
+
+    def _even(self, on: dict[int, list[int]], *, new: bool, most: int | None = None) -> None:
+        """Move standbys of the tasks ``on`` each host while that brings two hosts nearer to each other."""
+        while True:
+            found = self._standby_to_move(on)
+            if found is None:
+                return
+            if not new and most is not None and len(self.replacing) >= most:
+                return
+            task, giver, taker = found
+            on[giver].remove(task)
+            standbys = self.standbys[task]
+            if new:
+                standbys.remove((0, giver))
+                on[taker].append(task)
+            else:
+                self.replacing.add(task)
+                self.with_new_standby.add(task)
+            standbys.append((0, taker))
+            self.replicas[giver] -= 1
+            self.replicas[taker] += 1
+
+    def _standby_to_move(self, on: dict[int, list[int]]) -> tuple[int, int, int] | None:
+        """Return a task with a standby on the fullest host that could be on the emptiest, with both; None: nothing helps."""
+        ranked = sorted(self.running, key=self._rank)
+        for giver in reversed(ranked):
+            if not on[giver]:
+                continue
+            for taker in ranked:
+                if (self.replicas[taker] + 1) * self.unit[taker] >= self.replicas[giver] * self.unit[giver]:
+                    break
+                for task in on[giver]:
+                    used = {self.owner[task], self.learner[task], *(host for _, host in self.standbys[task])}
+                    if taker not in used and task not in self.replacing:
+                        return task, giver, taker
+        return None
+
+    def _surplus(self, standby: tuple[int, int]) -> tuple[int, int, int]:
+        """Return a key that is highest for the standby, as (lag, host), which is needed least."""
+        lag, host = standby
+        return self.replicas[host] * self.unit[host], lag, host
 
     def _rank(self, host: int) -> int:
         """Return replicas per capacity, then id, as one number: there may be hundreds of thousands of comparisons."""
@@ -311,11 +398,16 @@ class _Board:
         balanced = all(host.is_in_band for host in load.values())
         served = all(self.projected[h] >= self.share[h] for h in self.new)
         undrained = tuple(names[h] for h in self.leaving if actives[h])
+        standbys_settled = self.is_even and not self.replacing
         return Round(
             tasks=tuple([self._assignment(t, task.id, names) for t, task in enumerate(self.tasks)]),
             moves=tuple(self._moves(names)),
-            converged=self.in_flight == 0 and not undrained and (balanced if version is Version.V2 else served),
-            balanced=balanced,
+            converged=self.in_flight == 0
+            and not undrained
+            and standbys_settled
+            and (balanced if version is Version.V2 else served),
+            balanced=balanced and standbys_settled,
+            standbys_settled=standbys_settled,
             under_replicated=self.under_replicated,
             learners_in_flight=self.in_flight,
             lagging_actives=tuple(self.tasks[t].id for t in sorted(self.lagging)),

@@ -176,7 +176,9 @@ class Round:
     converged: bool
     """Nothing is left to do: a round on this outcome would make no moves."""
     balanced: bool
-    """Every host's projected load is in its band."""
+    """Every host's projected load is in its band, and standbys have settled."""
+    standbys_settled: bool
+    """None is on its way to another host, and none could bring two hosts' replicas per capacity nearer to each other."""
     under_replicated: int
     """Tasks that lack standbys because no host is left for them."""
     learners_in_flight: int

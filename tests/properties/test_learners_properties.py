@@ -134,7 +134,7 @@ def test_a3_replicas_of_a_task_are_on_different_running_hosts(case: Case) -> Non
         assert len({task.active, *replicas}) == 1 + len(replicas)
         assert set(replicas) <= running(case[0])
         assert len(task.learners) <= 1
-        assert len(task.standbys) <= case[4].num_standbys
+        assert len(task.standbys) <= case[4].num_standbys + bool(case[4].num_standbys)  # one is added before another is dropped
 
 
 @reaches("unready learner")
@@ -179,7 +179,7 @@ def test_a6_the_fewest_learners_are_started(case: Case) -> None:
         shortages = sum(max(0, wanted[host].low - load[host]) for host in known)
         excesses = sum(max(0, load[host] - wanted[host].high) for host in known)
         assert len(started(case, decided)) == max(shortages, excesses)
-        assert decided.balanced
+        assert all(load.is_in_band for load in decided.load.values())
     else:
         new = [host.id for host in hosts if host.new and host.state is HostState.RUNNING]
         shortages = sum(max(0, wanted[host].share - load[host]) for host in new)
@@ -217,14 +217,15 @@ def observed(decided: Round, ready: float, rng: random.Random) -> list[StatefulT
 @CHECKED
 @given(cases())
 def test_a8_rounds_with_ready_learners_converge_in_the_bound(case: Case) -> None:
-    """A8: with learners ready a round later, M learners take ceil(M / max_learners) + a few rounds; then nothing moves."""
+    """A8: with learners ready a round later, M learners take ceil(M / max_learners) + a few rounds, and so do standbys."""
     hosts, _, version, factor, limits = case
     decided, rng, total = decide(case), random.Random(0), 0
     total = decided.learners_in_flight
     load, known = Counter(a.learners[0] if a.learners else a.active for a in decided.tasks), {h.id: h for h in hosts}
     wanted = bands(known, len(decided.tasks), factor)
     phi = total + sum(max(0, wanted[h].share - load[h], wanted[h].low - load[h], load[h] - wanted[h].high) for h in known)
-    bound = -(-phi // (limits.max_learners or max(phi, 1))) + 3
+    standbys = limits.num_standbys * len(decided.tasks)
+    bound = sum(-(-moved // (limits.max_learners or max(moved, 1))) + 3 for moved in (phi, standbys))
     for _ in range(bound):
         if decided.converged:
             break
@@ -299,6 +300,29 @@ def test_a11_moves_are_exactly_the_difference(case: Case) -> None:
 
 @CHECKED
 @given(cases())
+def test_settled_standbys_are_even_and_none_is_lost_on_the_way(case: Case) -> None:
+    """No task loses a copy while they move, no more than allowed move, and at the end no move brings two hosts nearer."""
+    hosts, _, version, factor, limits = case
+    decided, rng, up = decide(case), random.Random(0), running(case[0])
+    for _ in range(60):
+        before = {task.id: len(task.standbys) + len(task.learners) for task in decided.tasks}
+        moving = sum(len(task.standbys) > limits.num_standbys for task in decided.tasks)
+        decided = decide((hosts, observed(decided, 1.0, rng), version, factor, limits))
+        wanted = min(limits.num_standbys, len(up) - 1)
+        assert all(len(task.standbys) + len(task.learners) >= min(before[task.id], wanted) for task in decided.tasks)
+        extra = sum(len(task.standbys) > limits.num_standbys for task in decided.tasks)
+        assert limits.max_learners is None or extra <= max(moving, limits.max_learners)
+    if not decided.under_replicated and not decided.undrained:
+        size = {host.id: host.capacity for host in hosts}
+        held = Counter(host for task in decided.tasks for host in (task.active, *task.standbys))
+        for task in decided.tasks:
+            for giver in task.standbys:
+                for taker in up - {task.active, *task.standbys}:
+                    assert Fraction(held[taker] + 1, size[taker]) >= Fraction(held[giver], size[giver])
+
+
+@CHECKED
+@given(cases())
 def test_a_standby_on_the_destination_goes_first(case: Case) -> None:
     """While a host takes a task without a standby there, no task that could have come has one there."""
     decided = decide(case)
@@ -323,5 +347,5 @@ def test_load_and_flags_say_what_the_tasks_say(case: Case) -> None:
     assert {h: (load.active, load.projected) for h, load in decided.load.items()} == {
         host.id: (actives[host.id], projected[host.id]) for host in case[0]
     }
-    assert decided.balanced == all(load.is_in_band for load in decided.load.values())
+    assert not decided.balanced or all(load.is_in_band for load in decided.load.values())
     assert decided.undrained == tuple(sorted(host.id for host in case[0] if host.state is HostState.LEAVING and actives[host.id]))

@@ -66,6 +66,8 @@ class MovableJob:
     """As last commanded."""
     units_of_others: Callable[[], frozenset[int]]
     """Units of all other jobs."""
+    has_ready_copies: bool = False
+    """The engine has said that all copies last commanded are complete."""
 
     @property
     def units(self) -> frozenset[int]:
@@ -231,7 +233,7 @@ def _copies(found: LookResult, jobs: Sequence[MovableJob], hosts: Sequence[Host]
     running = [host for host in hosts if host.state == "running"]
     if not running or not (settings.standbys or any(job.standbys for job in jobs)):
         return
-    decided = _copies_round(jobs, hosts, settings.standbys)
+    decided = _copies_round(jobs, hosts, settings.standbys, settings.units_max or None)
     standbys = {task.id: task.standbys for task in decided.tasks}
     for job in jobs:
         name = job.topology.job
@@ -241,7 +243,8 @@ def _copies(found: LookResult, jobs: Sequence[MovableJob], hosts: Sequence[Host]
         if short:
             found.under_replicated[name] = short
         if {unit: names for unit, names in after.items() if names} == dict(job.standbys):
-            found.blocked |= {name} if job.outstanding else set()  # its units will be others
+            waits = not decided.standbys_settled and not job.has_ready_copies  # one is dropped, or moves, once all are complete
+            found.blocked |= {name} if job.outstanding or (after and waits) else set()  # its units will be others
             continue
         if job.outstanding is None and not job.is_pending:
             found.standbys[name] = after
@@ -249,11 +252,12 @@ def _copies(found: LookResult, jobs: Sequence[MovableJob], hosts: Sequence[Host]
             found.blocked.add(name)
 
 
-def _copies_round(jobs: Sequence[MovableJob], hosts: Sequence[Host], standbys: int) -> Round:
-    """Return a round that moves nothing: only a learner that has been started counts as a copy."""
+def _copies_round(jobs: Sequence[MovableJob], hosts: Sequence[Host], standbys: int, most: int | None) -> Round:
+    """Return a round that moves copies only: only a learner that has been started counts as one."""
     host_of = {unit: host.host for host in hosts for unit in host.units}
     tasks = [task for job in jobs for task in _tasks(job, host_of)]
-    return learners.assign(learner_hosts(hosts), tasks, limits=Limits(num_standbys=standbys), begins=False)
+    limits = Limits(num_standbys=standbys, max_learners=most)
+    return learners.assign(learner_hosts(hosts), tasks, limits=limits, begins=False)
 
 
 # The same, in the words of `rescaler.learners`
@@ -279,7 +283,8 @@ def _tasks(job: MovableJob, host_of: Mapping[int, str]) -> list[StatefulTask]:
         host, to = host_of.get(unit), host_of.get(leaving.get(unit, unit))
         learner = (Replica(to, UNREADY_LAG),) if to is not None and to != host else ()
         used = {host, to}
-        copies = tuple(Replica(name, 0) for name in job.standbys.get(unit, ()) if name not in used)
+        lag = 0 if job.has_ready_copies else UNREADY_LAG
+        copies = tuple(Replica(name, lag) for name in job.standbys.get(unit, ()) if name not in used)
         tasks.append(StatefulTask(_slot(job.topology.job, unit), host, learner, copies))
     return tasks
 

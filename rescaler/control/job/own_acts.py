@@ -146,6 +146,7 @@ def as_movable(context: JobContext, topology: JobTopology) -> MovableJob:
         is_free=is_free(context),
         standbys={each.unit: each.hosts for each in memory.standby.copies},
         units_of_others=context.world.units_of_others,
+        has_ready_copies=memory.standby.ready_at_ms > 0,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 
@@ -54,6 +55,20 @@ def decide(
 ) -> Round:
     """One round."""
     return assign(names, tasks, version=version, balancing_factor=factor, limits=Limits(**limits))  # type: ignore[arg-type]
+
+
+def seen_again(decided: Round, lag: int = READY) -> list[StatefulTask]:
+    """The outcome of a round as the next one sees it, where what was there is ready and what was added has this lag."""
+    added = {(move.task, move.destination) for move in decided.moves if move.kind is MoveKind.ADD_STANDBY}
+    return [
+        StatefulTask(
+            found.id,
+            found.active,
+            tuple(Replica(name, READY) for name in found.learners),
+            tuple(Replica(name, lag if (found.id, name) in added else READY) for name in found.standbys),
+        )
+        for found in decided.tasks
+    ]
 
 
 def moves(decided: Round) -> set[tuple[str, str, str | None, str | None]]:
@@ -268,6 +283,41 @@ class TestStandbys:
         names = hosts("a", "b", "c", leaving="b") if fate == "leaving" else hosts("a", "c")
         decided = decide(names, [task("a", {}, {"b": READY})], num_standbys=1)
         assert moves(decided) == {("drop_standby", "t", "b", None), ("add_standby", "t", None, "c")}
+
+    def test_the_first_standbys_are_even(self) -> None:
+        """Three tasks on three hosts: one each, though the first choice of the last task is taken."""
+        decided = decide(hosts("a", "b", "c"), [StatefulTask(name, None) for name in "stu"], num_standbys=1)
+        assert sorted(name for found in decided.tasks for name in found.standbys) == ["a", "b", "c"]
+
+    @pytest.mark.parametrize(("copies", "most"), [(1, 4), (1, None), (2, 7)])
+    def test_a_new_host_gets_its_share_of_standbys(self, copies: int, most: int | None) -> None:
+        """Ten hosts, a hundred tasks, one host joins: added before another is dropped, within the limit, until all are even."""
+        names = [f"h{number:02}" for number in range(10)]
+        tasks = [StatefulTask(f"t{number:03}", None) for number in range(100)]
+        limits = Limits(num_standbys=copies, max_learners=most)
+        decided = assign(hosts(*names), tasks, limits=limits)
+        assert decided.converged
+        for _ in range(30):
+            decided = assign(hosts(*names, "new"), seen_again(decided), limits=limits)
+            extra = sum(len(found.standbys) - copies for found in decided.tasks)
+            assert 0 <= extra <= (most or 100 * copies)
+        assert (decided.moves, decided.converged) == ((), True)
+        held = Counter(name for found in decided.tasks for name in (found.active, *found.standbys))
+        assert len(held) == 11
+        assert max(held.values()) - min(held.values()) <= 1
+        assert decided.balanced
+
+    def test_standbys_on_their_way_are_not_balanced(self) -> None:
+        """Though every active is where it should be."""
+        tasks = [StatefulTask(f"t{number}", "ab"[number % 2], (), (Replica("ba"[number % 2], READY),)) for number in range(6)]
+        decided = decide(hosts("a", "b", "c"), tasks, factor=9, num_standbys=1)
+        assert (decided.balanced, decided.standbys_settled, decided.converged) == (False, False, False)
+        assert {move.kind.value for move in decided.moves} == {"add_standby"}
+        waiting = decide(hosts("a", "b", "c"), seen_again(decided, lag=LATE), factor=9, num_standbys=1)
+        assert (waiting.moves, waiting.balanced) == ((), False)
+        after = decide(hosts("a", "b", "c"), seen_again(decided), factor=9, num_standbys=1)
+        assert {move.kind.value for move in after.moves} == {"drop_standby"}
+        assert (after.balanced, after.converged) == (True, True)
 
     def test_a_learner_counts_as_a_standby_when_adding(self) -> None:
         """While a learner runs no standby is added, but none is dropped either."""

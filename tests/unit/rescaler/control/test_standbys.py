@@ -1,5 +1,7 @@
 """Standbys: copies of state on other hosts, asked for, kept, and replaced."""
 
+from collections import Counter
+
 import msgspec
 
 from contracts.messages import EngineEvent
@@ -49,6 +51,40 @@ def test_copies_follow_hosts_that_die() -> None:
     pipeline.hosts = hosts(3, pipeline.now_ms, without="h2")
     pipeline.settle()
     assert {each.unit: each.hosts for each in pipeline.control.memory[JOB].standby.copies} == {0: ("h1",), 4: ("h0",)}
+
+
+def test_copies_settle_on_a_new_host() -> None:
+    """One is added there; once the engine says that all are complete, the one where most are is dropped, and not before."""
+    pipeline = Pipeline(job(units=(0, 1, 2, 3, 4, 5)), count=2, **COPIED | {"placing": PlacingSettings("cetsa")})
+    pipeline.settle()
+
+    def kept() -> dict[int, tuple[str, ...]]:
+        return {each.unit: each.hosts for each in pipeline.control.memory[JOB].standby.copies}
+
+    def minute(*, complete: bool) -> None:
+        pipeline.pass_minute()
+        outstanding = pipeline.control.memory[JOB].outstanding
+        if outstanding is not None:
+            pipeline.end(outstanding)
+        elif complete:
+            ready = EngineEvent(cluster=CLUSTER, sequence=9, at_ms=pipeline.now_ms, kind="standbys_ready", job=JOB)
+            pipeline.control.on_engine_event(ready, pipeline.see(), pipeline.now_ms)
+
+    before = kept()
+    assert Counter(copies for copies in before.values()) == {("h0",): 2, ("h1",): 4}
+    minute(complete=True)
+    pipeline.hosts = hosts(3, pipeline.now_ms)
+    for _ in range(8):
+        minute(complete=False)
+        assert all(set(before[unit]) <= set(copies) for unit, copies in kept().items()), "nothing is dropped yet"
+    assert {"h2"} < {host for copies in kept().values() for host in copies}
+    assert pipeline.looks[-1].status == "moving"
+    for _ in range(20):
+        minute(complete=True)
+    assert {len(copies) for copies in kept().values()} == {1}
+    held = Counter(host for copies in kept().values() for host in copies)
+    assert (sum(held.values()), held["h2"]) == (6, 4), "h0 has four units itself, h1 two, h2 none"
+    assert pipeline.looks[-1].status == "settled"
 
 
 def test_a_unit_that_no_host_can_copy_is_counted() -> None:
