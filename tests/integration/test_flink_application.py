@@ -11,7 +11,7 @@ from services.local_stack.flink.job import JobOptions
 from tests.conftest import KafkaForTests
 from tests.support.flink_application import ApplicationCluster
 from tests.support.flink_commands import CLUSTER, carry_out, command
-from tests.support.flink_looks import look_until, parallelism, runs, total, watched
+from tests.support.flink_looks import look_until, parallelism, total, watched
 from tests.support.live_flink import LiveFlink, LiveJob, problems_of
 from tests.support.waiting import wait_until
 
@@ -50,7 +50,8 @@ def test_the_job_of_an_application_is_watched_and_rescaled(kafka: KafkaForTests,
             *_, applied = carry_out(engine, command(engine, job, 1, parse=3))
             client.close()
             assert applied.status == "applied"
-            before = total(look_until(source, name, runs, "figures"), "arrived_records")
+            known = look_until(source, name, lambda look: total(look, "arrived_records") > 0, "what has arrived before")
+            before = total(known, "arrived_records")
             job.send(SENT)
             look = look_until(source, name, lambda look: total(look, "arrived_records") == before + SENT, "what has arrived")
             assert parallelism(look)["parse"] == 3
