@@ -28,6 +28,8 @@ ENGINE = "kafka"
 MEMBERS_MAX = 10_000
 REBALANCE_MS = 5_000
 """A group that rebalances is asked again for so long; then what its commits have done meanwhile says whether it is at work."""
+BUSY_MOST = 4.0
+"""A counter that grew by so many times the time since it last moved counts no time of one member, or has gone on from before."""
 SAY_EVERY_S, HINDRANCE_LETTERS_MAX = 600.0, 512
 _CO_PARTITIONED = re.compile(r"^streams?$|faust|streamspartitionassignor|co-?partition", re.IGNORECASE)
 """Assignors that give the partitions of one number of all topics to one member."""
@@ -36,11 +38,12 @@ _log = logging.getLogger("surescale.monitor")
 
 @dataclass(slots=True)
 class _Counted:
-    """What one member has done since the attempt began. ``busy_s``: its own counter when last asked."""
+    """What one member has done since the attempt began. ``busy_s``: its own counter when last asked; it moved at ``moved_ms``."""
 
     records_in: int = 0
     busy_ms: int | None = None
     busy_s: float | None = None
+    moved_ms: int = 0
     received: dict[str, int] = field(default_factory=dict)
 
 
@@ -228,7 +231,7 @@ class ChainJob:
         found: list[TaskSample] = []
         for task, group in seen.items():
             self._say_unknown(task, busy[task])
-            spent_ms = self._count_busy(task, group, busy[task])
+            spent_ms = self._count_busy(task, group, busy[task], now_ms)
             are_new = was_settled and bool(before[task]) and not before[task] & {each.id for each in group.members}
             self._tasks[task].positions.read(group.committed, now_ms, are_new=are_new, busy_ms=spent_ms)
             found += self._of_group(task, group, upstream[task], now_ms)
@@ -271,7 +274,10 @@ class ChainJob:
             remembered.written = 0
             known, fresh = remembered.members, 0.0 if was_watched else None  # what it did before we watched is not counted
             remembered.members = {
-                each.id: _Counted(busy_s=known[each.id].busy_s if each.id in known else fresh) for each in group.members
+                each.id: _Counted(busy_s=known[each.id].busy_s, moved_ms=known[each.id].moved_ms)
+                if each.id in known
+                else _Counted(busy_s=fresh, moved_ms=self._began_ms)
+                for each in group.members
             }
 
     def _of_group(self, task: str, group: GroupDescription, upstream: Sequence[str], now_ms: int) -> list[TaskSample]:
@@ -316,13 +322,16 @@ class ChainJob:
             moved = sum(positions.moved.get(each, 0) for each in mine if each[0] in writes)
             counted.received[other] = counted.received.get(other, 0) + moved
 
-    def _count_busy(self, task: str, group: GroupDescription, busy: Sequence[Busy]) -> float | None:
+    def _count_busy(self, task: str, group: GroupDescription, busy: Sequence[Busy], now_ms: int) -> float | None:
         """Count how long the members were busy, and return how long since the look before; None if one does not tell."""
         spent_ms: float | None = 0.0
         for member, told in zip(group.members, busy, strict=True):
             counted = self._tasks[task].members[member.id]
             before_ms = counted.busy_ms or 0
-            _add_busy(counted, told.seconds, self._speed)
+            if not _add_busy(counted, told.seconds, self._speed, now_ms) and self._tasks[task].seldom.is_time():
+                words = "%s: the busy time of %s is unknown for now: the counter of member %s grew by more "
+                words += "than the time that passed; it must count seconds, and of that member only"
+                _log.warning(words, self._job, task, printable(member.client_id), extra={"job": self._job})
             spent_ms = None if spent_ms is None or counted.busy_ms is None else spent_ms + counted.busy_ms - before_ms
         return spent_ms
 
@@ -397,15 +406,22 @@ def _at_work(group: GroupDescription, settled: GroupDescription | None) -> Group
     return replace(group, state="stable", members=members, assignor=assignor)
 
 
-def _add_busy(counted: _Counted, busy_s: float | None, speed: float) -> None:
-    """Add what a member's counter grew by; None: it does not tell."""
-    if busy_s is None or counted.busy_s is None:
-        counted.busy_ms, counted.busy_s = None, busy_s
-        return
+def _add_busy(counted: _Counted, busy_s: float | None, speed: float, now_ms: int) -> bool:
+    """Add what a member's counter grew by (None: it does not tell), and return whether that is possible.
+
+    It is unknown if not, as of a process that goes on under a new id, and has counted since it began.
+    """
+    before_s, passed_ms = counted.busy_s, now_ms - counted.moved_ms
+    if busy_s != before_s:
+        counted.busy_s, counted.moved_ms = busy_s, now_ms
+    if busy_s is None or before_s is None:
+        counted.busy_ms = None
+        return True
     # A counter that fell belongs to a process that started over.
-    spent_s = busy_s - counted.busy_s if busy_s >= counted.busy_s else busy_s
-    counted.busy_ms = known_count(round((counted.busy_ms or 0) + spent_s * 1_000 * speed))
-    counted.busy_s = busy_s
+    spent_ms = (busy_s - before_s if busy_s >= before_s else busy_s) * 1_000 * speed
+    is_possible = not 0 < passed_ms * BUSY_MOST < spent_ms  # a clock that was set back tells nothing
+    counted.busy_ms = known_count(round((counted.busy_ms or 0) + spent_ms)) if is_possible else None
+    return is_possible
 
 
 def _dealt(group: GroupDescription, partitions: Sequence[Partition]) -> list[list[Partition]]:

@@ -18,7 +18,7 @@ from engines.kafka.positions import Answer, Extent, Partition
 from monitor.event_log import EventLog
 from monitor.minutes import JobSnapshot
 from monitor.sources.base import SourceUnavailable
-from monitor.sources.consumer_group.job import ChainJob
+from monitor.sources.consumer_group.job import ChainJob, _add_busy, _Counted
 from spark_streaming.columns import Coordinates
 from spark_streaming.minutes import Minutes
 from tests.support.record_columns import records_of
@@ -374,3 +374,16 @@ def test_a_jump_into_view_never_enters_the_load_history() -> None:
     assert unknown == [0, 1, 30, 31]
     assert {each for each in arrived if not math.isnan(each)} == {100.0}
     assert hourly == pytest.approx(100.0, abs=5.0)
+
+
+def test_a_busy_time_that_cannot_have_passed_is_unknown() -> None:
+    """Of a process that goes on under a new id, once; of a counter of milliseconds, for ever. A record may take ten minutes."""
+    joined = _Counted(busy_s=0.0, moved_ms=0)
+    told = [_add_busy(joined, 7_200.0 + 30.0 * minute, 1.0, (minute + 1) * MINUTE_MS) for minute in range(3)]
+    assert (told, joined.busy_ms) == ([False, True, True], 60_000)
+    milliseconds = _Counted(busy_s=0.0, moved_ms=0)
+    assert not any(_add_busy(milliseconds, 30_000.0 * minute, 1.0, minute * MINUTE_MS) for minute in range(1, 4))
+    assert milliseconds.busy_ms is None
+    slow = _Counted(busy_s=5.0, moved_ms=0)
+    assert all(_add_busy(slow, 5.0 + 600.0 * (minute // 10), 1.0, minute * MINUTE_MS) for minute in range(1, 21))
+    assert slow.busy_ms == 1_200_000
