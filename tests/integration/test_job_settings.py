@@ -90,7 +90,7 @@ def test_each_change_is_a_record_with_version_who_and_when(pipeline: PipelineSet
     history = json.loads(job(pipeline, "history", JOB, "--json"))
     assert history[1]["changed"] == {"mode": ["advise", "observe"]}
     assert "ann  mode " in (shown := job(pipeline, "history", JOB))
-    assert ", max 10 -> 8" in shown
+    assert ", max default -> 8" in shown
 
 
 def test_settings_that_a_role_wrote_first_are_the_defaults(pipeline: PipelineSettings) -> None:
@@ -108,7 +108,8 @@ def test_settings_that_a_role_wrote_first_are_the_defaults(pipeline: PipelineSet
         (["set", JOB, "--min", "9", "--max", "3"], "--min: 9"),
         (["set", JOB, "--total", "1", "--min", "2"], "--total: 1"),
         (["set", JOB, "--policy", "nonesuch"], "policy nonesuch: "),
-        (["set", "sim/other", "--max", "3"], "JOB: there is no job 'sim/other'; known: sim/clicks"),
+        (["set", "other", "--max", "3"], "JOB: 'other' is no name of a job; write CLUSTER/NAME"),
+        (["show", "sim/other"], "JOB: there is no job 'sim/other'; known: sim/clicks"),
         (["pause", "nonsense"], "JOB: there is no job 'nonsense'"),
     ],
 )
@@ -119,6 +120,20 @@ def test_what_makes_no_sense_changes_nothing(quiet_pipeline: PipelineSettings, a
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
     assert records(quiet_pipeline) == []
+
+
+def test_limits_can_be_set_before_a_job_is_known(pipeline: PipelineSettings) -> None:
+    """The answer says so, and names jobs that are known."""
+    said = job(pipeline, "set", "sim/other", "--mode", "act", "--max", "3", "--task", "any=2..3")
+    assert "no job sim/other is known yet: this holds from the moment that there is one; known: sim/clicks" in said
+
+
+def test_a_job_that_is_to_be_acted_on_is_told_its_limits(pipeline: PipelineSettings) -> None:
+    """With what decides each of them."""
+    said = job(pipeline, "set", JOB, "--mode", "act", "--max", "9")
+    assert "max               9 (set for this job)" in said
+    assert "total             200 (default of simulated)" in said
+    assert "now: " in said
 
 
 def test_the_same_again_writes_nothing(pipeline: PipelineSettings) -> None:
