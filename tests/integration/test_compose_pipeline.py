@@ -141,7 +141,7 @@ def test_commands_run_in_a_container(run: Run) -> None:
     printed = [run.asked[words].printed for words in COMMANDS]
     assert {job["job"] for job in json.loads(printed[0])} == {job["job"] for job in run.jobs}
     assert json.loads(printed[1])
-    assert "max 10 -> 9" in printed[2]
+    assert "max default -> 9" in printed[2]
     assert printed[3].startswith("sim/j_1351665@")
     assert {each["subject"]: each["detail"] for each in json.loads(printed[4]) if each["verdict"] == "problem"} == {}
 
