@@ -21,7 +21,7 @@ class Child:
     def __init__(self, module: str) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SURESCALE_")}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [sys.executable, "-P", "-m", module],  # -P: a folder of that name beside us is none of ours
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

@@ -37,8 +37,8 @@ class PipelinePorts:
 
 
 def surescale(*arguments: str) -> list[str]:
-    """Return the command line that runs a command of this installation."""
-    return [sys.executable, "-m", "services.cli", *arguments]
+    """Return the command line that runs a command of this installation, whatever folder it is started in (``-P``)."""
+    return [sys.executable, "-P", "-m", "services.cli", *arguments]
 
 
 def pipeline_roles(

@@ -60,7 +60,7 @@ def write_groups_file(path: Path, bootstrap: str, jobs: Mapping[str, Mode]) -> N
 
 def worker_command(bootstrap: str, group: str, reads: str, writes: str, stage: Stage, folder: Path) -> list[str]:
     """Return the command of a worker, with ``{index}`` and ``{port}`` in it; it ends by itself when nobody holds `OWNER`."""
-    command = [sys.executable, "-m", "services.local_stack.consumers.worker", "--bootstrap", bootstrap]
+    command = [sys.executable, "-P", "-m", "services.local_stack.consumers.worker", "--bootstrap", bootstrap]
     command += ["--group", group, "--from", reads, "--to", writes, "--while", str(folder / OWNER)]
     return [*command, "--rounds", str(stage.rounds), "--wait-ms", str(stage.wait_ms), "--index", "{index}", "--port", "{port}"]
 

@@ -133,7 +133,7 @@ class ConsumersPipeline(ComparisonPipeline):
         return ConsumersReport(**self._ran(), speed=self.options.speed)
 
     def _command_of(self, rival: str) -> list[str]:
-        command = [sys.executable, "-m", "services.local_stack.consumers.rivals.run", "--rival", rival]
+        command = [sys.executable, "-P", "-m", "services.local_stack.consumers.rivals.run", "--rival", rival]
         command += ["--bootstrap", self.settings.bootstrap, "--workers", self.settings.workers_folder, "--cluster", CLUSTER]
         command += ["--speed", str(self.options.speed), "--replicas-max", str(PARTITIONS)]
         if rival == HPA_CPU:
