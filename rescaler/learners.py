@@ -365,13 +365,16 @@ class _Board:
             self.replicas[taker] += 1
 
     def _standby_to_move(self, on: dict[int, list[int]]) -> tuple[int, int, int] | None:
-        """Return a task with a standby on the fullest host that could be on the emptiest, with both; None: nothing helps."""
-        ranked = sorted(self.running, key=self._rank)
-        for giver in reversed(ranked):
+        """Return a task with a standby on the fullest host that could be where most room is, with both; None: nothing helps.
+
+        A large host has room for one more before a small one that is as empty.
+        """
+        takers = sorted(((self.replicas[host] + 1) * self.unit[host], host) for host in self.running)
+        for giver in sorted(self.running, key=self._rank, reverse=True):
             if not on[giver]:
                 continue
-            for taker in ranked:
-                if (self.replicas[taker] + 1) * self.unit[taker] >= self.replicas[giver] * self.unit[giver]:
+            for after, taker in takers:
+                if after >= self.replicas[giver] * self.unit[giver]:
                     break
                 for task in on[giver]:
                     used = {self.owner[task], self.learner[task], *(host for _, host in self.standbys[task])}

@@ -133,6 +133,7 @@ def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[AgentPipeline]:
         policy="target-utilisation",
         health_port=free_port(),
         hung_after_s=HUNG_AFTER_S,
+        road_clock=True,  # its windows are of another time; by the wall clock each would be overtaken by the next
     )
     create_topics(settings)
     made = AgentPipeline(settings, tmp_path)
@@ -287,10 +288,11 @@ def where_it_hangs(*given, **more):
     ],
 )
 def test_a_role_that_hangs_fails_its_liveness_check_and_ends(
-    roles: Roles, kafka: KafkaForTests, role: str, module: str, method: str, loop: str
+    roles: Roles, kafka: KafkaForTests, redis_url: str, role: str, module: str, method: str, loop: str
 ) -> None:
     """With the stacks in its log."""
-    roles.settings = replace(roles.settings, bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+    own = {"bootstrap": kafka.bootstrap, "topic_prefix": kafka.topic_prefix(), "redis_url": redis_url}
+    roles.settings = replace(roles.settings, **own)
     create_topics(roles.settings)
     process = roles.start(role, program=never_returns(module, method), SURESCALE_HTTP_PORT=str(free_port()))
     hangs_and_ends(process, roles.settings.health_port, loop)

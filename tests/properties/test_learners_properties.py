@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rescaler.learners import assign
@@ -298,7 +298,17 @@ def test_a11_moves_are_exactly_the_difference(case: Case) -> None:
     assert Counter(decided.moves) == Counter(expected)
 
 
+LARGE_AND_EMPTY: Case = (
+    [LearnerHost(f"h{at}", capacity=1 + (at == 5)) for at in range(6)],
+    [StatefulTask("t00", None, (), ())],
+    Version.V1,
+    Fraction(0),
+    Limits(acceptable_lag=10, num_standbys=1),
+)
+
+
 @CHECKED
+@example(LARGE_AND_EMPTY)
 @given(cases())
 def test_settled_standbys_are_even_and_none_is_lost_on_the_way(case: Case) -> None:
     """No task loses a copy while they move, no more than allowed move, and at the end no move brings two hosts nearer."""
