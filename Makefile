@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help install install-train demo flink-demo flink-test faults test model fuzz lint format locks sbom reference bench page page-figures up down clean
-.PHONY: compose-test demo-consumers docs kubernetes-test prometheus-test
+.PHONY: compose-test constant-load-test demo-consumers docs kubernetes-test prometheus-test
 
 PYTHON ?= python3
 VENV   := .venv
@@ -51,6 +51,9 @@ flink-test: install ## The tests on a real Flink, also those that CI leaves to t
 
 prometheus-test: install ## The whole pipeline with figures from a real Prometheus; minutes of the wall's time
 	@SURESCALE_LONG_TESTS=1 $(BIN)/python -m pytest tests/e2e/test_prometheus_pipeline.py $(PYTEST_ARGS)
+
+constant-load-test: install ## Real consumer groups under a constant load for two hours of the pipeline's clock; six minutes
+	@SURESCALE_LONG_TESTS=1 $(BIN)/python -m pytest tests/e2e/test_constant_load.py $(PYTEST_ARGS)
 
 compose-test: install ## The actuator compose on the container engine that answers, by the whole contract; minutes
 	@SURESCALE_LONG_TESTS=1 $(BIN)/python -m pytest tests/integration/test_compose_actuator.py $(PYTEST_ARGS)
