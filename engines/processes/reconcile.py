@@ -281,7 +281,7 @@ class WorkerReconciler:
 def _signal(worker: Worker, number: signal.Signals, *, group: bool = False) -> None:
     """Send a signal to a worker, or to all processes of its session that stayed in its group; to nobody if it has ended."""
     with contextlib.suppress(ProcessLookupError):
-        process = os.pidfd_open(worker.pid) if worker.pid > 1 else -1  # from here on nobody else gets this process's id unseen
+        process = os.pidfd_open(worker.pid)  # from here on nobody else gets this process's id unseen
         try:
             if not worker.lives:
                 return
@@ -290,8 +290,7 @@ def _signal(worker: Worker, number: signal.Signals, *, group: bool = False) -> N
             else:
                 signal.pidfd_send_signal(process, number)
         finally:
-            if process >= 0:
-                os.close(process)
+            os.close(process)
 
 
 def _signal_name(number: int) -> str:
