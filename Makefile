@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help install install-train demo flink-demo flink-test faults test model fuzz lint format locks sbom reference bench page page-figures up down clean
-.PHONY: compose-test constant-load-test demo-consumers docs kubernetes-test prometheus-test
+.PHONY: help install install-train demo demo-consumers demo-flink flink-test faults check live test nightly model fuzz lint format locks sbom reference bench page page-figures up down clean
+.PHONY: chart compose-test constant-load-test docs kubernetes-test prometheus-test
 
 PYTHON ?= python3
 VENV   := .venv
@@ -12,11 +12,14 @@ DOCS   := .venv-docs
 KUBERNETES := $(CURDIR)/build/kubernetes
 KUBERNETES_VERSION := -X k8s.io/component-base/version.gitVersion=$(shell sed -n 's/.*k8s.io\/kubernetes //p' tests/kubernetes/servers/go.mod)
 DEMO_ARGS ?=
-FLINK_DEMO_ARGS ?=
 FAULTS_ARGS ?=
-CONSUMERS_DEMO_ARGS ?=
-# Two processes: with three, pipelines that start together on two cores outrun the patience of tests.
 TEST_PROCESSES ?= 2
+# One more than cores: tests on real servers wait for most of their time.
+LIVE_PROCESSES ?= 3
+PYTEST = $(BIN)/python -m pytest
+# Folders whose tests need no server, but for those marked integration; and all others.
+QUICK_TESTS := $(addprefix tests/,unit properties ports wire model reference fuzz architecture)
+LIVE_TESTS := $(addprefix tests/,e2e integration faults ports browser kubernetes unit/spark_streaming)
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -40,23 +43,23 @@ install-train: install ## Add torch and torch-geometric, for training and export
 demo: install ## Run the whole pipeline on this machine: Kafka, Redis, Spark, Faust and a simulated engine
 	@$(BIN)/surescale demo $(DEMO_ARGS)
 
-flink-demo: install ## Scale a real Flink job on this machine; FLINK_DEMO_ARGS="--policy target-utilisation" chooses
-	@$(BIN)/surescale flink-demo $(FLINK_DEMO_ARGS)
+demo-flink: install ## Scale a real Flink job on this machine; DEMO_ARGS="--policy target-utilisation" chooses
+	@$(BIN)/surescale demo flink $(DEMO_ARGS)
 
 demo-consumers: install ## Scale real Kafka consumer groups on this machine by starting and draining workers
-	@$(BIN)/surescale demo-consumers $(CONSUMERS_DEMO_ARGS)
+	@$(BIN)/surescale demo consumers $(DEMO_ARGS)
 
 flink-test: install ## The tests on a real Flink, also those that CI leaves to the night
-	@SURESCALE_FLINK_NIGHTLY=1 $(BIN)/python -m pytest -m flink $(PYTEST_ARGS)
+	@$(PYTEST) $(LIVE_TESTS) -m flink $(PYTEST_ARGS)
 
 prometheus-test: install ## The whole pipeline with figures from a real Prometheus; minutes of the wall's time
-	@SURESCALE_LONG_TESTS=1 $(BIN)/python -m pytest tests/e2e/test_prometheus_pipeline.py $(PYTEST_ARGS)
+	@$(PYTEST) tests/e2e/test_prometheus_pipeline.py -m nightly $(PYTEST_ARGS)
 
 constant-load-test: install ## Real consumer groups under a constant load for two hours of the pipeline's clock; six minutes
-	@SURESCALE_LONG_TESTS=1 $(BIN)/python -m pytest tests/e2e/test_constant_load.py $(PYTEST_ARGS)
+	@$(PYTEST) tests/e2e/test_constant_load.py -m nightly $(PYTEST_ARGS)
 
 compose-test: install ## The actuator compose on the container engine that answers, by the whole contract; minutes
-	@SURESCALE_LONG_TESTS=1 $(BIN)/python -m pytest tests/integration/test_compose_actuator.py $(PYTEST_ARGS)
+	@$(PYTEST) tests/integration/test_compose_actuator.py -m "nightly or not nightly" $(PYTEST_ARGS)
 
 kubernetes-test: install ## Actuator, manifests and chart on a real Kubernetes control plane, built once from Go modules
 	@cd tests/kubernetes/servers && go build -ldflags "$(KUBERNETES_VERSION)" -o $(KUBERNETES)/ $(addprefix k8s.io/kubernetes/cmd/,kube-apiserver kube-controller-manager kube-scheduler kubectl)
@@ -67,10 +70,20 @@ kubernetes-test: install ## Actuator, manifests and chart on a real Kubernetes c
 faults: install ## Kill, cut off and starve whole pipelines, then check that nothing was lost; FAULTS_ARGS="--seed 7 --minutes 30" chooses
 	@$(BIN)/python -m tests.faults $(FAULTS_ARGS)
 
-test: install ## Run all tests but those of the night; prints the pytest summary last
-	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) --no-loadscope-reorder $(PYTEST_ARGS)
+check: lint ## Before each commit: lint, types, and all tests that need no server
+	@$(PYTEST) $(QUICK_TESTS) -m "not integration and not nightly" -n $(TEST_PROCESSES) $(PYTEST_ARGS)
 
-model: install ## Explore the rescale protocol (MODEL_ARGS="grow --faults 2" chooses); a short form is in make test
+live: install ## Tests on real servers: Kafka, Redis, Spark, Faust, Flink, containers, a browser
+	@$(PYTEST) $(LIVE_TESTS) -m "integration and not nightly" -n $(LIVE_PROCESSES) --no-loadscope-reorder $(PYTEST_ARGS)
+
+test: check live ## Before each merge: everything but what is left to the night
+
+nightly: install ## What make test leaves out (grep mark.nightly for the reasons), and the long forms of its searches; hours
+	@$(PYTEST) -m nightly --fail-on-flaky $(PYTEST_ARGS)
+	@SURESCALE_GRID=whole $(PYTEST) tests/properties --hypothesis-profile=night
+	@$(MAKE) model fuzz faults
+
+model: install ## Explore the rescale protocol (MODEL_ARGS="grow --faults 2" chooses); a short form is in make check
 	@$(BIN)/python -m tests.model $(MODEL_ARGS)
 
 fuzz: install ## Mutate inputs of every decoder and pure step (FUZZ_ARGS="--seconds 3600 --processes 2 --target decide")
@@ -91,6 +104,9 @@ sbom: install ## Write a bill of materials (CycloneDX) of each image into build/
 
 locks: install ## Resolve the lock files again
 	@./locks/compile.sh
+
+chart: install ## Make the Helm chart's templates from compose/kubernetes
+	@$(BIN)/python -m compose.chart
 
 reference: install ## Regenerate docs/reference/ from the code
 	@$(BIN)/surescale reference

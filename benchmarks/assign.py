@@ -22,9 +22,19 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.machine import Conditions, conditions, conditions_line
-from rescaler.learners import assign
-from rescaler.learners_model import LearnerHost, Limits, MoveKind, Replica, Round, StatefulTask, Version, bands, exact_factor
-from runtime import options
+from surescale.rescaler.learners import assign
+from surescale.rescaler.learners_model import (
+    LearnerHost,
+    LearnerLimits,
+    LearnerVersion,
+    MoveKind,
+    Replica,
+    Round,
+    StatefulTask,
+    bands,
+    exact_factor,
+)
+from surescale.runtime import options
 
 TARGET_S = 1.0
 """The longest round allowed."""
@@ -41,7 +51,7 @@ class Case:
     hosts: int
     joining: int
     factor: str = "0"
-    version: Version = Version.V2
+    version: LearnerVersion = LearnerVersion.V2
     standbys: int = 0
     """Per task at the start."""
     num_standbys: int = 0
@@ -112,7 +122,7 @@ PUBLISHED = (
 _LARGE = ("100,000 tasks", 100_000, 100, 10)
 VARIANTS = (
     Case("band of factor 1", *_LARGE[1:], factor="1"),
-    Case("V1, new hosts only", *_LARGE[1:], version=Version.V1),
+    Case("V1, new hosts only", *_LARGE[1:], version=LearnerVersion.V1),
     Case("capacities 1, 2, 3", *_LARGE[1:], capacities=(1, 2, 3)),
     Case("1,000 learners at a time, 2 rounds each", *_LARGE[1:], max_learners=1_000, rounds_until_ready=2),
     Case("one standby each", *_LARGE[1:], standbys=1, num_standbys=1),
@@ -126,7 +136,7 @@ def run_case(case: Case) -> CaseResult:
     """Run rounds until nothing moves any more."""
     hosts, tasks = _cluster(case)
     minimum = _minimum(case, hosts, tasks)
-    limits = Limits(num_standbys=case.num_standbys, max_learners=case.max_learners)
+    limits = LearnerLimits(num_standbys=case.num_standbys, max_learners=case.max_learners)
     seconds: list[float] = []
     moves, rounds = 0, 0
     ages: dict[str, int] = {}
@@ -162,7 +172,7 @@ def _minimum(case: Case, hosts: list[LearnerHost], tasks: list[StatefulTask]) ->
     loads = dict.fromkeys(found, 0)
     for task in tasks:
         loads[str(task.active)] += 1
-    if case.version is Version.V1:
+    if case.version is LearnerVersion.V1:
         return sum(max(0, found[host.id].share - loads[host.id]) for host in hosts if host.new)
     shortages = sum(max(0, band.low - loads[name]) for name, band in found.items())
     excesses = sum(max(0, loads[name] - band.high) for name, band in found.items())

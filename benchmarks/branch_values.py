@@ -16,10 +16,10 @@ import numpy as np
 from benchmarks.plan_rows import Float64, Int64, Place, correction_of
 
 if TYPE_CHECKING:
-    from model_export.plan_loops import Ground
-    from policies.sure.plan import Planned
-    from policies.sure.planning_input import Planning, PlanningInput
-    from simulation.loops.rows import LoopRows
+    from surescale.model_export.plan_loops import Ground
+    from surescale.policies.sure.plan import Planned
+    from surescale.policies.sure.planning_input import Planning, PlanningInput
+    from surescale.simulation.loops.rows import LoopRows
 
 SPREADS = (0.5, 0.75, 1.5, 2.0, 3.0)
 CAUTIONS = (0.85, 0.93, 1.07, 1.15, 1.3)
@@ -54,7 +54,7 @@ class Branched:
 
 def branched(place: Place, loops: int, hours: int) -> Branched:
     """Return the states that loops of one place met in so many hours, and each candidate's value in them."""
-    from model_export.plan_loops import given_in, planned_in, some_of, starting_parallelism
+    from surescale.model_export.plan_loops import given_in, planned_in, some_of, starting_parallelism
 
     ground = place.ground()
     generator = np.random.default_rng([place.draw, place.first, len(place.job)])
@@ -79,7 +79,7 @@ def _follow(rows: LoopRows, ground: Ground) -> Float64:
 
     Branches of a loop that were given the same sizes so far are in the same state, so one plan serves them all.
     """
-    from model_export.plan_loops import given_in, planned_in, some_of
+    from surescale.model_export.plan_loops import given_in, planned_in, some_of
 
     count = len(CANDIDATES)
     loops = len(rows.minutes) // count
@@ -97,7 +97,7 @@ def _follow(rows: LoopRows, ground: Ground) -> Float64:
 
 
 def _wanted_by_candidate(planning: Planning, given: PlanningInput, loops: int) -> Int64:
-    from model_export.plan_loops import planned_in
+    from surescale.model_export.plan_loops import planned_in
 
     count = len(CANDIDATES)
     factors = np.ones((count, 2))  # caution, hurdle
@@ -113,8 +113,8 @@ def _wanted_by_candidate(planning: Planning, given: PlanningInput, loops: int) -
 
 
 def _rows(given: PlanningInput, mine: slice) -> PlanningInput:
-    from policies.sure.outlook import Expected
-    from policies.sure.past import Past
+    from surescale.policies.sure.outlook import Expected
+    from surescale.policies.sure.past import Past
 
     expected, past = given.expected, given.expected.past
     cut = Past(*(getattr(past, name)[mine] for name in Past.__slots__))
@@ -130,8 +130,8 @@ def _rows(given: PlanningInput, mine: slice) -> PlanningInput:
 
 def _features(planning: Planning, given: PlanningInput, planned: Planned) -> Float64:
     """Return ``FEATURES`` [B, F]: what the plan knows in a state."""
-    from policies.measure import mean_of_last
-    from policies.sure.choices import Work
+    from surescale.policies.measure import mean_of_last
+    from surescale.policies.sure.choices import Work
 
     expected, measured, current = given.expected, given.measured, given.current
     hour = np.maximum(expected.hour, 1e-9)

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from rescaler.placement.model import TOLERANCE
-from rescaler.placement.problem import Problem
-from rescaler.placement.room import Room
+from surescale.rescaler.placement.model import TOLERANCE
+from surescale.rescaler.placement.problem import Problem
+from surescale.rescaler.placement.room import Room
 
 _ROUNDS_MAX = 200
 _CLOSE = 1e-9

@@ -23,11 +23,20 @@ from benchmarks.plan_rows import Place
 from benchmarks.report import show
 from benchmarks.world_cells import DAY, LOAD_PARALLELISM, WEEK
 from benchmarks.worlds import DRAWS, JOBS, LOADS
-from policies.sure.outlook_errors import DEVIATIONS, ERRORS_LEAST, FACTORS, LEADS, SHARE, calibrated, past_errors, spread_factors
+from surescale.policies.sure.outlook_errors import (
+    DEVIATIONS,
+    ERRORS_LEAST,
+    FACTORS,
+    LEADS,
+    SHARE,
+    calibrated,
+    past_errors,
+    spread_factors,
+)
 
 if TYPE_CHECKING:
-    from policies.sure.outlook import Outlook
-    from simulation.load.workload import Workload
+    from surescale.policies.sure.outlook import Outlook
+    from surescale.simulation.load.workload import Workload
 
 Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -61,7 +70,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Measure how often the load stays within the outlook's band."""
-    from simulation.load.workload import load_workload
+    from surescale.simulation.load.workload import load_workload
 
     if fit:
         click.echo(", ".join(f"{each:.3f}" for each in fitted([load_workload(name) for name in FITTED_ON])))
@@ -172,7 +181,7 @@ def _weighed_quantile(parts: list[Float64]) -> float:
 
 
 def _place(world: str, load: str, job: str, draw: int, *, first_part: bool) -> Place:
-    from simulation.load.workload import load_workload
+    from surescale.simulation.load.workload import load_workload
 
     end = max(WEEK, load_workload(load).minutes // 3 // 60 * 60)
     first, last = (KNOWN_DAYS * DAY, end) if first_part else (end, end + WEEK)
@@ -184,7 +193,7 @@ def judged(place: Place) -> tuple[str, str, str, str]:
 
     Ten loops of a day each, spread evenly over the place's minutes; the error is the one over loops.
     """
-    from model_export.plan_loops import given_in, planned_in, some_of, starting_parallelism
+    from surescale.model_export.plan_loops import given_in, planned_in, some_of, starting_parallelism
 
     ground = place.ground()
     last = place.end - 60 * LOOP_HOURS
@@ -210,10 +219,10 @@ def judged(place: Place) -> tuple[str, str, str, str]:
 
 def looked(workload: Workload) -> Looked:
     """Return what the shipped outlook expected every ten minutes, and how far off it was."""
-    from contracts.clock import MINUTE_MS
-    from policies.registry import load_policy
-    from policies.sure.policy import SurePolicy
-    from simulation.loops.hourly import HourlyLoads
+    from surescale.contracts.clock import MINUTE_MS
+    from surescale.policies.registry import load_policy
+    from surescale.policies.sure.policy import SurePolicy
+    from surescale.simulation.loops.hourly import HourlyLoads
 
     policy = load_policy("sure")
     assert isinstance(policy, SurePolicy)

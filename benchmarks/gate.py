@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 import click
 
 from benchmarks.machine import conditions, conditions_line, peak_mebibytes
-from rescaler.gate import Entries, Gate, Mode, Target
-from rescaler.gate_settings import resolve
-from runtime import options
+from surescale.rescaler.gate import Entries, Gate, Mode, Target
+from surescale.rescaler.gate_settings import resolve
+from surescale.runtime import options
 
 SEED = 7
 TARGET_S, GROWN_MB_MAX = 5.0, 5.0

@@ -11,16 +11,16 @@ import msgspec
 import numpy as np
 
 from benchmarks.window_recording import write_recording
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology
-from contracts.windows import Window
-from policies.decide import decide
-from policies.policy import SPAN_MINUTES, Policy
-from simulation.evaluation.closed_loop import Trial
-from simulation.evaluation.hours import Hours, hours_of
-from simulation.load.jobs import PARALLELISM_MAX
-from simulation.loops.rows import LoopRows
-from simulation.loops.terms import Span
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.windows import Window
+from surescale.policies.decide import decide
+from surescale.policies.policy import SPAN_MINUTES, Policy
+from surescale.simulation.evaluation.closed_loop import Trial
+from surescale.simulation.evaluation.hours import Hours, hours_of
+from surescale.simulation.load.jobs import PARALLELISM_MAX
+from surescale.simulation.loops.rows import LoopRows
+from surescale.simulation.loops.terms import Span
 
 HOUR_MINUTES = 60
 Leaves = Callable[[Window], str]

@@ -30,7 +30,7 @@ from benchmarks.plan_rows import Place
 from benchmarks.report import say, show
 from benchmarks.world_cells import DAY, LOAD_PARALLELISM, WEEK
 from benchmarks.worlds import WORLDS
-from runtime.atomic_files import write_atomically
+from surescale.runtime.atomic_files import write_atomically
 
 TRAINING = (
     "j_1075220", "j_24372", "j_2065702", "j_3031206", "j_15853", "j_868460", "j_4944", "j_7457",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from contracts.errors import SurescaleError, reason_of
+from surescale.contracts.errors import SurescaleError, reason_of
 
 
 class PageRejected(SurescaleError):

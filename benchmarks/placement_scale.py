@@ -20,11 +20,10 @@ from benchmarks import charts
 from benchmarks.configuration_bound import configuration_bound
 from benchmarks.machine import conditions, conditions_line, peak_mebibytes
 from benchmarks.markdown import table
-from rescaler.placement import ALGORITHMS, Edge, Host, Network, Params, PlaceRequest, Task, place
-from rescaler.placement.bounds import covering_lp, rent_bound
-from rescaler.placement.gap import at_delta
-from rescaler.placement.problem import problem_of
-from rescaler.placement.room import Room
+from surescale.rescaler.placement import ALGORITHMS, Edge, Host, Network, Params, PlaceRequest, Task, place
+from surescale.rescaler.placement.gap import at_delta, covering_lp, rent_bound
+from surescale.rescaler.placement.problem import problem_of
+from surescale.rescaler.placement.room import Room
 
 SEED = 7
 PRICE_SEEDS = range(10)

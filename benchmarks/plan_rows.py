@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from contracts.job_settings import Objective
+from surescale.contracts.job_settings import Objective
 
 if TYPE_CHECKING:
-    from model_export.plan_loops import Ground
-    from policies.sure.correction import Correction
+    from surescale.model_export.plan_loops import Ground
+    from surescale.policies.sure.correction import Correction
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
@@ -33,12 +33,12 @@ class Place:
 
     def ground(self) -> Ground:
         """Return the place made ready for the shipped plan; the job is sized by the load up to its end."""
-        from model_export.plan_loops import Ground
-        from policies.registry import load_policy
-        from policies.sure.policy import SurePolicy
-        from simulation.load.jobs import load_job
-        from simulation.load.workload import load_workload
-        from simulation.model.worlds import world_named
+        from surescale.model_export.plan_loops import Ground
+        from surescale.policies.registry import load_policy
+        from surescale.policies.sure.policy import SurePolicy
+        from surescale.simulation.load.jobs import load_job
+        from surescale.simulation.load.workload import load_workload
+        from surescale.simulation.model.worlds import world_named
 
         shipped = load_policy("sure")
         assert isinstance(shipped, SurePolicy)
@@ -49,7 +49,7 @@ class Place:
 
 def correction_of(factors: Float64, tasks: int) -> Correction:
     """Return the correction that multiplies service times and the least gain by ``factors`` [B, 2]."""
-    from policies.sure.correction import EASE_MAX, RESIDUAL_MAX, Correction
+    from surescale.policies.sure.correction import EASE_MAX, RESIDUAL_MAX, Correction
 
     residual = np.arctanh(np.log(factors[:, 0]) / RESIDUAL_MAX)
     return Correction(np.repeat(residual[:, None], tasks, axis=1), np.arctanh(-np.log(factors[:, 1]) / EASE_MAX))

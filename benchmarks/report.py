@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from benchmarks.machine import conditions_line
-from contracts.errors import SurescaleError
+from surescale.contracts.errors import SurescaleError
 
 Document = dict[str, Any]
 """Figures by name, nested by section: free in form, since each benchmark prints its own."""

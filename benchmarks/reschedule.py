@@ -11,10 +11,9 @@ from dataclasses import asdict, dataclass
 import click
 
 from benchmarks.machine import conditions, conditions_line
-from rescaler import vnodes
-from rescaler.reschedule import plan_desired
-from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker, WorkerState
-from runtime import options
+from surescale.rescaler import vnodes
+from surescale.rescaler.reschedule import Cluster, Distribution, Fragment, Worker, WorkerState, plan_desired
+from surescale.runtime import options
 
 SEED = 7
 TARGET_S = 1.0

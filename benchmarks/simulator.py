@@ -9,13 +9,13 @@ import numpy as np
 
 from benchmarks.machine import conditions
 from benchmarks.report import Document, say, show
-from policies.features import SURE_WIDTH, WIDTH, encode
-from runtime import options
-from simulation.load.jobs import load_job
-from simulation.load.workload import load_workload
-from simulation.loops.rows import LoopRows
-from simulation.loops.terms import Mode, Terms
-from simulation.model.worlds import CALM, PRESSURE, World
+from surescale.policies.features import SURE_WIDTH, WIDTH, encode
+from surescale.runtime import options
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import load_workload
+from surescale.simulation.loops.rows import LoopRows
+from surescale.simulation.loops.terms import Mode, Terms
+from surescale.simulation.model.worlds import CALM, PRESSURE, World
 
 JOBS = {6: "j_2521346", 16: "j_1351665", 46: "j_3803524"}  # tasks, source and sink included
 TARGETS: dict[Mode, dict[int, int]] = {

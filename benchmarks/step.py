@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime import options
+from surescale.runtime import options
 
 if TYPE_CHECKING:
-    from simulation.engine.job import RunningJob
-    from simulation.load.jobs import SizedJob
-    from simulation.load.workload import Workload
-    from simulation.model.worlds import World
+    from surescale.simulation.engine.running_job import RunningJob
+    from surescale.simulation.load.jobs import SizedJob
+    from surescale.simulation.load.workload import Workload
+    from surescale.simulation.model.worlds import World
 
 JOB = "j_2521346"  # six tasks, source and sink included
 POLICIES = ("sure", "forecast", "target-utilisation", "ds2-gate", "flink", "ds2", "hpa", "lag", "threshold")
@@ -61,13 +61,13 @@ def answered(
     engine's. ``emergency``: plain overload is answered at once, as on a real engine. ``late_minutes``: from the end of a span to
     the step.
     """
-    from contracts.job_settings import JobSettings
-    from policies.decide import decide_if_due
-    from policies.registry import load_policy
-    from simulation.engine.cluster import RunOptions
-    from simulation.engine.episode import run_episode
-    from simulation.load.jobs import load_job
-    from simulation.model.costs import RestartCost
+    from surescale.contracts.job_settings import JobSettings
+    from surescale.policies.decide import decide_if_due
+    from surescale.policies.registry import load_policy
+    from surescale.simulation.engine.cluster import RunOptions
+    from surescale.simulation.engine.episode import run_episode
+    from surescale.simulation.load.jobs import load_job
+    from surescale.simulation.model.costs import RestartCost
 
     workload, step = stepped(load, factor, seed, late_minutes)
     job = load_job(JOB, workload, minutes=(step, workload.minutes))
@@ -88,7 +88,7 @@ def stepped(load: float, factor: float, seed: int, late_minutes: int = OFF_SPAN_
     """Return a workload of Poisson counts and the minute of its step."""
     import numpy as np
 
-    from simulation.load.workload import Workload
+    from surescale.simulation.load.workload import Workload
 
     step = BEFORE_HOURS * 60 + late_minutes
     means = np.full(step + WATCHED_MINUTES, load)
@@ -99,7 +99,7 @@ def stepped(load: float, factor: float, seed: int, late_minutes: int = OFF_SPAN_
 def _figures(ran: RunningJob, job: SizedJob, load: float) -> StepResponse:
     import numpy as np
 
-    from contracts.windows import FIGURE
+    from surescale.contracts.windows import FIGURE
 
     minutes = list(ran.minutes)[-WATCHED_MINUTES:]
     rows = np.stack([minute.rows for minute in minutes])
@@ -146,7 +146,7 @@ def command(
     from benchmarks.machine import conditions
     from benchmarks.markdown import table
     from benchmarks.report import say, show
-    from simulation.model.worlds import CALM, PRESSURE
+    from surescale.simulation.model.worlds import CALM, PRESSURE
 
     played = {world.name: world for world in (CALM, PRESSURE)}
 

@@ -20,11 +20,11 @@ from benchmarks.markdown import table
 from benchmarks.report import say, show
 from benchmarks.world_cells import DAY, WEEK, Cell, CellGrid, judging_in
 from benchmarks.worlds import DRAWS, JOBS, LOADS, WORLDS
-from runtime.atomic_files import write_atomically
+from surescale.runtime.atomic_files import write_atomically
 
 if TYPE_CHECKING:
-    from services.tools.tournament.report import Report
-    from simulation.evaluation.hours import Hours
+    from surescale.services.tools.tournament.tournament_report import TournamentReport
+    from surescale.simulation.evaluation.hours import Hours
 
 KNOWN_HOURS = 75
 FIRST_MINUTE = 4 * DAY
@@ -72,14 +72,14 @@ def _kept(cell: Cell, days: int, keep: Path | None) -> dict[str, Any]:
 def judged(cell: Cell, days: int) -> dict[str, Any]:
     """Return what serves after a tournament in a cell, rewards of the following days, and the winner's lead over others."""
     from benchmarks.lived_days import life_of
-    from policies.departure import departure
-    from policies.registry import load_policy
-    from services.tools.tournament.report import Version
-    from services.tools.tournament.run import Ask, hold, policy_of
-    from simulation.evaluation.clustered import Pair, difference
-    from simulation.evaluation.judge import setting_of
-    from simulation.load.graphs import load_graph
-    from simulation.load.workload import load_workload
+    from surescale.policies.departure import departure
+    from surescale.policies.registry import load_policy
+    from surescale.services.tools.tournament.hold import Ask, hold, policy_of
+    from surescale.services.tools.tournament.tournament_report import PolicyVersion
+    from surescale.simulation.evaluation.clustered import Pair, difference
+    from surescale.simulation.evaluation.judge import setting_of
+    from surescale.simulation.load.graphs import load_graph
+    from surescale.simulation.load.workload import load_workload
 
     trial = setting_of(load_graph(cell.job), load_workload(cell.load), judging_in(cell, WEEK)).trial
     life, ours = life_of(trial, FIRST_MINUTE), load_policy(OURS)
@@ -87,7 +87,7 @@ def judged(cell: Cell, days: int) -> dict[str, Any]:
     since_ms = life.windows[-1].window_end_ms
     with tempfile.TemporaryDirectory() as folder:
         recording = life.record(Path(folder) / "days.ssrec")
-        served = Version(policy=OURS, sha256=ours.sha256)
+        served = PolicyVersion(policy=OURS, sha256=ours.sha256)
         report = hold(
             Ask(
                 recording=str(recording),
@@ -133,7 +133,7 @@ def judged(cell: Cell, days: int) -> dict[str, Any]:
     }
 
 
-def _foretold(report: Report) -> float | None:
+def _foretold(report: TournamentReport) -> float | None:
     """Return by how much the winner was to be ahead."""
     return next((row.difference for row in report.rows if row.version == report.winner), None)
 

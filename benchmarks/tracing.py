@@ -12,10 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import click
 
 from benchmarks.machine import conditions, conditions_line
-from runtime import options
-from runtime.tracing.context import context_of
-from runtime.tracing.setup import tracer_of
-from runtime.tracing.spans import Tracer
+from surescale.runtime import options
+from surescale.runtime.tracing.context import context_of
+from surescale.runtime.tracing.setup import tracer_of
+from surescale.runtime.tracing.spans import Tracer
 
 SPANS_PER_DECISION = 4  # of an agent: its own, and measure, policy, guardrails
 _HEADER = [("traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")]

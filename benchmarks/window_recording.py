@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from contracts.job_settings import JobSettings
-from contracts.topics import SNAPSHOTS
-from contracts.windows import Window, encode_window
-from services.tools.recording.format import Header, RecordedJob, RecordedTopic, RecordingWriter
-from services.tools.recording.records import RawRecord
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.topics import SNAPSHOTS
+from surescale.contracts.windows import Window, encode_window
+from surescale.services.tools.recording.format import Header, RawRecord, RecordedJob, RecordedTopic, RecordingWriter
 
 
 def write_recording(path: Path, *jobs: Sequence[Window], settings: Mapping[str, JobSettings] | None = None) -> Path:

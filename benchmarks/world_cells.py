@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from runtime.atomic_files import write_atomically
+from surescale.runtime.atomic_files import write_atomically
 
 if TYPE_CHECKING:
-    from simulation.evaluation.closed_loop import Trial
-    from simulation.evaluation.hours import Hours
-    from simulation.evaluation.judge import EvaluationRequest, Setting
+    from surescale.simulation.evaluation.closed_loop import Trial
+    from surescale.simulation.evaluation.hours import Hours
+    from surescale.simulation.evaluation.judge import EvaluationRequest, Setting
 
 DAY = 24 * 60
 WEEK = 7 * DAY
@@ -79,7 +79,7 @@ def hours_in(cell: Cell, policy: str, days: int, kept: Path | None) -> Hours:
 
 
 def _read(file: Path) -> Hours:
-    from simulation.evaluation.hours import Hours
+    from surescale.simulation.evaluation.hours import Hours
 
     kept: dict[str, Any] = msgspec.json.decode(file.read_bytes())
     arrays: dict[str, Any] = {name: np.array(value) if isinstance(value, list) else value for name, value in kept.items()}
@@ -88,7 +88,7 @@ def _read(file: Path) -> Hours:
 
 def _judged(cell: Cell, policy: str, days: int) -> Hours:
     """Judge a policy over the days after the calibration part."""
-    from simulation.evaluation.judge import judge
+    from surescale.simulation.evaluation.judge import judge
 
     return judge(policy, _setting(cell, days), lambda stage, share: None).outcome.hours
 
@@ -100,9 +100,9 @@ def trial_of(cell: Cell, days: int) -> Trial:
 
 def _setting(cell: Cell, days: int) -> Setting:
     """Return a cell's setting; the calibration part is the first week, or the first third of a longer file."""
-    from simulation.evaluation.judge import setting_of
-    from simulation.load.graphs import load_graph
-    from simulation.load.workload import load_workload
+    from surescale.simulation.evaluation.judge import setting_of
+    from surescale.simulation.load.graphs import load_graph
+    from surescale.simulation.load.workload import load_workload
 
     whole = load_workload(cell.load)
     end = max(WEEK, whole.minutes // 3 // 60 * 60)
@@ -112,7 +112,7 @@ def _setting(cell: Cell, days: int) -> Setting:
 
 def judging_in(cell: Cell, calibrated: int) -> EvaluationRequest:
     """Return what is asked of the simulation in a cell's world; so many minutes of the load are the calibration part."""
-    from simulation.evaluation.judge import EvaluationRequest
+    from surescale.simulation.evaluation.judge import EvaluationRequest
 
     return EvaluationRequest(
         world=cell.world,

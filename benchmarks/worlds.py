@@ -20,8 +20,8 @@ from benchmarks.report import say, show
 from benchmarks.world_cells import Cell, CellGrid, hours_in
 
 if TYPE_CHECKING:
-    from simulation.evaluation.clustered import Difference
-    from simulation.evaluation.hours import Hours
+    from surescale.simulation.evaluation.clustered import Difference
+    from surescale.simulation.evaluation.hours import Hours
 
 WORLDS = ("calm", "drift", "slow", "skew", "skew+drift", "restart@180", "restart@300", "starved", "dealt", "nights", "blind")
 LOADS = ("clarknet", "nasa", "twitter")
@@ -53,7 +53,7 @@ def command(
     *, days: int, quick: bool, ceiling: bool, keep: Path | None, only: tuple[str, ...], as_json: bool, **named: Any
 ) -> None:
     """Judge policies and the best constant in every world."""
-    from simulation.evaluation.judge import usable
+    from surescale.simulation.evaluation.judge import usable
 
     for policy in only:
         usable(policy, "")
@@ -83,7 +83,7 @@ def figures(found: Found) -> dict[str, Any]:
     ``difference`` is ours less the policy's; ``cells_ahead``: in how many cells ours had the higher reward than the best rival.
     Under each load the best rival is its own; ``best_of_each_load`` is the difference to these over all cells.
     """
-    from simulation.evaluation.hours import Hours
+    from surescale.simulation.evaluation.hours import Hours
 
     policies = list(next(iter(found.values())))
     joined = {policy: Hours.joined([each[policy] for each in found.values()]) for policy in policies}
@@ -110,14 +110,14 @@ def figures(found: Found) -> dict[str, Any]:
 
 
 def _best_rival(found: Found) -> str:
-    from simulation.evaluation.hours import Hours
+    from surescale.simulation.evaluation.hours import Hours
 
     rivals = [policy for policy in next(iter(found.values())) if policy in RIVALS]
     return max(rivals, key=lambda rival: Hours.joined([each[rival] for each in found.values()]).reward)
 
 
 def _apart(found: Found, rivals: Mapping[Cell, str]) -> Difference:
-    from simulation.evaluation.clustered import Pair, difference
+    from surescale.simulation.evaluation.clustered import Pair, difference
 
     return difference([Pair(cell.load, cell.job, each[OURS], each[rivals[cell]]) for cell, each in found.items()])
 

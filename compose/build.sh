@@ -17,9 +17,9 @@ trap 'rm -f "$log"' EXIT
 
 # Send only this to the engine: no environment, no data, no history.
 context() {
-    tar --create --exclude=__pycache__ --exclude=node_modules pyproject.toml README.md LICENSE locks/bootstrap.txt locks/images \
+    tar --create --exclude=__pycache__ --exclude=node_modules --exclude='*.egg-info' pyproject.toml README.md LICENSE locks/bootstrap.txt locks/images \
         compose/{Dockerfile,install.sh,fetch_spark_jars.py,spark_executor.sh,licences.py,demo} \
-        contracts engines policies simulation runtime monitor spark_streaming services rescaler model_export
+        src contracts engines policies simulation runtime monitor spark_streaming services rescaler model_export
 }
 
 arguments=()

@@ -4,8 +4,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from services.local_stack.artifacts import fetch
-from services.local_stack.locked_jars import SPARK_KAFKA
+from surescale.services.local_stack.artifacts import SPARK_KAFKA, fetch
 
 
 def main(target: Path) -> None:

@@ -54,7 +54,7 @@ import shutil
 import sys
 
 from services.local_stack.artifacts import fetch
-from services.local_stack.locked_jars import KAFKA_BROKER
+from services.local_stack.artifacts import KAFKA_BROKER
 
 for jar in fetch(KAFKA_BROKER, progress=lambda line: print(line, file=sys.stderr)):
     shutil.copy(jar, sys.argv[1])

@@ -36,7 +36,7 @@ read_settings() {
         true | false) ;;
         *) give_up "SURESCALE_SECURE: ${SURESCALE_SECURE@Q} is neither true nor false" ;;
     esac
-    for name in SURESCALE_ENGINE_URL SURESCALE_ROAD_CLOCK; do
+    for name in SURESCALE_ENGINE_URL SURESCALE_PIPELINE_CLOCK; do
         [ -n "${!name:-}" ] || give_up "$name is not set; compose/.env.example says what it means"
     done
     [ -z "${ENGINE_FILES:-}" ] || [ -d "$ENGINE_FILES" ] || give_up "ENGINE_FILES: $ENGINE_FILES is no folder; give its whole path"

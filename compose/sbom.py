@@ -19,7 +19,7 @@ from packaging.markers import Marker
 from packaging.utils import canonicalize_name
 
 from compose.licences import licence_of
-from services.local_stack.locked_jars import SPARK_KAFKA
+from surescale.services.local_stack.artifacts import SPARK_KAFKA
 
 ROOT = Path(__file__).parent.parent
 LOCKS = ROOT / "locks" / "images"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from contracts import topics
-from contracts.topics import (
+from surescale.contracts import topics
+from surescale.contracts.topics import (
     EXPLAIN_GROUP,
     READER_GROUP,
     RECORDER_GROUP,
@@ -24,7 +24,7 @@ from contracts.topics import (
 
 Role = Literal["monitor", "spark", "agent", "rescaler", "state-service", "engine", "operator"]
 ROLES: tuple[Role, ...] = get_args(Role)
-"""``engine`` is the simulated one; ``operator`` is whoever runs ``surescale job``, ``policy``, ``topics skip`` or ``record``."""
+"""``engine`` is the simulated one, ``operator`` a user who runs ``surescale job``, ``policy``, ``topics skip`` or ``record``."""
 
 Resource = Literal["topic", "group", "transactional-id"]
 Operation = Literal["Read", "Write", "Describe", "DescribeConfigs"]
@@ -38,7 +38,7 @@ _WRITERS: dict[str, tuple[Role, ...]] = {
     "simulated engine": ("engine",),
     "command line": ("operator",),
     "API": (),  # writes only where people operate over HTTP: see ``rights``
-    "whoever refused it": _REFUSE,
+    "the role that refused it": _REFUSE,
 }
 """The roles behind each writer of the table of topics."""
 

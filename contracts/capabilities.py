@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 
-class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What one engine can do.
 
     Attributes:

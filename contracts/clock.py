@@ -3,7 +3,7 @@
 A simulated engine owns it and publishes segments. A live pipeline has no segments, and its clock is the wall clock.
 """
 
-from contracts.messages import ClockSegment
+from surescale.contracts.messages import ClockSegment
 
 MINUTE_MS = 60_000
 

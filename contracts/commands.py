@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
+from surescale.contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
 
 GENERATION_LEAP_MAX = 2**32
-"""Most that a generation may be ahead of the last known one. Whoever claims more is not believed, so that nobody can use up a
+"""Most that a generation may be ahead of the last known one. A higher claim is not believed, so that nobody can use up a
 job's generations with one record."""
 NOT_REPORTED = "NOT_REPORTED"
 """Code of a command that the rescaler gave up: no actuator reported its end in time, and the engine does not show it."""
@@ -19,7 +19,7 @@ NOT_REPORTED = "NOT_REPORTED"
 NamedUnits = Annotated[tuple[Count, ...], Meta(max_length=65_536)]
 
 
-class TaskChange(Part, frozen=True, kw_only=True, omit_defaults=True):
+class TaskChange(Part, frozen=True, kw_only=True):
     """The change a command makes to one task."""
 
     task: Text
@@ -60,7 +60,7 @@ class Expected(Part, frozen=True, kw_only=True):
     required: dict[str, Parallelism] = msgspec.field(default_factory=dict)
 
 
-class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1", omit_defaults=True):
+class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1"):
     """One step for an actuator. Identity: ``command_id``. Applying it twice changes nothing; an older one is refused.
 
     A rescale is either one ``commit``, or a ``prepare`` (learners restore the state that will move while the job runs on)
@@ -84,7 +84,7 @@ class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1", omi
     advice: bool = False  # true in mode advise: actuators ignore it
     placement: Placement | None = None
     deadline_ms: TimeMs | None = None
-    standbys: tuple[SlotStandbys, ...] | msgspec.UnsetType = msgspec.UNSET  # of a standby: every copy the job should have
+    standbys: tuple[SlotStandbys, ...] | None = None  # of a standby: every copy the job should have
     expected: Expected | None = None
 
     @property
@@ -114,7 +114,7 @@ class Outcome(Message, frozen=True, kw_only=True, tag="outcome/1"):
     checkpoint: Count = 0  # sequence number of the latest checkpoint event taken into account
 
 
-class Progress(Message, frozen=True, kw_only=True, tag="progress/1", omit_defaults=True):
+class Progress(Message, frozen=True, kw_only=True, tag="progress/1"):
     """What an actuator did with a command. Identity: (command_id, status); of several ``warming`` records the last counts.
 
     The rescaler writes it in the transaction that changes its memory, so a command ends exactly once, as the memory says. If no
@@ -163,7 +163,7 @@ class Balance(Message, frozen=True, kw_only=True, tag="balance/1"):
     generation: Count
     sequence: Count  # 0, 1, ... of the looks within the generation
     status: Literal["moving", "settled"]
-    reason: Text  # a word of a closed set: see rescaler.control.hosts.balance
+    reason: Text  # a word of a closed set: see rescaler.control.hosts
     at_ms: TimeMs
     hosts_version: Count  # of the cluster topology this look used
     until_ms: TimeMs | None = None
@@ -171,7 +171,7 @@ class Balance(Message, frozen=True, kw_only=True, tag="balance/1"):
     detail: str = ""
 
 
-class Drift(Message, frozen=True, kw_only=True, tag="drift/1", omit_defaults=True):
+class Drift(Message, frozen=True, kw_only=True, tag="drift/1"):
     """Somebody else changed what a job's engine is asked for, or such a change was settled. Identity: (job, at_ms, status).
 
     ``adopted``: the change is ours now. ``returned``: what we asked for is in force again.

@@ -1,16 +1,31 @@
 """What a policy decides for one job and span, and how it came to that.
 
 The records follow the conventions of ``contracts.messages``.
+
+What shadow policies would have decided has a topic of its own, which the rescaler neither reads nor may read, and a type that no
+decision has: nothing acts on it.
 """
 
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 
-from contracts.ids import decision_id
-from contracts.messages import Count, Identity, Message, Parallelism, Part, ReleaseTarget, Sentence, Share, Text, TimeMs
-from contracts.own_acts import check_policy_name
+from surescale.contracts.ids import decision_id, shadow_id
+from surescale.contracts.messages import (
+    Count,
+    Identity,
+    Message,
+    Parallelism,
+    Part,
+    PlainName,
+    ReleaseTarget,
+    Sentence,
+    Sha256,
+    Share,
+    Text,
+    TimeMs,
+)
+from surescale.contracts.own_acts import check_policy_name
 
 
 class PolicyUsed(Part, frozen=True, kw_only=True):
@@ -20,8 +35,8 @@ class PolicyUsed(Part, frozen=True, kw_only=True):
     sha256: str = ""
     asked: str = ""  # the requested one, whose name is in the decision's id; empty: ``name``
     fallback_reason: str | None = None
-    release: ReleaseTarget | msgspec.UnsetType = msgspec.UNSET  # unset: the job's settings or the agents' own setting chose
-    left: Sentence | msgspec.UnsetType = msgspec.UNSET  # why a tournament's winner does not serve now (contracts.tournaments)
+    release: ReleaseTarget | None = None  # null: the job's settings or the agents' own setting chose
+    left: Sentence | None = None  # why a tournament's winner does not serve now (contracts.releases)
 
 
 class Amendment(Part, frozen=True, kw_only=True):
@@ -54,8 +69,8 @@ class TaskDecision(Part, frozen=True, kw_only=True):
     looked_at: tuple[SampledMinute, ...] = ()
     overloaded: bool = False  # its measured demand exceeds its size, or two minutes of its work are waiting
     records_per_minute: float | None = None  # that it processed, mean of the last five known minutes
-    utilisation: float | msgspec.UnsetType = msgspec.UNSET  # share of that time in which its subtasks worked; unset: unknown
-    waiting_records: float | msgspec.UnsetType = msgspec.UNSET  # for it: in its queue, and at the sources before it; unset: none
+    utilisation: float | None = None  # share of that time in which its subtasks worked
+    waiting_records: float | None = None  # for it: in its queue, and at the sources before it
 
 
 class ChangeScore(Part, frozen=True, kw_only=True):
@@ -80,7 +95,7 @@ class Overload(Part, frozen=True, kw_only=True):
     grown_records: float  # by which what waits for the task grew in the last minute
 
 
-class LoadOutlook(Part, frozen=True, kw_only=True, omit_defaults=True):
+class LoadOutlook(Part, frozen=True, kw_only=True):
     """The load that a policy expected, in stages of one length from the span's end on."""
 
     stage_minutes: Annotated[int, Meta(ge=1, le=10_080)]
@@ -126,12 +141,12 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     load_records_per_minute: float | None = None  # mean over the last five known minutes
     closed_append_ms: TimeMs | None = None  # broker's append time of the record that closed the window's last minute
     reached_wall_ms: TimeMs | None = None  # wall time when the clock reached the window's end
-    compared: ChangeScore | msgspec.UnsetType = msgspec.UNSET  # unset: the policy does not score
-    outlook: LoadOutlook | msgspec.UnsetType = msgspec.UNSET  # unset: the policy does not look ahead
-    emergency: Overload | msgspec.UnsetType = msgspec.UNSET  # unset: there is none
-    drift: FeatureDrift | msgspec.UnsetType = msgspec.UNSET  # of the policy asked; unset: it cannot say
+    compared: ChangeScore | None = None  # null: the policy does not score
+    outlook: LoadOutlook | None = None  # null: the policy does not look ahead
+    emergency: Overload | None = None  # null: there is none
+    drift: FeatureDrift | None = None  # of the policy asked; null: it cannot say
     # On a real engine: too little was known to ask a policy, or it was not its turn, so a task that stays may need less.
-    undecided: bool | msgspec.UnsetType = msgspec.UNSET
+    undecided: bool = False
 
     def __post_init__(self) -> None:
         """Check that the id is that of this job, span and policy: nobody can answer under another decision's id.
@@ -143,3 +158,76 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
         check_policy_name(policy)
         if self.decision_id != decision_id(self.job, self.span_end_ms, policy):
             raise ValueError("decision_id: it does not follow from job, span_end_ms and policy")
+
+
+Action = Literal["act", "hold"]
+ShadowStatus = Literal["answered", "failed", "late", "skipped"]
+Milliseconds = Annotated[float, Meta(ge=0.0, le=1e9)]
+Utilisation = Annotated[float, Meta(ge=0.0, le=1e9)]
+
+
+class ServedDecision(Part, frozen=True, kw_only=True):
+    """The decision that was made, and by which policy."""
+
+    decision_id: Identity
+    policy: Text
+    sha256: Sha256 = ""
+    took_ms: Milliseconds  # from the window's arrival to the decision
+
+
+class Verdict(Part, frozen=True, kw_only=True):
+    """What one policy's answer came to once the guardrails had amended it."""
+
+    action: Action
+    subtasks: Count  # over the job's scalable tasks
+    utilisation: Utilisation | None = None  # predicted of the busiest task, 1 is full; null: no task's is known
+
+
+class TaskDifference(Part, frozen=True, kw_only=True):
+    """A scalable task to which the two policies give another parallelism."""
+
+    task: Text
+    current: Parallelism
+    served: Parallelism
+    shadow: Parallelism
+
+
+class Comparison(Part, frozen=True, kw_only=True):
+    """The two answers to one window."""
+
+    served: Verdict
+    shadow: Verdict
+    took_ms: Milliseconds  # of the shadow: features, policy and guardrails
+    tasks: Count  # scalable ones
+    differences: Annotated[tuple[TaskDifference, ...], Meta(max_length=10_000)] = ()
+
+
+class ShadowDecision(Message, frozen=True, kw_only=True, tag="shadow-decision/1"):
+    """A policy's answer on a window that another policy decided on. Identity: ``shadow_id``.
+
+    ``comparison`` is set if ``status`` is ``answered``. ``failed`` means that the policy gave no answer or its process ended,
+    ``late`` that it took too long, ``skipped`` that it was not asked because too many windows were waiting.
+    """
+
+    shadow_id: Identity
+    job: Text
+    span_end_ms: TimeMs
+    policy: PlainName
+    sha256: Sha256
+    served: ServedDecision
+    status: ShadowStatus
+    reason: Sentence  # the policy's own, or why there is no answer
+    comparison: Comparison | None = None
+
+    def __post_init__(self) -> None:
+        """Check what the types do not say, so that no reader needs to.
+
+        Raises:
+            ValueError: the fields contradict one another.
+        """
+        if (self.comparison is not None) != (self.status == "answered"):
+            raise ValueError("comparison must be set if, and only if, the status is answered")
+        if self.comparison is not None and len(self.comparison.differences) > self.comparison.tasks:
+            raise ValueError("comparison names more differences than the job has scalable tasks")
+        if self.shadow_id != shadow_id(self.job, self.span_end_ms, self.policy, self.sha256):
+            raise ValueError("shadow_id: it does not follow from job, span_end_ms, policy and sha256")

@@ -5,7 +5,7 @@ import re
 from functools import lru_cache
 from typing import NewType
 
-from contracts.errors import RecordRejected
+from surescale.contracts.errors import RecordRejected
 
 Cluster = NewType("Cluster", str)
 JobId = NewType("JobId", str)  # "cluster/name"

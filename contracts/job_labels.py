@@ -12,75 +12,53 @@ from typing import Literal
 
 import msgspec
 
-from contracts.errors import SettingsError
-from contracts.job_settings import JobSettings, LatencyBound
-from contracts.limits_in_words import read_period, read_task
-from contracts.modes import AMBIGUOUS_LABEL, LABEL_PREFIX, MODE_LABEL
-from contracts.objectives import read_objective
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_settings import SETTINGS, JobSettings
+from surescale.contracts.limits_in_words import NONE, READ_EACH, read_task
+from surescale.contracts.modes import AMBIGUOUS_LABEL, LABEL_PREFIX, MODE_LABEL
+from surescale.contracts.objectives import read_objective
 
-FIELDS = {
-    "min": "parallelism_min",
-    "max": "parallelism_max",
-    "total": "total_limit",
-    "task": "tasks",
-    "step": "step_ratio_max",
-    "step-up": "step_up_max",
-    "step-down": "step_down_max",
-    "backlog-hold": "backlog_hold_minutes",
-    "scale-down-after": "scale_down_after_minutes",
-    "exclude": "excluded",
-    "rescales-a-day": "rescales_a_day_max",
-    "ineffective": "block_ineffective",
-    "emergency": "emergency_growth",
-    "align": "align",
-    "cpu": "cpu_limit",
-    "memory": "memory_limit",
-    "feature-drift": "feature_drift_max",
-    "spread": "calibrated_spread",
-    "catch-up": "catch_up_minutes",
-    "restart-seconds": "restart_seconds",
-    "objective": "objective",
-    "minutes-known": "minutes_known_min",
-    "utilisation": "utilisation",
-    "on-drift": "on_drift",
-    "priority": "priority",
-    "policy": "policy",
-}
+FIELDS = {setting.option: field for field, setting in SETTINGS.items() if field != "mode"}
 """The field of each limit, by its name: that of the option without the dashes, and of the label without the prefix."""
-CHOICES = {
-    "block_ineffective": {"block": True, "allow": False},
-    "emergency_growth": {"grow": True, "wait": False},
-    "calibrated_spread": {"calibrated": True, "shipped": False},
-}
-"""The words of limits whose field is true or false."""
-_WORDS = {**CHOICES, "align": {"yes": True, "no": False, "true": True, "false": False}}
-_TOGETHER = ({"step_ratio_max", "step_up_max", "step_down_max"}, {"objective", "latency_bound"})
+STEP, STEPS = "step", ("step_up_max", "step_down_max")
+"""The name that stands for both steps."""
+NAMES = (*FIELDS, STEP)
 Source = Literal["settings", "label", "default"]
 SEPARATOR = ";"
 """Between several periods or tasks in one label."""
-NO_SETTINGS = JobSettings(job="any/job")
 _OTHERS = {MODE_LABEL, AMBIGUOUS_LABEL, f"{LABEL_PREFIX}job"}
 
 
+def written(mode: str | None, limits: Mapping[str, object], where: str) -> dict[str, str]:
+    """Return the labels of a job whose mode and limits are in a file, by their names; ``where`` they are.
+
+    Raises:
+        SettingsError: a limit is unknown, or cannot be read.
+    """
+    labels = {f"{LABEL_PREFIX}{name}": str(value) for name, value in limits.items()}
+    unknown = [name for name in limits if name not in NAMES]
+    if unknown or (problems := unreadable(labels)):
+        why = f"there is no limit {unknown[0]!r}" if unknown else problems[0]
+        raise SettingsError(f"{where}: {why}; known: {', '.join(NAMES)}")
+    return labels | ({MODE_LABEL: mode} if mode else {})
+
+
 def is_set(settings: JobSettings, field: str) -> bool:
-    """Return whether somebody set a field: it differs from what it is by itself, or they set it to just that."""
-    return getattr(settings, field) != getattr(NO_SETTINGS, field) or field in (settings.given or ())
+    """Return whether somebody set a field."""
+    return getattr(settings, field) is not None
 
 
 def source_of(settings: JobSettings, labels: Mapping[str, str], field: str) -> Source:
     """Return what decides a field: settings, a label, or the default of the job's engine."""
     if is_set(settings, field):
         return "settings"
-    return "label" if getattr(in_force(settings, labels), field) != getattr(settings, field) else "default"
+    return "label" if is_set(in_force(settings, labels), field) else "default"
 
 
 def in_force(settings: JobSettings, labels: Mapping[str, str]) -> JobSettings:
     """Return a job's settings with the limits of its labels where nobody set them."""
     read = _read(tuple(sorted(labels.items())))[0]
-    wanted = {name: value for name, value in read.items() if not is_set(settings, name)}
-    for fields in _TOGETHER if wanted else ():  # of an old record's one step, and of an objective, the rest is set too
-        if any(is_set(settings, name) for name in fields - {"step_up_max", "step_down_max"}):
-            wanted = {name: value for name, value in wanted.items() if name not in fields}
+    wanted = {field: value for field, value in read.items() if not is_set(settings, field)}
     return msgspec.structs.replace(settings, **wanted) if wanted else settings
 
 
@@ -96,39 +74,40 @@ def _read(labels: tuple[tuple[str, str], ...]) -> tuple[dict[str, object], tuple
     for label, text in labels:
         if not label.startswith(LABEL_PREFIX) or label in _OTHERS:
             continue
-        field = FIELDS.get(label.removeprefix(LABEL_PREFIX))
-        if field is None:
-            near = difflib.get_close_matches(label.removeprefix(LABEL_PREFIX), FIELDS, n=1)
+        name = label.removeprefix(LABEL_PREFIX)
+        fields = STEPS if name == STEP else (FIELDS[name],) if name in FIELDS else ()
+        if not fields:
+            near = difflib.get_close_matches(name, FIELDS, n=1)
             problems += [f"label {label} is no limit; {LABEL_PREFIX}{near[0]} is one"] if near else []
             continue
         try:
-            found |= _value(field, text.strip())
+            found |= dict.fromkeys(fields, read_limit(fields[0], text.strip()))  # sorted: a step of its own comes later
         except (SettingsError, msgspec.ValidationError, ValueError) as error:
             why = " ".join(str(error).split()).partition(" - at ")[0]
             problems.append(f"label {label} is ignored: {text.strip()[:40]!r} cannot be read: {why}")
     return found, tuple(problems)
 
 
-def _value(field: str, text: str) -> dict[str, object]:
-    """Return what one label sets, by field.
+def read_limit(field: str, text: str) -> object:
+    """Return what a text sets a field to; several periods or tasks are separated by ``;``.
 
     Raises:
         SettingsError, ValueError: it cannot be read.
     """
     parts = [part.strip() for part in text.split(SEPARATOR) if part.strip()]
-    if field == "excluded":
-        return {field: tuple(read_period(part) for part in parts)}
+    if field in READ_EACH:
+        return () if parts == [NONE] else tuple(READ_EACH[field](part) for part in parts)
     if field == "tasks":
-        return {field: {name: limits for name, limits in map(read_task, parts) if limits is not None}}
+        return {name: limits for name, limits in map(read_task, parts) if limits is not None}
     if field == "objective":
-        objective = read_objective(text)
-        return {"latency_bound" if isinstance(objective, LatencyBound) else field: objective}
+        return read_objective(text)
     given: object = text
-    if words := _WORDS.get(field):
-        if text.lower() not in words:
+    if words := SETTINGS[field].words:
+        known = {**words, "true": True, "false": False} if "yes" in words else words
+        if text.lower() not in known:
             raise ValueError(f"give {' or '.join(words)}")
-        given = words[text.lower()]
-    read = getattr(msgspec.convert({"job": "any/job", field: given}, JobSettings, strict=False), field)
+        given = known[text.lower()]
+    read: object = getattr(msgspec.convert({"job": "any/job", field: given}, JobSettings, strict=False), field)
     if read is None or (isinstance(read, float) and not math.isfinite(read)):
         raise ValueError("give a number")
-    return {"step_up_max": read, "step_down_max": read} if field == "step_ratio_max" else {field: read}
+    return read

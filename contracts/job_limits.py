@@ -1,28 +1,21 @@
 """What a job's settings mean for its engine and for each of its tasks. Pure; used by guardrails, rescaler and tools alike."""
 
-from typing import NamedTuple
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import Literal, NamedTuple, get_args
+from zoneinfo import ZoneInfo
 
-from msgspec import UNSET
+from surescale.contracts.capabilities import SIMULATED
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits, Weekday, effective
+from surescale.contracts.messages import TaskSpec
+from surescale.contracts.settings import SPAN_MINUTES
 
-from contracts.capabilities import SIMULATED
-from contracts.job_settings import JobSettings, TaskLimits
-from contracts.messages import TaskSpec
-
-STEP = 2.0
-"""Factor of one decision, down on every engine and up on the simulated one: the range of SURE's actions (IJCAI 2022)."""
-STEP_UP = 4.0
-"""The same, up, on a real engine: there a load four times as high must not take a third rescale."""
-PARALLELISM_MAX = 10
-"""Of a task on the simulated engine, whose published figures it keeps."""
-TOTAL_LIMIT = 200
-"""Of a job on the simulated engine; a real one has no total unless its owner sets one."""
 GROWTH_MAX = 200
 """Of a task on a real engine whose owner set no maximum. It bounds growth only, and is the default of Flink's
 ``job.autoscaler.vertex.max-parallelism``."""
-SCALE_DOWN_AFTER_MINUTES = 30
-"""On a real engine, however short the span: upstream's ``job.autoscaler.scale-down.interval`` is an hour."""
-BACKLOG_HOLD_MINUTES = 5.0
-"""On a real engine; the default of Flink's ``job.autoscaler.backlog-processing.lag-threshold``."""
 NO_LIMITS = TaskLimits()
 
 
@@ -44,56 +37,70 @@ def is_simulated(engine: str) -> bool:
 
 def step_up(settings: JobSettings, engine: str) -> float:
     """Return the largest factor by which one decision may widen a task on this kind of engine."""
-    return settings.step_up_max or settings.step_ratio_max or (STEP if is_simulated(engine) else STEP_UP)
+    return float(effective(settings, "step_up_max", engine))
 
 
 def step_down(settings: JobSettings) -> float:
     """Return the largest factor by which one decision may narrow a task."""
-    return settings.step_down_max or settings.step_ratio_max or STEP
+    return float(effective(settings, "step_down_max"))
 
 
 def parallelism_max(settings: JobSettings, engine: str) -> int | None:
     """Return the most subtasks that the owner allows every task; None: none was set. The simulated engine always has one."""
-    return settings.parallelism_max or (PARALLELISM_MAX if is_simulated(engine) else None)
+    most: int | None = effective(settings, "parallelism_max", engine)
+    return most
 
 
 def total_limit(settings: JobSettings, engine: str) -> int | None:
     """Return the most subtasks of a job's scalable tasks together; None: any number."""
-    return settings.total_limit or (TOTAL_LIMIT if is_simulated(engine) else None)
+    most: int | None = effective(settings, "total_limit", engine)
+    return most
 
 
 def scale_down_after_minutes(settings: JobSettings, engine: str) -> int:
     """Return how long a lower need must have lasted before a task shrinks; 0: no time at all."""
-    if settings.scale_down_after_minutes is not None:
-        return settings.scale_down_after_minutes
-    return 0 if is_simulated(engine) else SCALE_DOWN_AFTER_MINUTES
-
-
-def utilisation(settings: JobSettings) -> float | None:
-    """Return how busy subtasks should be, a share of their time; None: as the policy has it."""
-    return settings.utilisation or None
+    return int(effective(settings, "scale_down_after_minutes", engine))
 
 
 def backlog_hold_minutes(settings: JobSettings, engine: str) -> float:
     """Return the minutes of waiting work from which on no task shrinks; 0: shrinking is never held back."""
-    if settings.backlog_hold_minutes is not None:
-        return settings.backlog_hold_minutes
-    return 0.0 if is_simulated(engine) else BACKLOG_HOLD_MINUTES
+    return float(effective(settings, "backlog_hold_minutes", engine))
 
 
 def blocks_ineffective(settings: JobSettings, engine: str) -> bool:
     """Return whether a scale-up that brought no throughput must not be repeated."""
-    return not is_simulated(engine) if settings.block_ineffective is None else settings.block_ineffective
+    return bool(effective(settings, "block_ineffective", engine))
 
 
 def answers_emergencies(settings: JobSettings, engine: str) -> bool:
     """Return whether a job that is plainly overloaded grows at once, without waiting for the end of a span."""
-    return not is_simulated(engine) if settings.emergency_growth is UNSET else settings.emergency_growth
+    return bool(effective(settings, "emergency_growth", engine))
+
+
+def minutes_known_min(settings: JobSettings) -> int:
+    """Return how many minutes of a window must be known before a policy is asked about it."""
+    return int(effective(settings, "minutes_known_min"))
+
+
+def minimum_within(settings: JobSettings, at_ms: int, restart_ms: int | None = None) -> int:
+    """Return the least subtasks of every task that the owner's periods ask for at a time (milliseconds of the epoch); 0: none.
+
+    Where it is known how long a restart takes, by its owner or as measured, a period counts from the span before: the decision
+    that could still be carried out in time is then made for it.
+    """
+    if not settings.minimum_within:
+        return 0
+    owner_s = settings.restart_seconds
+    restart_s = owner_s if owner_s is not None or restart_ms is None else restart_ms / 1000.0
+    minutes = 1 if restart_s is None else SPAN_MINUTES + math.ceil(restart_s / 60.0)
+    times_ms = range(at_ms, at_ms + minutes * MINUTE_MS, MINUTE_MS)
+    return max((each.least for each in settings.minimum_within if any(covers(each.period, ms) for ms in times_ms)), default=0)
 
 
 def task_limits(settings: JobSettings, spec: TaskSpec) -> TaskLimits:
     """Return what the settings say about one task, by its name or else by its label."""
-    return settings.tasks.get(spec.task) or settings.tasks.get(spec.label) or NO_LIMITS
+    tasks = settings.tasks or {}
+    return tasks.get(spec.task) or tasks.get(spec.label) or NO_LIMITS
 
 
 def owners_maximum(settings: JobSettings, spec: TaskSpec, engine: str) -> int | None:
@@ -115,11 +122,11 @@ def most_in_words(settings: JobSettings, spec: TaskSpec, engine: str) -> str:
     return f"{most}, key groups" if spec.stateful and most == spec.vnodes < spec.max_parallelism else str(most)
 
 
-def bounds_of(settings: JobSettings, spec: TaskSpec, engine: str) -> Bounds:
+def bounds_of(settings: JobSettings, spec: TaskSpec, engine: str, within: int = 0) -> Bounds:
     """Return the narrower of what settings and engine allow. A task's own bounds take the place of the job's.
 
     More subtasks than partitions of a source, or than key groups of a stateful task, would have nothing to do. ``engine``: the
-    kind that runs the job.
+    kind that runs the job. ``within``: of ``minimum_within``; below it lies only a task's maximum.
     """
     own, owners = task_limits(settings, spec), owners_maximum(settings, spec, engine)
     useful = min(spec.max_parallelism, spec.useful_max or spec.max_parallelism)
@@ -128,7 +135,57 @@ def bounds_of(settings: JobSettings, spec: TaskSpec, engine: str) -> Bounds:
     unset = useful if owners is not None else min(useful, GROWTH_MAX)
     most = max(unset, spec.parallelism)
     return Bounds(
-        least=own.parallelism_min or settings.parallelism_min,
+        least=max(within, own.parallelism_min or effective(settings, "parallelism_min")),
         most=most if owners is None else min(most, owners),
         pinned=own.pinned or bool(spec.fixed),
     )
+
+
+Freeze = Literal["none", "calm", "all"]
+"""Nothing is excluded; only an overloaded task may change, by growing; nothing may change."""
+WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
+
+
+def freeze_at(periods: Iterable[ExcludedPeriod], at_ms: int) -> Freeze:
+    """Return what is excluded at a time (milliseconds of the epoch): the strictest of the periods that cover it counts."""
+    covering = [period for period in periods if covers(period, at_ms)]
+    if not covering:
+        return "none"
+    return "calm" if all(period.emergencies for period in covering) else "all"
+
+
+def covers(period: ExcludedPeriod, at_ms: int) -> bool:
+    """Return whether a period covers a time. Its clock times are local: on days when clocks change they follow the wall clock.
+
+    >>> covers(ExcludedPeriod(days=("thu",), starts="22:00", ends="02:00"), 3_600_000)  # Thursday 1970-01-01 01:00
+    False
+    >>> covers(ExcludedPeriod(days=("wed",), starts="22:00", ends="02:00"), 3_600_000)
+    True
+    """
+    local = datetime.fromtimestamp(at_ms / 1000, zone_of(period.zone))
+    time = f"{local:%H:%M}"
+    if period.starts < period.ends:
+        return period.starts <= time < period.ends and _is_on(period, local)
+    return (time >= period.starts and _is_on(period, local)) or (time < period.ends and _is_on(period, local - timedelta(days=1)))
+
+
+@lru_cache(maxsize=64)
+def zone_of(name: str) -> tzinfo:
+    """Return a time zone by its IANA name; UTC for a name that this machine does not know (``surescale job`` refuses those)."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown, not a name, or a folder of the database
+        return UTC
+
+
+def is_zone(name: str) -> bool:
+    """Return whether this machine knows a time zone by that name."""
+    return name == "UTC" or zone_of(name) is not UTC
+
+
+def _is_on(period: ExcludedPeriod, local: datetime) -> bool:
+    """Return whether a period runs on a local day."""
+    day = f"{local:%Y-%m-%d}"
+    if period.days and WEEKDAYS[local.weekday()] not in period.days:
+        return False
+    return (period.first_day is None or period.first_day <= day) and (period.last_day is None or day <= period.last_day)

@@ -1,28 +1,34 @@
-"""The limits that the user sets for a job, as a record. ``contracts.job_limits`` says what they mean.
+"""The limits that the user sets for a job, as a record, and all that is said of each of them in one place.
 
-They follow the conventions of ``contracts.messages``.
+``JobSettings`` is the table of job settings: a field with its type and range, and a `Setting` with its option, its help, its
+default and its reader. Options, labels, groups files, `job show`, the history and what-if are made of ``SETTINGS``. What a limit
+means for one task says ``contracts.job_limits``. Records follow the conventions of ``contracts.messages``.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_type_hints
 
-import msgspec
 from msgspec import Meta
 
-from contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
-from contracts.own_acts import check_policy_name
+from surescale.contracts.capabilities import SIMULATED
+from surescale.contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
+from surescale.contracts.own_acts import check_policy_name
 
 Mode = Literal["act", "advise", "observe"]
 Objective = Literal["cost", "balanced", "latency"]
 Factor = Annotated[float, Meta(gt=1.0, le=1_000_000.0)]
 PolicyName = Annotated[str, Meta(max_length=256)]
+FilesName = Annotated[str, Meta(max_length=256)]
 Minutes = Annotated[float, Meta(ge=0.0, le=10_080.0)]
+Quota = Annotated[float, Meta(gt=0.0, le=1_000_000.0)]
 Share = Annotated[float, Meta(ge=0.05, le=1.0)]
-ClockTime = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$")]
-Day = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+ClockTime = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$(?!\n)|^24:00$(?!\n)")]
+Day = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$(?!\n)")]
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
 
-class TaskLimits(Part, frozen=True, kw_only=True, omit_defaults=True):
+class TaskLimits(Part, frozen=True, kw_only=True):
     """What the user allows for one task; where a bound is null, the job's holds."""
 
     parallelism_min: Parallelism | None = None
@@ -33,7 +39,7 @@ class TaskLimits(Part, frozen=True, kw_only=True, omit_defaults=True):
 LimitsByTask = Annotated[dict[Text, TaskLimits], Meta(max_length=10_000)]
 
 
-class ExcludedPeriod(Part, frozen=True, kw_only=True, omit_defaults=True):
+class ExcludedPeriod(Part, frozen=True, kw_only=True):
     """A time in which nothing is rescaled: on these weekdays, between two local times, from one day to another.
 
     A period that ends before it starts ends on the next day, and belongs to the day it starts on. Flink's autoscaler calls these
@@ -49,6 +55,13 @@ class ExcludedPeriod(Part, frozen=True, kw_only=True, omit_defaults=True):
     emergencies: bool = True  # an overloaded task may grow even then
 
 
+class PeriodMinimum(Part, frozen=True, kw_only=True):
+    """The least subtasks that every task has within a period, however little comes."""
+
+    period: ExcludedPeriod
+    least: Parallelism
+
+
 class LatencyBound(Part, frozen=True, kw_only=True):
     """The least subtasks with which at most ``share`` of a job's minutes have a latency above ``seconds``, source to sink."""
 
@@ -59,7 +72,7 @@ class LatencyBound(Part, frozen=True, kw_only=True):
 Direction = Literal["up", "down", "both"]
 
 
-class Pause(Part, frozen=True, kw_only=True, omit_defaults=True):
+class Pause(Part, frozen=True, kw_only=True):
     """Somebody has stopped rescales in these directions, until a time or until further notice (``contracts.pauses``)."""
 
     direction: Direction = "both"
@@ -77,52 +90,201 @@ class Approval(Part, frozen=True, kw_only=True):
     at_ms: TimeMs
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What people are told of one field of ``JobSettings``.
+
+    Attributes:
+        option: its option without the dashes: of the command, of a label (without prefix), and of a groups file.
+        help: one sentence for people, with the unit.
+        read_by: ``policy``: the guardrails and policies, so a what-if plays it; ``limits``: the rescaler's stateful limits;
+            ``control``: who decides, and what is carried out.
+        default: what holds on a real engine where nobody set it; None: no limit, or as the policy has it.
+        simulated: the same on the simulated engine, which keeps the published figures; None: no other.
+        words: of a field that is true or false, as people write it.
+        form: how one value of a field of several values is written, for help.
+    """
+
+    option: str
+    help: str
+    read_by: Literal["policy", "limits", "control"] = "policy"
+    default: Any = None
+    simulated: Any = None
+    words: Mapping[str, bool] | None = None
+    form: str = ""
+
+    def default_on(self, engine: str) -> Any:
+        """Return what holds on this kind of engine where nobody set it."""
+        return self.simulated if engine == SIMULATED.engine and self.simulated is not None else self.default
+
+
 class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     """The limits the user sets for a job. ``version`` grows with every change.
 
     Of a record whose job is ``CLUSTER/*`` only ``pause`` counts: it holds for every job of the cluster.
 
-    A limit that is null has the default of the job's engine (``contracts.job_limits``).
+    Where a limit is null nobody set it: the job's label decides, else its default (``effective``).
     """
 
     job: Text
     version: Count = 0
-    mode: Mode | None = None  # null: the job's label decides, else its engine (contracts.modes)
-    parallelism_min: Parallelism = 1  # per task
-    parallelism_max: Parallelism | None = None  # per task; the engine's own maximum holds too
-    total_limit: Parallelism | None = None  # sum over the job's scalable tasks
-    step_ratio_max: Factor | None = None  # of records before there were two steps: the limit both ways
-    step_up_max: Factor | None = None  # one decision makes a task at most this many times as wide
-    step_down_max: Factor | None = None  # one decision leaves a task at least this part of its width
-    tasks: LimitsByTask = msgspec.field(default_factory=dict)  # by name or label of a task
-    backlog_hold_minutes: Minutes | None = None  # no task shrinks while one has more work than this waiting; 0: never held
-    scale_down_after_minutes: Annotated[int, Meta(ge=0, le=10_080)] | None = None  # a lower need must have held this long
-    excluded: Annotated[tuple[ExcludedPeriod, ...], Meta(max_length=100)] = ()
-    rescales_a_day_max: Count | None = None  # begun for decisions within 24 hours; null: any number
-    block_ineffective: bool | None = None  # a scale-up that brought no throughput is not repeated for an hour
-    align: bool = True  # prefer a parallelism that divides key groups or partitions evenly, where that costs little
-    cpu_limit: Annotated[float, Meta(gt=0.0)] | None = None  # cores for the job, where hosts say how many they have
-    catch_up_minutes: Annotated[float, Meta(gt=0.0, le=10_080.0)] | None = None  # to drain a backlog; null: as the policy has it
-    restart_seconds: Annotated[float, Meta(ge=0.0, le=86_400.0)] | None = None  # of a rescale; null: as the policy has it
-    objective: Objective | None = None  # what sure weighs more, subtasks or latency; null: balanced, as the policy has it
-    latency_bound: LatencyBound | msgspec.UnsetType = msgspec.UNSET  # the objective, in place of a weight; absent: none
-    minutes_known_min: Annotated[int, Meta(ge=1, le=60)] = 5  # no policy is asked about a window with fewer reported minutes
-    on_drift: Literal["adopt", "insist", "stop"] = "stop"  # when somebody else changed the parallelism
-    priority: int = 0
-    policy: PolicyName | None = None
+    mode: Annotated[
+        Mode | None,
+        Setting(
+            "mode",
+            "Observe only, advise, or act; default leaves it to the job's label, or else to its engine.",
+            read_by="control",
+        ),
+    ] = None
+    parallelism_min: Annotated[Parallelism | None, Setting("min", "Lowest parallelism of a task.", default=1)] = None
+    parallelism_max: Annotated[Parallelism | None, Setting("max", "Highest parallelism of a task.", simulated=10)] = None
+    total_limit: Annotated[
+        Parallelism | None, Setting("total", "Limit on the sum over the job's scalable tasks.", simulated=200)
+    ] = None
+    tasks: Annotated[
+        LimitsByTask | None,
+        Setting(
+            "task",
+            "Limits of one task, by name or label: MIN..MAX, pinned, or free for none of its own; repeatable.",
+            default={},
+            form="NAME=LIMITS",
+        ),
+    ] = None
+    # 2 is the range of SURE's actions (IJCAI 2022). On a real engine a load four times as high must not take a third rescale.
+    step_up_max: Annotated[
+        Factor | None, Setting("step-up", "Largest factor by which one decision widens a task.", default=4.0, simulated=2.0)
+    ] = None
+    step_down_max: Annotated[
+        Factor | None, Setting("step-down", "Largest factor by which one decision narrows a task.", default=2.0)
+    ] = None
+    # The default of Flink's job.autoscaler.backlog-processing.lag-threshold.
+    backlog_hold_minutes: Annotated[
+        Minutes | None,
+        Setting(
+            "backlog-hold",
+            "While a task has more minutes of work waiting, none shrinks; 0: never held.",
+            default=5.0,
+            simulated=0.0,
+        ),
+    ] = None
+    # However short the span: upstream's job.autoscaler.scale-down.interval is an hour.
+    scale_down_after_minutes: Annotated[
+        Annotated[int, Meta(ge=0, le=10_080)] | None,
+        Setting(
+            "scale-down-after",
+            "Minutes that a lower need must last before the job shrinks.",
+            read_by="limits",
+            default=30,
+            simulated=0,
+        ),
+    ] = None
+    excluded: Annotated[
+        Annotated[tuple[ExcludedPeriod, ...], Meta(max_length=100)] | None,
+        Setting(
+            "exclude",
+            "Time without rescales, like 'mon-fri 09:00-17:30 Europe/Berlin'; repeatable, replaces all; none: no such time.",
+            default=(),
+            form="PERIOD",
+        ),
+    ] = None
+    minimum_within: Annotated[
+        Annotated[tuple[PeriodMinimum, ...], Meta(max_length=100)] | None,
+        Setting(
+            "minimum-within",
+            "Lowest parallelism of a task within a time, like 'mon-fri 07:30-09:00 Europe/Berlin: 20'; repeatable, replaces all; "
+            "none: no such time.",
+            default=(),
+            form="PERIOD: N",
+        ),
+    ] = None
+    rescales_a_day_max: Annotated[
+        Annotated[int, Meta(ge=0, le=10_000)] | None, Setting("rescales-a-day", "Most rescales in 24 hours.", read_by="limits")
+    ] = None
+    block_ineffective: Annotated[
+        bool | None,
+        Setting(
+            "ineffective",
+            "Whether growth that brought no throughput may be repeated within an hour.",
+            read_by="limits",
+            default=True,
+            simulated=False,
+            words={"block": True, "allow": False},
+        ),
+    ] = None
+    emergency_growth: Annotated[
+        bool | None,
+        Setting(
+            "emergency",
+            "Whether a plainly overloaded job grows at once, or at the end of its span.",
+            default=True,
+            simulated=False,
+            words={"grow": True, "wait": False},
+        ),
+    ] = None
+    align: Annotated[
+        bool | None,
+        Setting(
+            "align", "Prefer sizes that divide key groups or partitions evenly.", default=True, words={"yes": True, "no": False}
+        ),
+    ] = None
+    cpu_limit: Annotated[Quota | None, Setting("cpu", "Most cores for the job.", read_by="limits")] = None
+    memory_limit: Annotated[Quota | None, Setting("memory", "Most GiB for the job.", read_by="limits")] = None
+    feature_drift_max: Annotated[
+        Annotated[float, Meta(ge=0.0, le=100.0)] | None,
+        Setting(
+            "feature-drift", "Percent of a learned policy's features outside of its training above which the rule takes over."
+        ),
+    ] = None
+    calibrated_spread: Annotated[
+        bool | None,
+        Setting(
+            "spread",
+            "Whether sure plans for the errors of its forecasts on this job's own last day, or for those of its training.",
+            default=False,
+            words={"calibrated": True, "shipped": False},
+        ),
+    ] = None
+    catch_up_minutes: Annotated[
+        Annotated[float, Meta(gt=0.0, le=10_080.0)] | None,
+        Setting("catch-up", "Minutes in which a backlog should be worked off."),
+    ] = None
+    restart_seconds: Annotated[
+        Annotated[float, Meta(ge=0.0, le=86_400.0)] | None,
+        Setting("restart-seconds", "How long a rescale stops the job, for policies that weigh it."),
+    ] = None
+    objective: Annotated[
+        Objective | LatencyBound | None,
+        Setting("objective", "Fewer subtasks or less latency, or a bound: latency=30@0.01 is 30 s in 99 % of the minutes."),
+    ] = None
+    utilisation: Annotated[
+        Share | None, Setting("utilisation", "Share of their time that subtasks should be busy, for policies that aim at one.")
+    ] = None
+    minutes_known_min: Annotated[
+        Annotated[int, Meta(ge=1, le=60)] | None,
+        Setting("minutes-known", "Minutes of figures before the first decision (5 unless set).", default=5),
+    ] = None
+    on_drift: Annotated[
+        Literal["adopt", "insist", "stop"] | None,
+        Setting(
+            "on-drift",
+            "After somebody else changed the parallelism: take it as it is, change it back, or stop acting.",
+            read_by="control",
+            default="stop",
+        ),
+    ] = None
+    priority: Annotated[int | None, Setting("priority", "Priority; higher is more important.", read_by="control", default=0)] = (
+        None
+    )
+    policy: Annotated[
+        PolicyName | None,
+        Setting("policy", "Policy for this job; default means the one released for its cluster.", read_by="control"),
+    ] = None
     adopted_at_ms: TimeMs = 0  # what somebody else had asked for by then is taken over
     reapplied_at_ms: TimeMs = 0  # what was required before a new submission seen by then is asked for again
-    memory_limit: Annotated[float, Meta(gt=0.0)] | msgspec.UnsetType = msgspec.UNSET  # GiB for the job; absent: any
-    utilisation: Share | msgspec.UnsetType = msgspec.UNSET  # how busy subtasks should be; absent: as the policy has it
-    emergency_growth: bool | msgspec.UnsetType = msgspec.UNSET  # plain overload is answered at once; absent: on a real engine
-    # Percent of features outside of the training above which the rule takes over; absent: never.
-    feature_drift_max: Annotated[float, Meta(ge=0.0, le=100.0)] | msgspec.UnsetType = msgspec.UNSET
-    calibrated_spread: bool | msgspec.UnsetType = msgspec.UNSET  # sure plans for its last day's forecast errors; absent: no
-    pause: Pause | msgspec.UnsetType = msgspec.UNSET  # absent: nothing is paused
-    approval: Approval | msgspec.UnsetType = msgspec.UNSET  # the last one; it is answered once
-    request: Text | msgspec.UnsetType = msgspec.UNSET  # the HTTP request that made this version; repeated, it makes none
-    # Limits that somebody set to what they are by themselves: a label of the job does not change these.
-    given: Annotated[tuple[Text, ...], Meta(max_length=100)] | msgspec.UnsetType = msgspec.UNSET
+    pause: Pause | None = None  # null: nothing is paused
+    approval: Approval | None = None  # the last one; it is answered once
+    applied_from: FilesName | None = None  # the files that this version came from; null: no file; empty: files let the job go
+    request: Text | None = None  # the HTTP request that made this version; repeated, it makes none
     set_by: str = "default"
     set_at_ms: TimeMs = 0
 
@@ -134,3 +296,23 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
         """
         if self.policy is not None:
             check_policy_name(self.policy)
+
+
+SETTINGS: Mapping[str, Setting] = {
+    field: found
+    for field, hint in get_type_hints(JobSettings, include_extras=True).items()
+    for found in getattr(hint, "__metadata__", ())
+    if isinstance(found, Setting)
+}
+"""What a user sets of a job, by field."""
+
+
+def effective(settings: JobSettings, field: str, engine: str = "") -> Any:
+    """Return what holds for a field: as set, else its default on this kind of engine. Labels are not looked at."""
+    value = getattr(settings, field)
+    return SETTINGS[field].default_on(engine) if value is None else value
+
+
+def newer(known: JobSettings | None, arrived: JobSettings) -> JobSettings:
+    """Return the settings in force once a record has arrived: the higher version, and of equal versions the later record."""
+    return arrived if known is None or arrived.version >= known.version else known

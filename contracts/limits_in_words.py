@@ -1,13 +1,15 @@
 """Excluded periods and limits of single tasks as people write and read them. Pure; every text read back gives the same value."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
 
 import msgspec
 
-from contracts.errors import SettingsError
-from contracts.excluded_periods import WEEKDAYS, is_zone
-from contracts.job_settings import ExcludedPeriod, TaskLimits
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_limits import WEEKDAYS, is_zone
+from surescale.contracts.job_settings import ExcludedPeriod, PeriodMinimum, TaskLimits
+from surescale.contracts.messages import Parallelism
 
 NONE = "none"
 PINNED, FREE = "pinned", "free"
@@ -43,9 +45,29 @@ def read_period(text: str) -> ExcludedPeriod:
     if not said - {"zone", STRICT}:
         raise SettingsError(f"--exclude: {text!r} names no days and no times; {HOW_PERIOD}")
     try:
-        return msgspec.convert(found, ExcludedPeriod)
+        period = msgspec.convert(found, ExcludedPeriod)
     except msgspec.ValidationError as error:
         raise SettingsError(f"--exclude: {text!r}: {error}; {HOW_PERIOD}") from None
+    if why := _why_never(period):
+        raise SettingsError(f"--exclude: {text!r} never comes: {why}; {HOW_PERIOD}")
+    return period
+
+
+def _why_never(period: ExcludedPeriod) -> str:
+    """Return in words why a period never comes, or an empty text if it does, or did."""
+    days: list[date | None] = []
+    for text in (period.first_day, period.last_day):
+        try:
+            days.append(date.fromisoformat(text) if text else None)
+        except ValueError:
+            return f"no calendar has the day {text}"
+    first, last = days
+    if first is None or last is None:
+        return ""
+    if last < first:
+        return "it ends before it begins"
+    within = {WEEKDAYS[(first + timedelta(days=step)).weekday()] for step in range(min((last - first).days, 6) + 1)}
+    return f"no {' or '.join(period.days)} is among its days" if period.days and within.isdisjoint(period.days) else ""
 
 
 def _part(part: str, text: str) -> tuple[str, dict[str, object]]:
@@ -88,6 +110,29 @@ def period_in_words(period: ExcludedPeriod) -> str:
     return " ".join(part for part in parts if part)
 
 
+def read_minimum(text: str) -> PeriodMinimum:
+    """Return a minimum within a period.
+
+    Raises:
+        SettingsError: names the part and how to write it.
+
+    >>> read_minimum("mon-fri 07:30-09:00 Europe/Berlin: 20").least
+    20
+    """
+    period, _, least = text.rpartition(":")
+    how = "write PERIOD: N, like 'mon-fri 07:30-09:00 Europe/Berlin: 20'"
+    if not least.strip().isdecimal() or STRICT in period.split():
+        raise SettingsError(f"--minimum-within: {text!r} is not a minimum within a period; {how}")
+    try:
+        return PeriodMinimum(period=read_period(period), least=msgspec.convert(int(least), Parallelism))
+    except (SettingsError, msgspec.ValidationError) as error:
+        raise SettingsError(f"--minimum-within: {str(error).removeprefix('--exclude: ').partition('; ')[0]}; {how}") from None
+
+
+READ_EACH: Mapping[str, Callable[[str], object]] = {"excluded": read_period, "minimum_within": read_minimum}
+"""What reads one value of a field that has several."""
+
+
 def read_task(text: str) -> tuple[str, TaskLimits | None]:
     """Return a task's name or label, and its limits; None: it is to have none of its own.
 
@@ -119,8 +164,14 @@ def task_in_words(name: str, limits: TaskLimits) -> str:
     return f"{name}={limits.parallelism_min or ''}..{limits.parallelism_max or ''}"
 
 
-def in_words(values: Mapping[str, TaskLimits] | Sequence[ExcludedPeriod | str]) -> list[str]:
-    """Return each task's limits, or each excluded period, as it can be written; texts stay as they are."""
+def in_words(values: Mapping[str, TaskLimits] | Sequence[ExcludedPeriod | PeriodMinimum | str]) -> list[str]:
+    """Return each task's limits, or each period, as it can be written; texts stay as they are."""
     if isinstance(values, Mapping):
         return [task_in_words(name, limits) for name, limits in values.items()]
-    return [value if isinstance(value, str) else period_in_words(value) for value in values]
+    return [_each_in_words(value) for value in values]
+
+
+def _each_in_words(value: ExcludedPeriod | PeriodMinimum | str) -> str:
+    if isinstance(value, PeriodMinimum):
+        return f"{period_in_words(value.period)}: {value.least}"
+    return value if isinstance(value, str) else period_in_words(value)

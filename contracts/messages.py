@@ -1,17 +1,22 @@
 """One frozen struct per kind of record. The tag ``type`` names kind and schema version: ``sample/1``.
 
-Times are integer milliseconds of the pipeline's clock (``_ms``), sizes bytes (``_bytes``), money dollars. Fields may be added
-with a default inside one version; a change of meaning is a new version. ``contracts.wire`` encodes them. Decisions are in
-``contracts.decisions``, job settings in ``contracts.job_settings``, commands and their outcomes in ``contracts.commands``.
+Times are integer milliseconds of the pipeline's clock (``_ms``), sizes bytes (``_bytes``), money dollars. ``contracts.wire``
+encodes them. Decisions are in ``contracts.decisions``, job settings in ``contracts.job_settings``, commands and their outcomes in
+``contracts.commands``, releases of policies in ``contracts.releases``.
+
+Every field is written: null is what is unknown or not set, and a default is written out, so that a record can be read without
+knowing the defaults. Only ``TaskSample``, of which there are many, leaves out fields at their default. What a record lacks has
+its default: that is how fields are added inside one version. A change of meaning is a new version (docs/upgrade.md).
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from contracts.capabilities import SIMULATED, Capabilities
-from contracts.own_acts import check_policy_name
+from surescale.contracts.capabilities import SIMULATED, Capabilities
+from surescale.contracts.errors import RecordRejected
 
 Text = Annotated[str, Meta(min_length=1, max_length=256)]
 Sentence = Annotated[str, Meta(min_length=1, max_length=1024)]  # for people, with figures in it
@@ -84,14 +89,14 @@ class TaskSample(Message, frozen=True, kw_only=True, tag="sample/1", omit_defaul
     as_of_ms: TimeMs | None = None  # when the figures were true, if earlier than ``sampled_at_ms``
 
 
-class Input(Part, frozen=True, kw_only=True, omit_defaults=True):
+class Input(Part, frozen=True, kw_only=True):
     """One edge into a task, and how records travel along it."""
 
     task: Text
     ship: Literal["forward", "hash", "rebalance", "rescale", "broadcast", "other"] = "other"
 
 
-class TaskSpec(Part, frozen=True, kw_only=True, omit_defaults=True):
+class TaskSpec(Part, frozen=True, kw_only=True):
     """One vertex of a job's graph as the engine runs it."""
 
     task: Text
@@ -116,10 +121,10 @@ class TaskSpec(Part, frozen=True, kw_only=True, omit_defaults=True):
     backlog_partly_unknown: Annotated[str, Meta(max_length=512)] = ""
 
 
-class Checkpointing(Part, frozen=True, kw_only=True, omit_defaults=True):
-    """How a job takes checkpoints. None in a topology: it takes none, and a rescale would lose its state."""
+class Checkpointing(Part, frozen=True, kw_only=True):
+    """How a job takes checkpoints."""
 
-    interval_ms: Count
+    interval_ms: Count | None  # null: it takes none, and a rescale would lose its state
     exactly_once: bool = True
     unaligned: bool = False
     last_completed_ms: TimeMs | None = None
@@ -127,7 +132,7 @@ class Checkpointing(Part, frozen=True, kw_only=True, omit_defaults=True):
     last_bytes: Count | None = None
 
 
-class JobTopology(Message, frozen=True, kw_only=True, tag="topology/1", omit_defaults=True):
+class JobTopology(Message, frozen=True, kw_only=True, tag="topology/1"):
     """A job's graph, parallelism and units. ``version`` grows with every change; ``generation`` is the last one applied.
 
     ``epoch`` names one submission of the job and changes with an upgrade. ``requirement_id`` names the requirements in force.
@@ -146,12 +151,12 @@ class JobTopology(Message, frozen=True, kw_only=True, tag="topology/1", omit_def
     requirement_id: str = ""
     engine_name: str = ""  # the job's name in the engine, for people
     labels: dict[str, str] = {}  # set by the job's own author, e.g. ``surescale.mode``
-    checkpointing: Checkpointing | msgspec.UnsetType | None = msgspec.UNSET  # unset: the engine does not say
+    checkpointing: Checkpointing | None = None  # null: the engine does not say
     restart_ms: Count | None = None  # that a rescale stopped the job: median of the last few measured; null: none was measured
     began_ms: TimeMs | None = None  # when the present attempt began to run, by the engine's clock; null: it does not say
 
 
-class HourlyLoad(Part, frozen=True, kw_only=True, omit_defaults=True):
+class HourlyLoad(Part, frozen=True, kw_only=True):
     """Records that entered the job in one hour of event time, counted over the ``minutes`` known minutes."""
 
     hour_start_ms: TimeMs
@@ -160,7 +165,17 @@ class HourlyLoad(Part, frozen=True, kw_only=True, omit_defaults=True):
     peak_records: Count | None = None  # most records in five consecutive minutes ending in this hour; null: unknown
 
 
-class MinuteMarker(Message, frozen=True, kw_only=True, tag="minute/1", omit_defaults=True):
+class Saturation(Part, frozen=True, kw_only=True):
+    """What the busy counter of a task showed when the task last never rested (``contracts.saturation``)."""
+
+    task: Text
+    shown: Annotated[float, Meta(gt=0.0, le=1.0)]  # share of its time, of its busiest subtask
+    at_ms: TimeMs
+    holds_ms: Count = 24 * 3_600_000  # from then on it is believed
+    epoch: str = ""  # of the job's submission
+
+
+class MinuteMarker(Message, frozen=True, kw_only=True, tag="minute/1"):
     """End of one job's minute: all its samples have been acknowledged. It closes the minute, even an idle one.
 
     It carries the topology of that minute, so a window depends on a single ordered partition and nothing else.
@@ -179,7 +194,7 @@ class MinuteMarker(Message, frozen=True, kw_only=True, tag="minute/1", omit_defa
 # --- topologies and events --------------------------------------------------------------------------------------------------
 
 
-class Host(Part, frozen=True, kw_only=True, omit_defaults=True):
+class Host(Part, frozen=True, kw_only=True):
     """A machine that offers parallel units."""
 
     host: Text
@@ -193,7 +208,7 @@ class Host(Part, frozen=True, kw_only=True, omit_defaults=True):
     zone: str = ""
 
 
-class ClusterTopology(Message, frozen=True, kw_only=True, tag="cluster/1", omit_defaults=True):
+class ClusterTopology(Message, frozen=True, kw_only=True, tag="cluster/1"):
     """The hosts of a cluster with their units. Dead hosts are not listed."""
 
     cluster: PlainName
@@ -220,7 +235,7 @@ EventKind = Literal[
 ]
 
 
-class EngineEvent(Message, frozen=True, kw_only=True, tag="engine-event/1", omit_defaults=True):
+class EngineEvent(Message, frozen=True, kw_only=True, tag="engine-event/1"):
     """Something that happened in the engine. Identity: (cluster, ``identity``).
 
     ``event_id`` follows from what happened, so an engine or a monitor that restarts gives the same event the same id.
@@ -242,30 +257,10 @@ class EngineEvent(Message, frozen=True, kw_only=True, tag="engine-event/1", omit
         return self.event_id or str(self.sequence)
 
 
-# --- releases and the clock -------------------------------------------------------------------------------------------------
+# --- what releases set, and the clock ---------------------------------------------------------------------------------------
 
 
-class PolicyRelease(Message, frozen=True, kw_only=True, tag="policy-release/1"):
-    """The policy a cluster's agents use from an event minute on. `contracts.releases` has releases for some of the jobs."""
-
-    cluster: PlainName
-    policy: PlainName
-    sha256: Sha256
-    valid_from_ms: TimeMs
-    set_by: str = ""
-    set_at_ms: TimeMs | msgspec.UnsetType = msgspec.UNSET  # wall time at which it was written
-    note: Sentence | msgspec.UnsetType = msgspec.UNSET  # for people: what the choice rests on, such as a shadow's record
-
-    def __post_init__(self) -> None:
-        """Check what the types do not say.
-
-        Raises:
-            ValueError: the policy has a name that none can have.
-        """
-        check_policy_name(self.policy)
-
-
-class Tuning(Part, frozen=True, kw_only=True, omit_defaults=True):
+class Tuning(Part, frozen=True, kw_only=True):
     """What a release sets in its policy beyond name and hash (``policies.tuned``)."""
 
     constants: Annotated[dict[Text, Annotated[float, Meta(ge=-1e9, le=1e9)] | Text], Meta(max_length=20)] = {}
@@ -276,9 +271,9 @@ class ReleaseTarget(Part, frozen=True, kw_only=True):
     """The part of a cluster's jobs that the release behind a decision is for."""
 
     scope: Literal["job", "canary", "cluster"]
-    share_permille: Permille | msgspec.UnsetType = msgspec.UNSET  # of a canary
+    share_permille: Permille | None = None  # of a canary
     valid_from_ms: TimeMs
-    tuned: Tuning | msgspec.UnsetType = msgspec.UNSET  # unset: the policy as it ships
+    tuned: Tuning | None = None  # null: the policy as it ships
 
 
 class ClockPrerequisites(Part, frozen=True, kw_only=True):
@@ -300,14 +295,14 @@ class ClockSegment(Message, frozen=True, kw_only=True, tag="clock/1"):
     everything up to there has been read. Without ``told`` the clock runs free.
     """
 
-    road: Text
+    pipeline: Text
     sequence: Count
     e0_ms: TimeMs
     w0_ms: TimeMs
     speed: Annotated[float, Meta(ge=SPEED_MIN, le=SPEED_MAX)]
     until_ms: TimeMs
     end_ms: TimeMs | None = None  # where the trace ends, if it does
-    told: ClockPrerequisites | msgspec.UnsetType = msgspec.UNSET
+    told: ClockPrerequisites | None = None
 
 
 # --- refused records --------------------------------------------------------------------------------------------------------
@@ -324,3 +319,40 @@ class DeadLetter(Message, frozen=True, kw_only=True, tag="dead-letter/1"):
     message: str
     refused_by: Text
     payload: str = ""  # the first 4,096 bytes of the record, as text with replacement characters
+
+
+KEY_BYTES_MAX = 1_024  # of a refused record, kept as its dead letter's key: a larger one might not be accepted as a key again
+PAYLOAD_BYTES_MAX = 4_096  # of a refused record, kept in its dead letter: enough for a whole sample and the start of a window
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Where a record is; ``topic`` is the full name."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def beginning_of(raw: bytes | None) -> bytes:
+    """Return the part of a record its dead letter keeps."""
+    return (raw or b"")[:PAYLOAD_BYTES_MAX]
+
+
+def key_of_letter(key: bytes | None) -> bytes | None:
+    """Return the key of a dead letter: the record's own, or its beginning."""
+    return None if key is None else key[:KEY_BYTES_MAX]
+
+
+def dead_letter(at: Coordinates, raw: bytes | None, error: RecordRejected, *, refused_by: str) -> DeadLetter:
+    """Return the dead letter. Its message does not repeat the field, which has its own place."""
+    return DeadLetter(
+        topic=at.topic,
+        partition=at.partition,
+        offset=at.offset,
+        reason=error.reason,
+        field=error.field,
+        message=error.message,
+        refused_by=refused_by,
+        payload=beginning_of(raw).decode("utf-8", "replace"),
+    )

@@ -7,9 +7,9 @@ somebody says otherwise.
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from contracts.capabilities import Capabilities
-from contracts.job_settings import JobSettings, Mode
-from contracts.messages import JobTopology
+from surescale.contracts.capabilities import Capabilities
+from surescale.contracts.job_settings import JobSettings, Mode
+from surescale.contracts.messages import JobTopology
 
 LABEL_PREFIX = "surescale."
 """Of the parameters of a job that are read as its labels; the others may hold secrets."""

@@ -3,10 +3,9 @@
 from typing import get_args
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
-from contracts.errors import SettingsError
-from contracts.job_settings import LatencyBound, Objective
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_settings import LatencyBound, Objective
 
 WORDS: tuple[Objective, ...] = get_args(Objective)
 HOW = "give cost, balanced, latency, or latency=SECONDS[@SHARE], like latency=30@0.01 for 30 s in 99 % of the minutes"
@@ -36,7 +35,7 @@ def read_objective(text: str) -> Objective | LatencyBound:
         raise SettingsError(f"--objective: {text[:40]!r} is not an objective{why}; {HOW}") from None
 
 
-def in_words(objective: Objective | LatencyBound | UnsetType | None) -> str | None:
+def in_words(objective: Objective | LatencyBound | None) -> str | None:
     """Return an objective as it is written.
 
     >>> in_words(LatencyBound(seconds=30.0))
@@ -44,7 +43,7 @@ def in_words(objective: Objective | LatencyBound | UnsetType | None) -> str | No
     """
     if isinstance(objective, LatencyBound):
         return f"{_BOUND}{objective.seconds:g}@{objective.share:g}"
-    return None if objective is UNSET else objective
+    return objective
 
 
 def _share(text: str) -> float:

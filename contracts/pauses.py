@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from msgspec import UNSET, UnsetType
-
-from contracts.ids import cluster_of
-from contracts.job_settings import JobSettings, Pause
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.job_settings import JobSettings, Pause
 
 ALL_JOBS = "*"
 """Stands for every job of a cluster in the place of a job's name."""
@@ -85,9 +83,9 @@ def pauses_of(job: str, settings: Mapping[str, JobSettings], now_ms: int) -> Pau
     return Pauses(tuple(found)) if found else NO_PAUSES
 
 
-def in_force(pause: Pause | UnsetType, now_ms: int) -> Pause | None:
+def in_force(pause: Pause | None, now_ms: int) -> Pause | None:
     """Return a pause unless its time has passed."""
-    return pause if pause is not UNSET and (pause.until_ms is None or now_ms < pause.until_ms) else None
+    return pause if pause is not None and (pause.until_ms is None or now_ms < pause.until_ms) else None
 
 
 def _until(at_ms: int | None) -> str:

@@ -10,12 +10,42 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
-from contracts.ids import cluster_of
-from contracts.messages import Message, PlainName, PolicyRelease, ReleaseTarget, Sentence, Sha256, Text, TimeMs, Tuning
-from contracts.own_acts import check_policy_name
-from contracts.tournaments import Expectation, TournamentResult
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.messages import Count, Message, Part, PlainName, ReleaseTarget, Sentence, Sha256, Text, TimeMs, Tuning
+from surescale.contracts.own_acts import check_policy_name
+
+Finite = Annotated[float, Meta(ge=-1e9, le=1e9)]
+Positive = Annotated[float, Meta(ge=0.0, le=1e9)]
+
+
+class Expectation(Part, frozen=True, kw_only=True):
+    """What the twin predicted of the job under the winner, already widened by the twin's error (``policies.departure``).
+
+    Work is busy subtask-milliseconds per record that comes to the job; waiting is minutes a record waits, by Little's law.
+    """
+
+    work_least: Positive
+    work_most: Positive
+    waiting_most: Positive
+
+
+class TournamentResult(Part, frozen=True, kw_only=True):
+    """Why a tournament released a policy to a job; rewards are means over the hours played."""
+
+    from_ms: TimeMs
+    until_ms: TimeMs
+    policies: Count
+    draws: Count
+    reward: Finite
+    against: Text  # what served the job before
+    against_reward: Finite
+    difference: Finite
+    difference_low: Finite  # lower end of the 95 % interval
+    twin_error: Positive  # of that difference
+    why: Sentence
+
 
 Role = Literal["serve", "shadow"]
 Scope = Literal["job", "canary", "cluster"]
@@ -25,11 +55,11 @@ SHADOWS_MAX = 3
 """Policies that look on at one job. Of more, the first by scope, name and hash do."""
 
 
-class ScopedRelease(Message, frozen=True, kw_only=True, tag="policy-release/2", omit_defaults=True):
+class Release(Message, frozen=True, kw_only=True, tag="policy-release/1"):
     """A policy for some of a cluster's jobs, a shadow policy, or the end of either, from an event minute on.
 
     With ``job`` it is for that job, with ``share_permille`` for that share of the cluster's jobs (`is_in_share`), with neither
-    for all of them. Its own type keeps an agent that does not know scopes from taking it for a release to the whole cluster.
+    for all of them.
     """
 
     cluster: PlainName
@@ -41,23 +71,19 @@ class ScopedRelease(Message, frozen=True, kw_only=True, tag="policy-release/2", 
     share_permille: Annotated[int, Meta(ge=1, le=999)] | None = None
     withdrawn: bool = False  # from then on this scope has no release of its own, or not this shadow
     set_by: str = ""
-    set_at_ms: TimeMs | UnsetType = UNSET
-    note: Sentence | UnsetType = UNSET
-    tuned: Tuning | UnsetType = UNSET  # only in a ``TunedRelease``, like all that follows
-    expected: Expectation | UnsetType = UNSET  # while this does not hold, the job is served as without this release
-    tournament: TournamentResult | UnsetType = UNSET  # set if a tournament chose it, and not a person
+    set_at_ms: TimeMs | None = None  # wall time at which it was written
+    note: Sentence | None = None  # for people: what the choice rests on, such as a shadow's record
+    tuned: Tuning | None = None  # null: the policy as it ships
+    expected: Expectation | None = None  # while this does not hold, the job is served as without this release
+    tournament: TournamentResult | None = None  # set if a tournament chose it, and not a person
 
     def __post_init__(self) -> None:
         """Check what the types do not say.
 
         Raises:
-            ValueError: the scope contradicts itself, a release of this type sets what only a ``TunedRelease`` may, or the
-                policy has a name that none can have.
+            ValueError: the scope contradicts itself, or the policy has a name that none can have.
         """
         check_policy_name(self.policy)
-        is_tuned = any(each is not UNSET for each in (self.tuned, self.expected, self.tournament))
-        if is_tuned and not isinstance(self, TunedRelease):
-            raise ValueError("tuned, expected and tournament: only a policy-release/3 may have them")
         if self.job is not None and self.share_permille is not None:
             raise ValueError("job and share_permille: a release is for one job or for a share of them, not for both")
         if self.job is not None and self.job.partition("/")[0] != self.cluster:
@@ -78,13 +104,14 @@ class ScopedRelease(Message, frozen=True, kw_only=True, tag="policy-release/2", 
     @property
     def to(self) -> ReleaseTarget:
         """Return the scope as decisions name it."""
-        share = UNSET if self.share_permille is None else self.share_permille
-        return ReleaseTarget(scope=self.scope, share_permille=share, valid_from_ms=self.valid_from_ms, tuned=self.tuned)
+        return ReleaseTarget(
+            scope=self.scope, share_permille=self.share_permille, valid_from_ms=self.valid_from_ms, tuned=self.tuned
+        )
 
     @property
     def is_of_tournament(self) -> bool:
         """Return whether a tournament made this choice, and no person has since."""
-        return self.tournament is not UNSET
+        return self.tournament is not None
 
     def is_for(self, job: str) -> bool:
         """Return whether a job is in its scope."""
@@ -93,17 +120,6 @@ class ScopedRelease(Message, frozen=True, kw_only=True, tag="policy-release/2", 
         if self.share_permille is not None:
             return is_in_share(job, self.share_permille, salt=f"{self.policy}/{self.sha256}")
         return self.job in (None, job)
-
-
-class TunedRelease(ScopedRelease, frozen=True, kw_only=True, tag="policy-release/3", omit_defaults=True):
-    """A release that also sets constants of its policy, or comes from a tournament.
-
-    Its own type keeps an agent that does not know these from serving the policy without them.
-    """
-
-
-ReleaseRecord = PolicyRelease | ScopedRelease | TunedRelease
-"""What the topic carries: the first is for a whole cluster, and every agent understands it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -128,50 +144,19 @@ def is_in_share(job: str, share_permille: int, *, salt: str) -> bool:
     return drawn * 1000 < share_permille << 64
 
 
-def scoped(release: ReleaseRecord) -> ScopedRelease:
-    """Return a release in its general form."""
-    if isinstance(release, ScopedRelease):
-        return release
-    return ScopedRelease(
-        cluster=release.cluster,
-        policy=release.policy,
-        sha256=release.sha256,
-        valid_from_ms=release.valid_from_ms,
-        set_by=release.set_by,
-        set_at_ms=release.set_at_ms,
-        note=release.note,
-    )
-
-
-def as_record(release: ScopedRelease) -> ReleaseRecord:
-    """Return the record to write: one that agents of every version understand, where there is one."""
-    if isinstance(release, TunedRelease) or release.scope != "cluster" or release.role != "serve" or release.withdrawn:
-        return release
-    return PolicyRelease(
-        cluster=release.cluster,
-        policy=release.policy,
-        sha256=release.sha256,
-        valid_from_ms=release.valid_from_ms,
-        set_by=release.set_by,
-        set_at_ms=release.set_at_ms,
-        note=release.note,
-    )
-
-
 class Releases:
     """All releases, by slot and the minute each takes effect. If two share both, the later record wins."""
 
-    def __init__(self, records: Iterable[ReleaseRecord] = ()) -> None:
-        """``records`` come in the order of the topic."""
+    def __init__(self, releases: Iterable[Release] = ()) -> None:
+        """``releases`` come in the order of the topic."""
         self._starts: dict[Slot, list[int]] = {}
-        self._by_start: dict[Slot, dict[int, ScopedRelease]] = {}
+        self._by_start: dict[Slot, dict[int, Release]] = {}
         self._of_cluster: dict[str, list[Slot]] = {}
-        for record in records:
-            self.add(record)
+        for release in releases:
+            self.add(release)
 
-    def add(self, record: ReleaseRecord) -> None:
-        """Take note of one more record."""
-        release = scoped(record)
+    def add(self, release: Release) -> None:
+        """Take note of one more release."""
         slot, start = release.slot, release.valid_from_ms
         if slot not in self._by_start:
             self._by_start[slot], self._starts[slot] = {}, []
@@ -184,18 +169,18 @@ class Releases:
         """Return the slots of a cluster that ever held a release, sorted."""
         return tuple(self._of_cluster.get(cluster, ()))
 
-    def timeline(self, slot: Slot) -> tuple[ScopedRelease, ...]:
+    def timeline(self, slot: Slot) -> tuple[Release, ...]:
         """Return the releases of a slot by the minute each takes effect."""
         return tuple(self._by_start[slot][start] for start in self._starts.get(slot, ()))
 
-    def in_force(self, slot: Slot, at_ms: int) -> ScopedRelease | None:
+    def in_force(self, slot: Slot, at_ms: int) -> Release | None:
         """Return the release of a slot at an event time; None before the first, and after one that was withdrawn."""
         starts = self._starts.get(slot, [])
         index = bisect_right(starts, at_ms)
         release = self._by_start[slot][starts[index - 1]] if index else None
         return None if release is None or release.withdrawn else release
 
-    def serving(self, job: str, at_ms: int, *, has_tournaments: bool = True) -> ScopedRelease | None:
+    def serving(self, job: str, at_ms: int, *, has_tournaments: bool = True) -> Release | None:
         """Return the most specific release that serves a job at an event time, if any.
 
         A wider release that a person made later replaces a tournament's. Without ``has_tournaments`` it is what would
@@ -210,20 +195,20 @@ class Releases:
             return found[1]  # a person has chosen since
         return found[0] if found else None
 
-    def newest(self, slot: Slot) -> ScopedRelease | None:
+    def newest(self, slot: Slot) -> Release | None:
         """Return the release of a slot that takes effect last, also one that is still to come or is withdrawn."""
         timeline = self.timeline(slot)
         return timeline[-1] if timeline else None
 
-    def shadows(self, job: str, at_ms: int) -> tuple[ScopedRelease, ...]:
+    def shadows(self, job: str, at_ms: int) -> tuple[Release, ...]:
         """Return the policies that look on at a job at an event time, each version once, the most specific release of it."""
-        found: dict[tuple[str, str], ScopedRelease] = {}
+        found: dict[tuple[str, str], Release] = {}
         for release in self._shadows_in_force(cluster_of(job), at_ms):
             if release.is_for(job):
                 found.setdefault((release.policy, release.sha256), release)
         return tuple(found.values())[:SHADOWS_MAX]
 
-    def _shadows_in_force(self, cluster: str, at_ms: int) -> Iterator[ScopedRelease]:
+    def _shadows_in_force(self, cluster: str, at_ms: int) -> Iterator[Release]:
         slots = (slot for slot in self._of_cluster.get(cluster, ()) if slot.role == "shadow")
         for slot in sorted(slots, key=lambda slot: (SCOPES.index(slot.scope), slot)):
             if (release := self.in_force(slot, at_ms)) is not None:
@@ -237,10 +222,10 @@ def why_released(to: ReleaseTarget, policy: str) -> str:
     'this job is in the 12.5 % canary of sure'
     """
     if to.scope == "job":
-        return "released for this job" if to.tuned is UNSET else f"released for this job with {in_words(to.tuned)}"
+        return "released for this job" if to.tuned is None else f"released for this job with {in_words(to.tuned)}"
     if to.scope == "cluster":
         return "released for the cluster"
-    return f"this job is in the {percent(0 if to.share_permille is UNSET else to.share_permille)} canary of {policy}"
+    return f"this job is in the {percent(to.share_permille or 0)} canary of {policy}"
 
 
 def in_words(tuned: Tuning) -> str:

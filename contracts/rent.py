@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum
 
-from contracts.commands import Placement
-from contracts.messages import Host, JobTopology
-from contracts.topology import units_of
+from surescale.contracts.commands import Placement
+from surescale.contracts.messages import Host, JobTopology
+from surescale.contracts.topology import units_of
 
 DAY_S = 86_400
 

@@ -9,11 +9,11 @@ from typing import Literal
 
 import msgspec
 
-from contracts.commands import SlotStandbys
-from contracts.errors import RecordRejected
-from contracts.ids import split_job
-from contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
-from contracts.wire import decode
+from surescale.contracts.commands import SlotStandbys
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.ids import split_job
+from surescale.contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
+from surescale.contracts.wire import decode
 
 KEY_SHOWN_MAX = 100
 """Bytes of a key, or letters of a word, that is no key: so much of it is shown."""
@@ -57,7 +57,7 @@ class OpenAdvice(Part, frozen=True, kw_only=True):
     targets: dict[Text, Parallelism]  # by task that it changes
 
 
-class JobSummary(Part, frozen=True, kw_only=True):
+class JobControl(Part, frozen=True, kw_only=True):
     """How the rescaler's control of one job stands."""
 
     phase: Text | None = None  # of the job's gate; null while it has none
@@ -71,8 +71,19 @@ class JobSummary(Part, frozen=True, kw_only=True):
     failures: Count = 0  # rescales that failed in a row
     conditions: tuple[Condition, ...] = ()
     standbys: tuple[SlotStandbys, ...] = ()  # as last commanded
+
+    @property
+    def wakes_up_ms(self) -> int | None:
+        """When the act that waits is due, else when the rescaler next has something to do for the job; None: never."""
+        pending_ms = self.pending.until_ms if self.pending else None
+        return self.wake_at_ms if pending_ms is None else pending_ms
+
+
+class JobSummary(JobControl, frozen=True, kw_only=True):
+    """How the rescaler's control of one job stands, and what is large of it."""
+
     mappings: dict[str, tuple[Count, ...]] = msgspec.field(default_factory=dict)  # unit per vnode of rescaled stateful tasks
-    advice: OpenAdvice | msgspec.UnsetType = msgspec.UNSET  # absent: there is none to approve
+    advice: OpenAdvice | None = None  # null: there is none to approve
 
 
 PLACEMENT = "placement"
@@ -120,7 +131,7 @@ Kind = Literal["job", "cluster", "request"]
 """What a piece of memory is about: one job, the cluster as a whole, or what became of one decision."""
 
 
-class RescalerRecord(Message, frozen=True, kw_only=True, tag="rescaler-state/2"):
+class RescalerRecord(Message, frozen=True, kw_only=True, tag="rescaler-state/1"):
     """One entry of the rescaler's memory under key ``cluster/kind/id``; the body is a JSON document."""
 
     cluster: Text
@@ -128,10 +139,10 @@ class RescalerRecord(Message, frozen=True, kw_only=True, tag="rescaler-state/2")
     id: Identity
     at_ms: TimeMs
     body: msgspec.Raw  # of a job's record of another version, as `memory_of` returns it: empty
-    summary: JobSummary | msgspec.UnsetType = msgspec.UNSET  # of a record of kind job
+    summary: JobSummary | None = None  # of a record of kind job
 
 
-_TAG = "rescaler-state/2"
+_TAG = "rescaler-state/1"
 _ANY_TAG = re.compile(r"rescaler-state/[0-9]{1,9}")
 _REQUEST = re.compile(r"(.+)@[0-9]{1,16}/[^/]+")
 
@@ -145,7 +156,7 @@ class _AnyVersion(Part, frozen=True, kw_only=True):
     id: Identity
     at_ms: TimeMs
     body: msgspec.Raw
-    summary: JobSummary | msgspec.UnsetType = msgspec.UNSET
+    summary: JobSummary | None = None
 
 
 class MemoryKey(Part, frozen=True, kw_only=True):

@@ -6,30 +6,19 @@ Every role reads them from environment variables ``SURESCALE_<FIELD>`` (upper ca
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar, get_type_hints
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, Self, TypeVar, get_type_hints
 
-from contracts.addresses import addresses_in, is_http, without_password
-from contracts.errors import RecordRejected, SettingsError
-from contracts.ids import split_job
-from contracts.own_acts import OwnAct
+from surescale.contracts.addresses import is_http, without_password
+from surescale.contracts.errors import RecordRejected, SettingsError
+from surescale.contracts.ids import split_job
+from surescale.contracts.own_acts import OwnAct
 
-S = TypeVar("S", bound="PipelineSettings")
+S = TypeVar("S", bound="Settings")
 
 PORT_MAX = 65_535
 SPAN_MINUTES = 10
 SPAN_MINUTES_MAX = 24 * 60
-ENGINES = ("simulated", "flink", "kafka")
-SOURCES = {"simulated": ("simulated",), "flink": ("flink", "prometheus"), "kafka": ("consumer-group", "prometheus")}
-"""Where the figures of each engine's jobs may come from; the first one, unless a setting names another."""
-ACTUATORS = {
-    "simulated": ("simulated", "none"),
-    "flink": ("flink", "kubernetes", "none"),
-    "kafka": ("none", "processes", "compose", "kubernetes"),
-}
-"""What may carry out commands for each engine's jobs; the first one, unless a setting names another."""
-ACTUATORS_BY_PROMETHEUS = ("none", "processes", "compose", "kubernetes")
-"""What may carry out commands for jobs whose figures come from Prometheus: it does not know what Flink was asked for."""
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
 _PASSWORD = ("kafka_username", "kafka_password_file")
@@ -37,6 +26,8 @@ _OAUTH_NEEDED = ("kafka_oauth_client_id", "kafka_oauth_client_secret_file", "kaf
 _OAUTH = (*_OAUTH_NEEDED, "kafka_oauth_scope", "kafka_oauth_ca_file")
 LIKE = "like"
 """Metadata of a setting that is defined elsewhere: the class and the name of the field."""
+PARTS = "parts"
+"""The field that holds further settings, of what the others choose."""
 
 
 def like(kind: type, name: str) -> Any:
@@ -45,8 +36,32 @@ def like(kind: type, name: str) -> Any:
     return field(default=defined.default, metadata={LIKE: (kind, name)})
 
 
+class Settings:
+    """What is read from the environment."""
+
+    __slots__ = ()
+
+    def check_least(self, **least: int) -> None:
+        """Check numeric fields, given by name, against their smallest allowed value.
+
+        Raises:
+            SettingsError: names the setting and that value.
+        """
+        for name, number in least.items():
+            if getattr(self, name) < number:
+                raise SettingsError(f"SURESCALE_{name.upper()}: must be at least {number}, not {getattr(self, name)}")
+
+    def completed(self, variables: Mapping[str, str]) -> Self:
+        """Return them with their parts, which are read from the same variables.
+
+        Raises:
+            SettingsError: a part is invalid, or does not go with the rest.
+        """
+        return self
+
+
 @dataclass(frozen=True, slots=True)
-class PipelineSettings:
+class PipelineSettings(Settings):
     """Settings every role of a pipeline shares."""
 
     bootstrap: str = "127.0.0.1:9092"
@@ -89,46 +104,8 @@ class PipelineSettings:
     """With rediss: PEM file of the certificate's private key, unencrypted."""
     cluster: str = "sim"
     """The cluster whose jobs this rescaler and monitor serve."""
-    road: str = "main"
+    pipeline: str = "main"
     """Name of the pipeline; key of its clock."""
-    engine: str = "simulated"
-    """Kind of engine that runs the jobs: simulated, flink, or kafka (jobs are consumer groups)."""
-    source: str = ""
-    """Where the figures of the jobs come from: simulated, flink, consumer-group or prometheus; empty: as is usual for the
-    engine."""
-    actuator: str = ""
-    """What carries out commands: simulated, flink, processes, compose, kubernetes, or none (jobs are only watched); empty: as is
-    usual for the engine, which for kafka is none."""
-    groups_file: str = ""
-    """Of the engine kafka: file (TOML or JSON) that says which consumer groups form a job, and how their workers are started;
-    empty: each group is a job."""
-    workers_folder: str = ""
-    """Of the actuator processes: folder in which it keeps what it asked for, and a file and a log for each worker."""
-    workers_max: int = 16
-    """Of the actuators processes and compose: workers that this machine can hold, all groups together."""
-    compose_url: str = ""
-    """Of the actuator compose: socket of the container engine, like unix:///run/user/1000/docker.sock, or the http address of a
-    proxy before it; empty: unix:///var/run/docker.sock."""
-    flink_resources_file: str = ""
-    """Of the engine flink with the actuator kubernetes: file (TOML or JSON) that says which FlinkDeployment or FlinkSessionJob of
-    the Flink operator runs each job."""
-    kubernetes_url: str = ""
-    """Of the actuator kubernetes: address of the API server; empty, in a pod: of its own cluster, with the pod's own account."""
-    kubernetes_token_file: str = ""
-    """Of the actuator kubernetes: file with the bearer token of an account, read for each request."""
-    kubernetes_ca_file: str = ""
-    """Of the actuator kubernetes: PEM file of the authorities that sign the API server's certificate; empty: the system's."""
-    engine_url: str = "http://127.0.0.1:8090"
-    """Address of the engine's API; only the monitor and the rescaler's actuator use it. If Flink is highly available: those of
-    all JobManagers, with commas between."""
-    engine_token_file: str = ""
-    """File with the bearer token, or the whole value of the header Authorization, that the engine's API asks for; empty: none."""
-    engine_ca_file: str = ""
-    """With https: PEM file of the authorities that sign the engine's certificate; empty: the system's."""
-    engine_certificate_file: str = ""
-    """With https: PEM file of this client's certificate chain, if the engine asks for one (mutual TLS)."""
-    engine_key_file: str = ""
-    """With https: PEM file of the certificate's private key, unencrypted."""
     window_minutes: int = 60
     """L: minutes in a window, one snapshot each."""
     allowed_lateness_ms: int = 5_000
@@ -151,7 +128,7 @@ class PipelineSettings:
     hung_after_s: float = 120.0
     """Seconds that a loop of the role may stand still before its liveness check fails; a quarter later the process ends. A single
     call may take 30 s, so set no less than 60. 0: off."""
-    road_clock: bool = False
+    pipeline_clock: bool = False
     """True: follow the topic ``clock`` (and wait for it); false: use the wall clock."""
 
     def __post_init__(self) -> None:
@@ -162,7 +139,6 @@ class PipelineSettings:
         """
         if not self.bootstrap.strip():
             raise SettingsError("SURESCALE_BOOTSTRAP: empty; set Kafka's address as host:port (there or with --bootstrap)")
-        self._check_engine()
         try:
             split_job(f"{self.cluster}/job")
         except RecordRejected:
@@ -183,117 +159,6 @@ class PipelineSettings:
         self.check_least(window_minutes=1, allowed_lateness_ms=0, ahead_of_clock_ms_max=0, hung_after_s=0)
         self._check_kafka_security()
         self._check_redis_security()
-
-    def _check_engine(self) -> None:
-        if self.engine not in ENGINES:
-            raise SettingsError(f"SURESCALE_ENGINE: {self.engine!r} is not one of {', '.join(ENGINES)}")
-        self._check_source_and_actuator()
-        urls = addresses_in(self.engine_url)
-        for url in urls:
-            if not is_http(url):
-                raise SettingsError(
-                    f"SURESCALE_ENGINE_URL: {without_password(url)!r} is not the address of an engine; "
-                    "set one like http://127.0.0.1:8090, without user and password (there or with --engine-url)"
-                )
-        if len(urls) > 1 and self.engine != "flink":
-            raise SettingsError(
-                f"SURESCALE_ENGINE_URL: the {self.engine} engine has one address; set a single one, or SURESCALE_ENGINE=flink"
-            )
-        for name in ("engine_token_file", "engine_ca_file", "engine_certificate_file", "engine_key_file"):
-            if getattr(self, name) and self.engine != "flink":
-                raise SettingsError(
-                    f"SURESCALE_{name.upper()}: the {self.engine} engine has no use for it; "
-                    "unset it, or set SURESCALE_ENGINE=flink"
-                )
-            if getattr(self, name) and name != "engine_token_file" and not all(url.lower().startswith("https:") for url in urls):
-                raise SettingsError(
-                    f"SURESCALE_{name.upper()}: SURESCALE_ENGINE_URL uses no TLS; set an address with https, or unset the file"
-                )
-        if bool(self.engine_certificate_file) != bool(self.engine_key_file):
-            raise SettingsError("SURESCALE_ENGINE_CERTIFICATE_FILE and SURESCALE_ENGINE_KEY_FILE: set both, or neither")
-        if self.engine == "flink" and self.road_clock:
-            raise SettingsError(
-                f"SURESCALE_ROAD_CLOCK: SURESCALE_ENGINE={self.engine} publishes no clock; unset it (or use --wall-clock)"
-            )
-
-    def _check_source_and_actuator(self) -> None:
-        for name, chosen, known in (("SOURCE", self.source, SOURCES), ("ACTUATOR", self.actuator, ACTUATORS)):
-            if chosen and chosen not in known[self.engine]:
-                fitting = [engine for engine in ENGINES if chosen in known[engine]]
-                instead = f", or SURESCALE_ENGINE={fitting[0]}" if fitting else ""
-                raise SettingsError(
-                    f"SURESCALE_{name}: {chosen!r} does not fit SURESCALE_ENGINE={self.engine}; "
-                    f"set {' or '.join(known[self.engine])}{instead}"
-                )
-        if self.source_kind == "prometheus" and self.actuator_kind not in ACTUATORS_BY_PROMETHEUS:
-            usable = " or ".join(each for each in ACTUATORS_BY_PROMETHEUS if each in ACTUATORS[self.engine])
-            raise SettingsError(
-                f"SURESCALE_ACTUATOR: {self.actuator_kind!r} needs to know what the job was asked for, which "
-                f"SURESCALE_SOURCE=prometheus cannot tell; set {usable}, or SURESCALE_SOURCE={SOURCES[self.engine][0]}"
-            )
-        if self.actuator_kind == "processes":
-            for needed in ("groups_file", "workers_folder"):
-                if not getattr(self, needed):
-                    raise SettingsError(f"SURESCALE_{needed.upper()}: not set; SURESCALE_ACTUATOR=processes needs it")
-        elif self.workers_folder:
-            raise SettingsError("SURESCALE_WORKERS_FOLDER: only SURESCALE_ACTUATOR=processes uses it; set that, or unset this")
-        self._check_compose()
-        self._check_kubernetes()
-        if self.groups_file and self.engine != "kafka":
-            raise SettingsError("SURESCALE_GROUPS_FILE: only SURESCALE_ENGINE=kafka reads it; set that, or unset this")
-        self.check_least(workers_max=1)
-
-    def _check_compose(self) -> None:
-        url = self.compose_url
-        if self.actuator_kind != "compose":
-            if url:
-                raise SettingsError("SURESCALE_COMPOSE_URL: only SURESCALE_ACTUATOR=compose uses it; set that, or unset this")
-            return
-        if not self.groups_file:
-            raise SettingsError("SURESCALE_GROUPS_FILE: not set; SURESCALE_ACTUATOR=compose needs it")
-        if url and not url.startswith("unix:///") and not is_http(url):
-            raise SettingsError(
-                f"SURESCALE_COMPOSE_URL: {without_password(url)!r} is not a socket of a container engine; "
-                "set one like unix:///var/run/docker.sock"
-            )
-
-    def _check_kubernetes(self) -> None:
-        for name in ("kubernetes_url", "kubernetes_token_file", "kubernetes_ca_file"):
-            if getattr(self, name) and self.actuator_kind != "kubernetes":
-                raise SettingsError(
-                    f"SURESCALE_{name.upper()}: only SURESCALE_ACTUATOR=kubernetes uses it; set that, or unset this"
-                )
-            if getattr(self, name) and name != "kubernetes_url" and self.kubernetes_url.lower().startswith("http:"):
-                raise SettingsError(
-                    f"SURESCALE_{name.upper()}: SURESCALE_KUBERNETES_URL uses no TLS; set one with https, or unset the file"
-                )
-        if self.kubernetes_url and not is_http(self.kubernetes_url):
-            raise SettingsError(
-                f"SURESCALE_KUBERNETES_URL: {without_password(self.kubernetes_url)!r} is not the address of an API server; "
-                "set one like https://10.0.0.1:6443, without user and password"
-            )
-        is_operated = self.actuator_kind == "kubernetes" and self.engine == "flink"
-        if self.flink_resources_file and not is_operated:
-            raise SettingsError(
-                "SURESCALE_FLINK_RESOURCES_FILE: only SURESCALE_ENGINE=flink with SURESCALE_ACTUATOR=kubernetes reads it; "
-                "set both, or unset this"
-            )
-        if is_operated and not self.flink_resources_file:
-            raise SettingsError(
-                "SURESCALE_FLINK_RESOURCES_FILE: not set; SURESCALE_ENGINE=flink with SURESCALE_ACTUATOR=kubernetes needs it"
-            )
-        if self.actuator_kind == "kubernetes" and not is_operated and not self.groups_file:
-            raise SettingsError("SURESCALE_GROUPS_FILE: not set; SURESCALE_ACTUATOR=kubernetes needs it")
-
-    @property
-    def source_kind(self) -> str:
-        """Where the figures come from."""
-        return self.source or SOURCES[self.engine][0]
-
-    @property
-    def actuator_kind(self) -> str:
-        """What carries out commands."""
-        return self.actuator or ACTUATORS[self.engine][0]
 
     def _check_kafka_security(self) -> None:
         protocol, mechanism = self.kafka_security_protocol, self.kafka_sasl_mechanism
@@ -352,16 +217,6 @@ class PipelineSettings:
                 "write rediss:// there, or unset them"
             )
 
-    def check_least(self, **least: int) -> None:
-        """Check numeric fields, given by name, against their smallest allowed value.
-
-        Raises:
-            SettingsError: names the setting and that value.
-        """
-        for name, number in least.items():
-            if getattr(self, name) < number:
-                raise SettingsError(f"SURESCALE_{name.upper()}: must be at least {number}, not {getattr(self, name)}")
-
 
 def from_environment(kind: type[S], environment: Mapping[str, str] | None = None, /, **options: object) -> S:
     """Build settings from defaults, then environment, then options that are not None.
@@ -372,17 +227,23 @@ def from_environment(kind: type[S], environment: Mapping[str, str] | None = None
     variables = os.environ if environment is None else environment
     hints = get_type_hints(kind)
     found: dict[str, object] = {}
-    for item in fields(kind):
+    for item in settings_in(kind):
         name = f"SURESCALE_{item.name.upper()}"
         if name in variables:
             found[item.name] = _parse(name, variables[name], hints[item.name])
     found |= {key: value for key, value in options.items() if value is not None}
-    return kind(**found)  # type: ignore[arg-type]  # each value was parsed by the field's own type
+    return kind(**found).completed(variables)
 
 
-def to_environment(settings: PipelineSettings) -> dict[str, str]:
+def settings_in(kind: type[Settings] | Settings) -> list[Field[Any]]:
+    """Return the fields that are settings."""
+    return [item for item in fields(kind) if item.name != PARTS]  # type: ignore[arg-type]  # each kind is a dataclass
+
+
+def to_environment(settings: Settings) -> dict[str, str]:
     """Return environment variables that give a child process the same settings."""
-    return {f"SURESCALE_{item.name.upper()}": _text(getattr(settings, item.name)) for item in fields(settings)}
+    found = {f"SURESCALE_{item.name.upper()}": _text(getattr(settings, item.name)) for item in settings_in(settings)}
+    return {name: value for part in getattr(settings, PARTS, ()) for name, value in to_environment(part).items()} | found
 
 
 def _text(value: object) -> str:

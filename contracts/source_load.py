@@ -6,14 +6,18 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from contracts.clock import MINUTE_MS
-from contracts.messages import JobTopology
-from contracts.windows import FIGURE, Float32, of_all_subtasks
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.windows import FIGURE, Float32, of_all_subtasks
 
 WHOLE_LEAST = 0.9
 """Share of a minute that a source must have run; of a shorter one nobody knows what came while it was down."""
 BUSY_LEAST = 0.05
 """Share of its time from which a source that counts no record is at work, and so does not count what it does."""
+
+JUMPED_LEAST = 10.0
+"""Times what was read and waits longer that must seem to have come for the rest to count as skipped, and so many records more."""
+JUMPED_RECORDS = 100.0
 
 
 def source_load(rows: Mapping[str, Float32], topology: JobTopology, before: Mapping[str, Float32] | None = None) -> float:
@@ -46,6 +50,9 @@ def demanded(figures: Float32, queued_before: npt.NDArray[np.floating]) -> npt.N
     what it emits if it does not count that (Flink's legacy sources). NaN where neither is known, where a source at work counts
     nothing, and for a minute that is not whole where only what entered is known: one in which an attempt began, or of which the
     source ran for less than ``WHOLE_LEAST``.
+
+    What came was read or waits. Where many times as much seems to have come, the source's position was put forward, and records
+    that nobody reads are no load.
     """
     read, emitted, queued, arrived = (figures[..., at].astype(np.float64) for at in _DEMANDED)
     entered = read_or_emitted(read, emitted)
@@ -58,7 +65,11 @@ def demanded(figures: Float32, queued_before: npt.NDArray[np.floating]) -> npt.N
         is_short = is_guess & (began | (busy + idle + held < WHOLE_LEAST * offered))  # False where unknown
         entered[untold & (is_short | ((entered == 0.0) & (busy > BUSY_LEAST * offered)))] = np.nan
     grown = np.nan_to_num(queued - queued_before)
-    found: npt.NDArray[np.float64] = np.where(np.isnan(arrived), np.maximum(entered + grown, 0.0), arrived)
+    through = np.maximum(entered + grown, 0.0)
+    has_jumped = (arrived > JUMPED_LEAST * through + JUMPED_RECORDS) & (read > 0) & ~is_guess
+    if has_jumped.any():
+        has_jumped &= ~(figures[..., FIGURE["restarts"]] > 0)
+    found: npt.NDArray[np.float64] = np.where(np.isnan(arrived) | has_jumped, through, arrived)
     return found
 
 

@@ -1,7 +1,9 @@
-"""The table of topics. Only ``surescale topics create`` creates them, from this table (``contracts.topic_settings``)."""
+"""The table of topics. Only ``surescale topics create`` creates them, from this table and ``TopicSettings``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from surescale.contracts.settings import PipelineSettings
 
 WINDOW_BYTES_MAX = 16 * 1024 * 1024
 RECORD_BYTES_MAX = WINDOW_BYTES_MAX + 64 * 1024  # a window plus the record's overhead
@@ -69,14 +71,7 @@ _TABLE = (
     Topic(JOB_SETTINGS, "job", "forever", ("command line", "API"), "JobSettings", JOB_PARTITIONS),
     Topic(CLUSTER_TOPOLOGY, "cluster", "compacted", ("monitor",), "ClusterTopology", CLUSTER_PARTITIONS),
     Topic(ENGINE_EVENTS, "cluster", "by time", ("monitor",), "EngineEvent", CLUSTER_PARTITIONS),
-    Topic(
-        POLICY_RELEASES,
-        "cluster",
-        "forever",
-        ("command line",),
-        "PolicyRelease, ScopedRelease, TunedRelease",
-        CLUSTER_PARTITIONS,
-    ),
+    Topic(POLICY_RELEASES, "cluster", "forever", ("command line",), "Release", CLUSTER_PARTITIONS),
     Topic(DECISIONS, "cluster", "by time", ("agent",), "Decision", CLUSTER_PARTITIONS),
     Topic(SHADOW_DECISIONS, "cluster", "by time", ("agent",), "ShadowDecision", CLUSTER_PARTITIONS),
     Topic(RESCHEDULE_COMMANDS, "cluster", "by time", ("rescaler",), "RescheduleCommand", CLUSTER_PARTITIONS),
@@ -90,7 +85,7 @@ _TABLE = (
     ),
     Topic(RESCALER_STATE, "cluster/kind/id", "compacted", ("rescaler",), "RescalerRecord", CLUSTER_PARTITIONS),
     Topic(CLOCK, "pipeline", "compacted", ("simulated engine",), "ClockSegment", 1),
-    Topic(DEAD_LETTERS, "as the record's", "by time", ("whoever refused it",), "DeadLetter", CLUSTER_PARTITIONS),
+    Topic(DEAD_LETTERS, "as the record's", "by time", ("the role that refused it",), "DeadLetter", CLUSTER_PARTITIONS),
 )
 
 TOPICS: dict[str, Topic] = {topic.name: topic for topic in _TABLE}
@@ -159,3 +154,33 @@ def own_groups(topic_prefix: str, cluster: str) -> frozenset[str]:
 def actuator_group(topic_prefix: str, cluster: str) -> str:
     """Return the consumer group under which the rescaler's actuator keeps its position."""
     return f"{rescaler_group(topic_prefix, cluster)}-actuator"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings(PipelineSettings):
+    """Settings of ``surescale topics create``. Topics that exist stay as they are."""
+
+    job_partitions: int = JOB_PARTITIONS
+    """Partitions of each topic with one key per job: as many agents can share a pipeline's jobs."""
+    cluster_partitions: int = CLUSTER_PARTITIONS
+    """Partitions of each topic with one key per cluster: all records of a cluster are in one of them."""
+    retention_hours: int = RETENTION_HOURS
+    """Hours that records of topics kept by time stay: as far back as recordings, replays and rebuilt views can go."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            SettingsError: one is too small; names the setting.
+        """
+        PipelineSettings.__post_init__(self)
+        least_hours = self.window_minutes // 60 + 1  # a window must be whole before its first record expires
+        self.check_least(job_partitions=1, cluster_partitions=1, retention_hours=least_hours)
+
+    def topics(self) -> tuple[Topic, ...]:
+        """Return the table of topics with these numbers."""
+        return tuple(self._chosen(topic) for topic in TOPICS.values())
+
+    def _chosen(self, topic: Topic) -> Topic:
+        partitions = {"job": self.job_partitions, "pipeline": topic.partitions}.get(topic.key, self.cluster_partitions)
+        return replace(topic, partitions=partitions, retention_ms=self.retention_hours * _HOUR_MS)

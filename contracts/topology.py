@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from contracts.errors import RecordRejected
-from contracts.messages import ClusterTopology, JobTopology, TaskSpec
-from contracts.pauses import is_of_all_jobs
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.messages import ClusterTopology, JobTopology, TaskSpec
+from surescale.contracts.pauses import is_of_all_jobs
 
 
 def check_topology(topology: JobTopology) -> None:

@@ -1,15 +1,73 @@
 """The history that windows are made from: one job's last minutes, its hourly load, and each hour's peak. No Kafka, no clock."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.messages import HourlyLoad, JobTopology
-from contracts.source_load import source_load
-from contracts.windows import FIGURES, HOUR_MS, HOURS, NO_COUNTS, PEAK_MINUTES, Float32, Window, WindowCounts, unknown_hours
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.job_limits import is_simulated
+from surescale.contracts.messages import HourlyLoad, JobTopology, Saturation
+from surescale.contracts.saturation import SEEN_MINUTES, remembered
+from surescale.contracts.source_load import source_load
+from surescale.contracts.windows import (
+    FIGURES,
+    HOUR_MS,
+    HOURS,
+    NO_COUNTS,
+    PEAK_MINUTES,
+    Float32,
+    Window,
+    WindowCounts,
+    of_all_subtasks,
+    unknown_hours,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MinuteRows(Mapping[str, Float32]):
+    """The rows of one minute: task -> float32 [F]. A task that did not report is absent.
+
+    Attributes:
+        tasks: their names.
+        figures: float32 [len(tasks), F]; never changed.
+    """
+
+    tasks: tuple[str, ...]
+    figures: Float32
+    _index: dict[str, int] = field(default_factory=dict, repr=False, compare=False)  # of the tasks, once somebody asks for one
+
+    @classmethod
+    def of(cls, rows: Mapping[str, Float32]) -> "MinuteRows":
+        """Return rows by task as one block."""
+        if isinstance(rows, MinuteRows):
+            return rows
+        return cls(tuple(rows), np.array(list(rows.values()), dtype=np.float32).reshape(-1, len(FIGURES)))
+
+    def __getitem__(self, task: str) -> Float32:
+        """Return one task's row."""
+        if not self._index:
+            self._index.update((name, at) for at, name in enumerate(self.tasks))
+        row: Float32 = self.figures[self._index[task]]
+        return row
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the tasks."""
+        return iter(self.tasks)
+
+    def __len__(self) -> int:
+        """Return how many tasks reported."""
+        return len(self.tasks)
+
+    def put_into(self, out: Float32, tasks: tuple[str, ...]) -> None:
+        """Write the rows of ``tasks`` into float32 [len(tasks), F]; rows of tasks that did not report stay as they are."""
+        if tasks == self.tasks:  # almost always
+            out[:] = self.figures
+            return
+        for at, task in enumerate(tasks):
+            if task in self:
+                out[at] = self[task]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +83,18 @@ class _Stacked:
 class WindowHistory:
     """The memory of one job between minutes: rows of the last L minutes per task, the hourly load and its peaks.
 
-    ``rows`` maps a minute's end to the rows of that minute (task -> float32 [F]); absent task = not reported.
+    ``rows`` maps a minute's end to the rows of that minute.
     ``hours`` maps an hour's start to (records, known minutes), ``peaks`` to the most records in five consecutive minutes ending
-    in it; five minutes with an unknown one among them do not count.
+    in it; five minutes with an unknown one among them do not count. ``saturations`` is what is remembered of tasks that never
+    rested; nothing on the simulated engine, whose counters cover all of the work.
     """
 
     job: str
     window_minutes: int
-    rows: dict[int, dict[str, Float32]] = field(default_factory=dict)
+    rows: dict[int, MinuteRows] = field(default_factory=dict)
     hours: dict[int, tuple[float, int]] = field(default_factory=dict)
     peaks: dict[int, float] = field(default_factory=dict)
+    saturations: tuple[Saturation, ...] = ()
     _last: _Stacked | None = field(default=None, repr=False, compare=False)
     _sources: tuple[str, ...] = field(default=(), repr=False, compare=False)
     _loads: dict[int, float] = field(default_factory=dict, repr=False, compare=False)  # of these, in the last minutes by end
@@ -67,21 +127,26 @@ class WindowHistory:
         """
         assert minute_end_ms % MINUTE_MS == 0, minute_end_ms
         assert not self.rows or minute_end_ms > max(self.rows), "a closed minute cannot be closed again"
-        self.rows[minute_end_ms] = dict(rows)
+        self.rows[minute_end_ms] = MinuteRows.of(rows)
         self._add_hour(minute_end_ms, topology)
         first = minute_end_ms - self.window_minutes * MINUTE_MS
         for old in [end for end in self.rows if end <= first]:
             del self.rows[old]
+        figures = self._stack(minute_end_ms, topology)
+        if not is_simulated(topology.engine):
+            lately = of_all_subtasks(figures[-SEEN_MINUTES:])
+            self.saturations = remembered(self.saturations, lately, topology, minute_end_ms)
         return Window(
             job=self.job,
             window_end_ms=minute_end_ms,
-            figures=self._stack(minute_end_ms, topology),
+            figures=figures,
             topology=topology,
             hourly_load=hourly_mean(self.hours, minute_end_ms),
             counts=counts,
             closed_append_ms=closed_append_ms,
             reached_wall_ms=reached_wall_ms,
             hourly_peak=hourly_peak(self.peaks, minute_end_ms),
+            saturations=self.saturations,
         )
 
     def _stack(self, minute_end_ms: int, topology: JobTopology) -> Float32:
@@ -92,12 +157,8 @@ class WindowHistory:
             by = (minute_end_ms - self._last.end_ms) // MINUTE_MS
             figures[: max(self.window_minutes - by, 0)] = self._last.figures[by:]
             new = {minute_end_ms: self.rows[minute_end_ms]}
-        position = {task: index for index, task in enumerate(tasks)}
         for end, rows in new.items():
-            back = (minute_end_ms - end) // MINUTE_MS
-            for task, row in rows.items():
-                if task in position:
-                    figures[self.window_minutes - 1 - back, position[task]] = row
+            rows.put_into(figures[self.window_minutes - 1 - (minute_end_ms - end) // MINUTE_MS], tasks)
         self._last = _Stacked(minute_end_ms, tasks, figures)
         return figures.copy()  # our copy is safe from changes to the window
 

@@ -2,9 +2,7 @@
 
 The topic ``snapshots`` carries windows. Bytes: magic ``SSW``, layout version (1 byte), header length (4 bytes, big
 endian), header (JSON), then the figures as float32 with their bytes shuffled (all first bytes, all second bytes, ...) under zstd.
-
-Layout 2 has the figures of layout 1 and after them those that a real engine adds. A window of layout 1 still reads: what it lacks
-is unknown.
+The header names the figures; other figures, or others in number, need another layout.
 """
 
 import math
@@ -16,14 +14,15 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
-from contracts.clock import MINUTE_MS
-from contracts.errors import RecordRejected
-from contracts.ids import split_job, window_id
-from contracts.messages import Count, JobTopology, Text, TimeMs
-from contracts.topics import WINDOW_BYTES_MAX
-from contracts.topology import check_topology
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.figures import FIGURE_MAX
+from surescale.contracts.ids import split_job, window_id
+from surescale.contracts.messages import Count, JobTopology, Saturation, Text, TimeMs
+from surescale.contracts.topics import WINDOW_BYTES_MAX
+from surescale.contracts.topology import check_topology
 
-LAYOUT = 2
+LAYOUT = 1
 HOURS = 192  # eight days
 HOUR_MS = 60 * MINUTE_MS
 FIGURES_MAX = 2**26  # of one window, 256 MiB: figures pack so well that a record of 200 KB could claim gigabytes
@@ -46,7 +45,7 @@ FIGURES = (
     "latency_record_ms",
     "restarts",  # attempts that began in this minute
     "coverage",  # share of the task's subtasks whose counters are known for this minute
-    # Since layout 2.
+    # These only some engines have.
     "arrived",  # a source: records that came in at its door, taken or still waiting; a counter
     "busy_ms_max",  # ``busy_ms`` of the busiest subtask
     "covered_ms",  # the time in which the counters grew, from 30,000 to 90,000 ms
@@ -54,7 +53,6 @@ FIGURES = (
     "watermark_lag_ms",  # at the end of the minute, the largest of the subtasks
 )
 FIGURE = {name: index for index, name in enumerate(FIGURES)}
-ADDED = {2: FIGURES[FIGURES.index("arrived") :]}  # by each layout after the first
 
 Float32 = npt.NDArray[np.float32]
 
@@ -100,7 +98,7 @@ def of_all_subtasks(figures: Float32) -> Float32:
     return whole
 
 
-class _Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Header(msgspec.Struct, frozen=True, kw_only=True):
     job: Text
     window_end_ms: TimeMs
     window_minutes: Count
@@ -110,7 +108,8 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hourly_load: tuple[float | None, ...]
     closed_append_ms: TimeMs | None
     reached_wall_ms: TimeMs | None
-    hourly_peak: tuple[float | None, ...] = ()  # left out while no peak is known
+    hourly_peak: tuple[float | None, ...]
+    saturations: tuple[Saturation, ...] = ()
 
 
 def unknown_hours() -> Float32:
@@ -130,7 +129,8 @@ class Window:
         hourly_peak: float32 [192], for each of these hours the largest mean over five consecutive minutes ending in it, records
             per minute. NaN where unknown: an engine's history may lack it.
         closed_append_ms: broker's append time of the record that closed the newest minute.
-        layout: of the bytes it was read from. It is always written in the newest layout.
+        saturations: what is remembered of tasks that never rested (``contracts.saturation``), by task.
+        unusable: in one line, which figures of a record were no usable numbers, and so count as unknown; empty: none.
     """
 
     job: str
@@ -142,7 +142,8 @@ class Window:
     closed_append_ms: int | None = None
     reached_wall_ms: int | None = None
     hourly_peak: Float32 = field(default_factory=unknown_hours)
-    layout: int = LAYOUT
+    saturations: tuple[Saturation, ...] = ()
+    unusable: str = ""
 
     @property
     def window_minutes(self) -> int:
@@ -152,7 +153,7 @@ class Window:
     @property
     def id(self) -> str:
         """Return the window's identity."""
-        return window_id(self.job, self.window_end_ms, self.window_minutes, self.layout)
+        return window_id(self.job, self.window_end_ms, self.window_minutes, LAYOUT)
 
     @property
     def reported(self) -> npt.NDArray[np.bool_]:
@@ -192,7 +193,8 @@ def encode_window(window: Window) -> bytes:
         hourly_load=_with_none(window.hourly_load),
         closed_append_ms=window.closed_append_ms,
         reached_wall_ms=window.reached_wall_ms,
-        hourly_peak=() if np.isnan(window.hourly_peak).all() else _with_none(window.hourly_peak),
+        hourly_peak=_with_none(window.hourly_peak),
+        saturations=window.saturations,
     )
     head = msgspec.json.encode(header, order="deterministic")
     values = np.ascontiguousarray(window.figures, dtype="<f4")
@@ -212,7 +214,8 @@ def decode_window(raw: bytes | None) -> Window:
     if raw is None or len(raw) < _PREFIX.size or not raw.startswith(_MAGIC):
         raise RecordRejected("unknown_layout", "", "not a window: the magic bytes are missing")
     _, layout, head_bytes = _PREFIX.unpack_from(raw)
-    names = _figures_of_layout(layout)
+    if layout != LAYOUT:
+        raise RecordRejected("unknown_layout", "layout", f"window layout {layout}; this version reads layout {LAYOUT}")
     body_at = _PREFIX.size + head_bytes
     try:
         header = msgspec.json.decode(raw[_PREFIX.size : body_at], type=_Header)
@@ -220,56 +223,44 @@ def decode_window(raw: bytes | None) -> Window:
         raise RecordRejected("invalid_field", "header", str(error)) from None
     if header.window_minutes < 1:
         raise RecordRejected("invalid_field", "window_minutes", "a window of no minute")
-    if header.figures != names:
+    if header.figures != FIGURES:
         raise RecordRejected("unknown_layout", "figures", "the window lists other figures than this version knows")
-    if len(header.hourly_load) != HOURS:
-        raise RecordRejected("invalid_field", "hourly_load", f"{len(header.hourly_load)} hours of load, {HOURS} expected")
-    if len(header.hourly_peak) not in (0, HOURS):
-        raise RecordRejected(
-            "invalid_field", "hourly_peak", f"{len(header.hourly_peak)} peaks of hours, {HOURS} or none expected"
-        )
+    for name, hours in (("hourly_load", header.hourly_load), ("hourly_peak", header.hourly_peak)):
+        if len(hours) != HOURS:
+            raise RecordRejected("invalid_field", name, f"{len(hours)} hours, {HOURS} expected")
     try:
         split_job(header.job)
         check_topology(header.topology)
     except RecordRejected as rejected:
         raise RecordRejected(rejected.reason, f"header.{rejected.field}", rejected.message) from None
-    shape = (header.window_minutes, len(header.topology.tasks), len(names))
+    shape = (header.window_minutes, len(header.topology.tasks), len(FIGURES))
     if math.prod(shape) > FIGURES_MAX:
         raise RecordRejected("too_large", "figures", f"{math.prod(shape)} figures, {FIGURES_MAX} allowed")
+    figures = _figures(raw[body_at:], shape)
+    is_unusable = np.abs(figures) > FIGURE_MAX  # False for NaN, which is unknown already
     return Window(
         job=header.job,
         window_end_ms=header.window_end_ms,
-        figures=_widened(_figures(raw[body_at:], shape)),
+        figures=np.where(is_unusable, np.float32(np.nan), figures) if is_unusable.any() else figures,
         topology=header.topology,
         hourly_load=_with_nan(header.hourly_load),
         counts=header.counts,
         closed_append_ms=header.closed_append_ms,
         reached_wall_ms=header.reached_wall_ms,
-        hourly_peak=_with_nan(header.hourly_peak) if header.hourly_peak else unknown_hours(),
-        layout=layout,
+        hourly_peak=_with_nan(header.hourly_peak),
+        saturations=header.saturations,
+        unusable=_unusable_in_words(is_unusable, header) if is_unusable.any() else "",
     )
 
 
-def _figures_of_layout(layout: int) -> tuple[str, ...]:
-    """Return the figures that a layout lists.
-
-    Raises:
-        RecordRejected: ``unknown_layout``.
-    """
-    if not 1 <= layout <= LAYOUT:
-        raise RecordRejected("unknown_layout", "layout", f"window layout {layout}; this version reads layouts 1 to {LAYOUT}")
-    later = sum(len(names) for added_by, names in ADDED.items() if added_by > layout)
-    return FIGURES[: len(FIGURES) - later]
-
-
-def _widened(figures: Float32) -> Float32:
-    """Return figures of an earlier layout with all figures of this one, the missing ones NaN."""
-    minutes, tasks, width = figures.shape
-    if width == len(FIGURES):
-        return figures
-    wide = np.full((minutes, tasks, len(FIGURES)), np.nan, dtype=np.float32)
-    wide[..., :width] = figures
-    return wide
+def _unusable_in_words(unusable: npt.NDArray[np.bool_], header: _Header) -> str:
+    minute, task, figure = np.argwhere(unusable)[-1].tolist()
+    spec, ended_ms = header.topology.tasks[task], header.window_end_ms - MINUTE_MS * (len(unusable) - 1 - minute)
+    others = int(unusable.sum()) - 1
+    return (
+        f"{spec.label or spec.task}: {FIGURES[figure]} of the minute that ended at {ended_ms} was no usable number"
+        f"{f', nor were {others} more figures' if others else ''}; that counts as unknown."
+    )
 
 
 def _with_none(values: Float32) -> tuple[float | None, ...]:
@@ -277,7 +268,8 @@ def _with_none(values: Float32) -> tuple[float | None, ...]:
 
 
 def _with_nan(values: tuple[float | None, ...]) -> Float32:
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float32)
+    told = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    return np.where(np.abs(told) > FIGURE_MAX, np.nan, told).astype(np.float32)
 
 
 def _figures(body: bytes, shape: tuple[int, int, int]) -> Float32:

@@ -6,20 +6,32 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from contracts.errors import RecordRejected
-from contracts.ids import split_job
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.ids import split_job
 
 T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoders: dict[object, msgspec.json.Decoder[Any]] = {}
-_PATH = re.compile(r" - at `\$\.?(.*)`$")
+_PATH = re.compile(r" - at `\$\.?(.*)`\Z")
 _OWN_CHECK = re.compile(r"([a-z0-9_]+): ")  # messages of our own begin with the field; those of msgspec with a capital
 
 
 def encode(message: msgspec.Struct) -> bytes:
-    """Return the message as UTF-8 JSON: declared field order, dictionary keys sorted, no white space."""
-    return _encoder.encode(message)
+    """Return the message as UTF-8 JSON: declared field order, dictionary keys sorted, no white space.
+
+    Raises:
+        ValueError: names a field that must be a number and is NaN or infinite. JSON has no such numbers, and readers would
+            refuse the record.
+    """
+    raw = _encoder.encode(message)
+    if b"null" in raw:  # what JSON has in place of such a number, and of None
+        try:
+            _decoder(type(message)).decode(raw)
+        except msgspec.ValidationError as error:
+            if "got `null`" in str(error):
+                raise ValueError(f"{type(message).__name__}: {error}: it is NaN or infinite, which no record can hold") from None
+    return raw
 
 
 @overload
@@ -39,11 +51,8 @@ def decode(raw: bytes | str | None, kind: type[T] | UnionType) -> Any:
     """
     if raw is None:
         raise RecordRejected("not_json", "", "the record has no value")
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     try:
-        message = decoder.decode(raw)
+        message = _decoder(kind).decode(raw)
     except msgspec.ValidationError as error:
         raise _rejected(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -52,6 +61,13 @@ def decode(raw: bytes | str | None, kind: type[T] | UnionType) -> Any:
     if job is not None:
         split_job(job)
     return message
+
+
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    return decoder
 
 
 def _rejected(text: str) -> RecordRejected:

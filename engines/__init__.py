@@ -1,10 +1,10 @@
-"""Clients of engines, used by the monitor and the rescaler's actuators, which do not import each other.
+"""Engines: what watches their jobs for the monitor, and what scales them for the rescaler. One folder each.
 
-    flink       the REST API of Apache Flink: answers, graphs, identities, requirements
-    groups      consumer groups of Kafka: which form a job, what the broker and their members tell
+    registry    which there are, found by entry points
+    settings    what every engine has; a folder's ``__init__`` has its own, and the record of what it offers
+    options     the same on the command line
+    ports       what a source and an actuator are
     kafka       how far topics have grown, asked of their broker
-    processes   worker processes on this machine: required, started, kept running, drained
-    access      what a client shows and checks when it connects: token, authorities, certificate
 
 Decides nothing and knows no topic.
 """

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from contracts.errors import SettingsError, reason_of
+from surescale.contracts.errors import SettingsError, reason_of
 
 T = TypeVar("T")
 

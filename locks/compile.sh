@@ -13,6 +13,8 @@ compile pyproject.toml "${runtime[@]}" -o locks/runtime.txt
 compile pyproject.toml "${runtime[@]}" --extra train -c locks/runtime.txt -o locks/train.txt
 # The site of docs/, in an environment of its own.
 compile --group docs -o locks/docs.txt
+# The server of tests/support/object_store.py, which runs in an environment of its own.
+compile --group object-store -o locks/object-store.txt
 
 # The Flink distributions of the local stack: a package with no dependency that matters here, fetched but never installed.
 for version in 2.3.0 2.2.1 1.20.5; do

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 import torch
 
-from contracts.errors import SurescaleError, reason_of
-from policies.features import SLOTS_SHA256
+from surescale.contracts.errors import SurescaleError, reason_of
+from surescale.policies.features import SLOTS_SHA256
 
 CHECKPOINT = "checkpoint.pt"
 

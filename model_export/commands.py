@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from contracts.errors import SurescaleError, reason_of
+from surescale.contracts.errors import SurescaleError, reason_of
 
 if TYPE_CHECKING:
-    from model_export.train import Progressed, Run
+    from surescale.model_export.train import Progressed, Run
 
 
 OPTIONS = {"seed": "--seed", "updates": "--updates", "workloads": "--workload", "jobs": "--job", "worlds": "--world"}
@@ -28,7 +28,7 @@ def need_libraries(*others: str) -> None:
     Raises:
         TrainingUnavailable: one is not installed or cannot be imported.
     """
-    from policies.onnx_sessions import report_to_nobody
+    from surescale.policies.onnx_sessions import report_to_nobody
 
     report_to_nobody()
     for library in ("torch", "torch_geometric", *others):
@@ -115,7 +115,7 @@ def train(
 
 
 def _judge(run: "Run") -> None:
-    from model_export.unseen import Gain, gains
+    from surescale.model_export.scores import Gain, gains
 
     def tell(world: str, gain: Gain) -> None:
         text = f"{gain.mean:+.4f} ± {gain.standard_error:.4f}"
@@ -139,8 +139,8 @@ def make_folder(out: Path) -> None:
 
 
 def _begun(out: Path, device: str, chosen: dict[str, Any]) -> "Run":
-    from model_export.checkpoints import CHECKPOINT
-    from model_export.train import TrainSettings, start_run
+    from surescale.model_export.checkpoints import CHECKPOINT
+    from surescale.model_export.train import TrainSettings, start_run
 
     make_folder(out)
     if (out / CHECKPOINT).exists():
@@ -149,8 +149,8 @@ def _begun(out: Path, device: str, chosen: dict[str, Any]) -> "Run":
 
 
 def _resumed(out: Path, device: str, chosen: dict[str, Any]) -> "Run":
-    from model_export.checkpoints import CHECKPOINT
-    from model_export.train import resume
+    from surescale.model_export.checkpoints import CHECKPOINT
+    from surescale.model_export.train import resume
 
     if not (out / CHECKPOINT).is_file():
         raise SurescaleError(f"--resume: there is no run in {out}; leave out --resume to start one")
@@ -169,7 +169,7 @@ def _train_with_progress(run: "Run", out: Path) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from torch.utils.tensorboard import SummaryWriter
 
-    from model_export.train import train as bring_to_end
+    from surescale.model_export.train import train as bring_to_end
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns) as progress, SummaryWriter(str(out / "tensorboard")) as writer:
@@ -230,10 +230,10 @@ def export(run_folder: Path, out: Path, name: str, scores: bool, only_ranges: bo
     need_libraries("onnx", "onnxscript", "onnxruntime")
     import logging
 
-    from model_export.checkpoints import CHECKPOINT
-    from model_export.export import check_name, export_package
-    from model_export.scores import score_package
-    from model_export.train import resume
+    from surescale.model_export.checkpoints import CHECKPOINT
+    from surescale.model_export.export import check_name, export_package
+    from surescale.model_export.scores import score_package
+    from surescale.model_export.train import resume
 
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     if not (run_folder / CHECKPOINT).is_file():
@@ -249,8 +249,8 @@ def _complete(folder: Path) -> None:
     """Fit the ranges of a package's features and say how they came out."""
     from rich.progress import Progress
 
-    from model_export.feature_ranges import complete_card
-    from policies.sure.drift import Ranges
+    from surescale.model_export.feature_ranges import complete_card
+    from surescale.policies.sure.drift import Ranges
 
     with Progress() as progress:
         bar = progress.add_task("loops of the training's jobs")

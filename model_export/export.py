@@ -12,23 +12,22 @@ import numpy as np
 import onnx
 import torch
 
-from contracts.errors import SurescaleError
-from model_export.cards import write_card
-from model_export.feature_ranges import fit_ranges, places_of
-from model_export.network import SampledInput, SureNetwork, choose, forward
-from model_export.plan_loops import starting_parallelism
-from model_export.train import Run, first_week
-from policies.features import FEATURE_VERSION, SLOTS_SHA256, WIDTH, Encoded, encode
-from policies.graph import JobGraph, job_graph
-from policies.measure import measure
-from policies.package import CARD
-from policies.policy import SPAN_MINUTES
-from policies.registry import FORECAST, RULES
-from policies.sure.package import FORMAT, POLICY, SAMPLER, Card, read_package
-from policies.sure.policy import SurePolicy, load_sure_policy
-from simulation.load.jobs import load_job
-from simulation.load.workload import load_workload
-from simulation.loops.rows import LoopRows, Terms
+from surescale.contracts.errors import SurescaleError
+from surescale.model_export.feature_ranges import fit_ranges, places_of, write_card
+from surescale.model_export.network import SampledInput, SureNetwork, choose, forward
+from surescale.model_export.plan_loops import starting_parallelism
+from surescale.model_export.train import Run, first_week
+from surescale.policies.features import FEATURE_VERSION, SLOTS_SHA256, WIDTH, Encoded, encode
+from surescale.policies.graph import JobGraph, job_graph
+from surescale.policies.measure import measure
+from surescale.policies.package import CARD
+from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.registry import FORECAST, RULES
+from surescale.policies.sure.package import FORMAT, POLICY, SAMPLER, Card, read_package
+from surescale.policies.sure.policy import SurePolicy, load_sure_policy
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import load_workload
+from surescale.simulation.loops.rows import LoopRows, Terms
 
 PARITY_MAX = 1e-5
 PARITY_JOBS = 6

@@ -8,18 +8,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from model_export.cards import write_card
-from model_export.plan_loops import Ground, given_in, planned_in, starting_parallelism
-from policies.features import WIDTH, Encoded, encode
-from policies.graph import Int64, JobGraph
-from policies.measure import measure
-from policies.policy import SPAN_MINUTES
-from policies.sure.base import Base
-from policies.sure.drift import Ranges, outside
-from policies.sure.package import Card, read_package
-from simulation.load.jobs import SizedJob, load_job
-from simulation.load.workload import Workload, load_workload
-from simulation.model.worlds import CALM, World, world_named
+from surescale.model_export.plan_loops import Ground, given_in, planned_in, starting_parallelism
+from surescale.policies.features import WIDTH, Encoded, encode
+from surescale.policies.graph import Int64, JobGraph
+from surescale.policies.measure import measure
+from surescale.policies.package import CARD
+from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.sure.base import Base
+from surescale.policies.sure.drift import Ranges, outside
+from surescale.policies.sure.package import Card, read_package
+from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.workload import Workload, load_workload
+from surescale.simulation.model.worlds import CALM, World, world_named
 
 WEEK_MINUTES = 7 * 24 * 60
 ROWS, SPANS = 8, 9
@@ -101,3 +101,9 @@ def _rows(encoded: Encoded, graph: JobGraph) -> np.ndarray:
 
 def _rounded(values: np.ndarray) -> tuple[float, ...]:
     return tuple(round(float(value), 4) for value in values)
+
+
+def write_card(card: msgspec.Struct, folder: Path) -> None:
+    """Write the card, one field a line; the same card gives the same bytes."""
+    raw = msgspec.json.format(msgspec.json.encode(card, order="deterministic"), indent=1)
+    (folder / CARD).write_bytes(raw + b"\n")

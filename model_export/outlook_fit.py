@@ -5,22 +5,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.errors import SurescaleError
-from model_export.plan_loops import Ground, given_in, planned_in, starting_parallelism
-from policies.answer import Float64
-from policies.features import WIDTH, encode
-from policies.forecast import TRENDS, Forecast, forecast_inputs
-from policies.graph import Bool, Int64
-from policies.measure import measure
-from policies.sizing import Sizing
-from policies.sure.base import Base
-from policies.sure.outlook import INPUTS, SPREAD, Outlook, look_back
-from policies.sure.outlook import TRENDS as OUTLOOK_TRENDS
-from policies.sure.package import Statistics
-from policies.sure.planning_input import Planning
-from simulation.load.workload import Workload
-from simulation.loops.hourly import HourlyLoads
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.errors import SurescaleError
+from surescale.model_export.plan_loops import Ground, given_in, planned_in, starting_parallelism
+from surescale.policies.answer import Float64
+from surescale.policies.features import WIDTH, encode
+from surescale.policies.forecast import TRENDS, Forecast, forecast_inputs
+from surescale.policies.graph import Bool, Int64
+from surescale.policies.measure import measure
+from surescale.policies.sizing import Sizing
+from surescale.policies.sure.base import Base
+from surescale.policies.sure.outlook import INPUTS, SPREAD, Outlook, look_back
+from surescale.policies.sure.outlook import TRENDS as OUTLOOK_TRENDS
+from surescale.policies.sure.package import Statistics
+from surescale.policies.sure.planning_input import Planning
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.hourly import HourlyLoads
 
 HORIZON_MINUTES = 60
 STAGE_MINUTES, STAGES = 20, 6

@@ -4,19 +4,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.job_settings import Objective
-from policies.graph import Int64
-from policies.guardrails import guard_rows, situation
-from policies.measure import Measured, measure, restarts_seen
-from policies.sure.base import Base
-from policies.sure.correction import Correction
-from policies.sure.plan import Planned, plan
-from policies.sure.planning_input import Planning, PlanningInput, with_objective, with_restart
-from simulation.load.jobs import PARALLELISM_MAX, SizedJob
-from simulation.load.workload import Workload
-from simulation.loops.rows import LoopRows, Observed
-from simulation.loops.terms import Mode, Terms
-from simulation.model.worlds import CALM, World
+from surescale.contracts.job_settings import Objective
+from surescale.policies.graph import Int64
+from surescale.policies.guardrails import guard_rows, situation
+from surescale.policies.measure import Measured, measure, restarts_seen
+from surescale.policies.sure.base import Base
+from surescale.policies.sure.correction import Correction
+from surescale.policies.sure.plan import Planned, plan
+from surescale.policies.sure.planning_input import Planning, PlanningInput, with_objective, with_restart
+from surescale.simulation.load.jobs import PARALLELISM_MAX, SizedJob
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.rows import LoopRows, Observed
+from surescale.simulation.loops.terms import Mode, Terms
+from surescale.simulation.model.worlds import CALM, World
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,34 +7,51 @@ generator, at the next update.
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import torch
+from torch import nn
 
-from contracts.errors import SurescaleError
-from contracts.windows import HOUR_MS
-from model_export import checkpoints
-from model_export.network import SureNetwork, auxiliary_loss, forward
-from model_export.objective import Weights
-from model_export.optimise import TrainingDiverged, take_step
-from model_export.outlook_fit import fit_base, fit_statistics
-from model_export.plan_loops import Ground
-from model_export.reinforce import Noise, advantages, log_probability
-from model_export.rollout import Branching, explore, mean_reward
-from policies.graph import job_graph
-from policies.sure.base import Base
-from policies.sure.package import SamplingCard, Statistics
-from simulation.load.graphs import job_names, load_graph
-from simulation.load.jobs import load_job
-from simulation.load.workload import Workload, load_workload
-from simulation.loops.rows import Terms
-from simulation.model.worlds import CALM, world_named
-from simulation.model.worlds import SEED_MAX as WORLD_SEED_MAX
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.windows import HOUR_MS
+from surescale.model_export import checkpoints
+from surescale.model_export.network import SureNetwork, Weights, auxiliary_loss, forward
+from surescale.model_export.outlook_fit import fit_base, fit_statistics
+from surescale.model_export.plan_loops import Ground
+from surescale.model_export.rollout import Branching, Noise, advantages, explore, log_probability, mean_reward
+from surescale.policies.graph import job_graph
+from surescale.policies.sure.base import Base
+from surescale.policies.sure.package import SamplingCard, Statistics
+from surescale.simulation.load.graphs import job_names, load_graph
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import Workload, load_workload
+from surescale.simulation.loops.rows import Terms
+from surescale.simulation.model.worlds import CALM, world_named
+from surescale.simulation.model.worlds import SEED_MAX as WORLD_SEED_MAX
+
+
+class TrainingDiverged(SurescaleError):
+    """A loss or gradient is not finite. Weights and checkpoint are still those before the step."""
+
+
+def take_step(optimiser: torch.optim.Optimizer, loss: float, parts: Iterable[nn.Module], norm_max: float) -> None:
+    """Clip the gradients of each part by their norm and take the step.
+
+    Raises:
+        TrainingDiverged: the loss or a gradient is not finite; no step is taken.
+    """
+    learning = [part for part in parts if next(part.parameters(), None) is not None]  # some hold only constants
+    norms = [float(nn.utils.clip_grad_norm_(part.parameters(), norm_max)) for part in learning]
+    if not all(map(isfinite, (loss, *norms))):
+        raise TrainingDiverged(f"its loss ({loss:g}) or a gradient is not finite, so no step was taken; the checkpoint stays")
+    optimiser.step()
+
 
 WEEK_MINUTES = 7 * 24 * 60
 SEED_MAX = 2**63 - 1  # torch's generator takes no larger one

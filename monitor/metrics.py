@@ -1,6 +1,6 @@
 """Names and meanings of the monitor's metrics; the monitor itself does the counting."""
 
-from runtime.metrics import SECONDS, Metric
+from surescale.runtime.metrics import SECONDS, Metric
 
 RECORDS_WRITTEN = Metric(
     "surescale_monitor_records_written_total", "counter", "Records that Kafka has acknowledged, by topic.", labels=("topic",)

@@ -6,13 +6,13 @@ import threading
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from contracts.topics import TopicNames
-from contracts.wire import encode
-from runtime.backoff import Stopped
-from runtime.beats import beat
-from runtime.kafka_errors import refusal_of
-from runtime.metrics import Tally
-from runtime.tracing.context import Headers
+from surescale.contracts.topics import TopicNames
+from surescale.contracts.wire import encode
+from surescale.runtime.backoff import Stopped
+from surescale.runtime.beats import beat
+from surescale.runtime.kafka_errors import refusal_of
+from surescale.runtime.metrics import Tally
+from surescale.runtime.tracing.context import Headers
 
 SAY_EVERY_S = 5.0
 

@@ -1,14 +1,27 @@
-"""Finds what was last published of each job by reading the topics themselves: the monitor keeps no state of its own."""
+"""Finds what was last published of each job by reading the topics themselves: the monitor keeps no state of its own.
 
+The markers also tell of another monitor of the same cluster: they lie between one's own, and its figures mix with them.
+"""
+
+import logging
+import os
+import socket
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
 
-from contracts.errors import RecordRejected
-from contracts.messages import JobTopology, MinuteMarker, TaskSample
-from contracts.settings import PipelineSettings
-from contracts.topics import CLOCK, JOB_TOPOLOGY, TASK_METRICS
-from contracts.wire import decode
-from runtime.kafka import LogReader
-from runtime.topic_records import parsed, pipeline_now_ms
+from confluent_kafka import KafkaException, Message
+
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.messages import JobTopology, MinuteMarker, TaskSample
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import CLOCK, JOB_TOPOLOGY, TASK_METRICS
+from surescale.contracts.wire import decode
+from surescale.runtime.backoff import Throttle
+from surescale.runtime.kafka import LogReader
+from surescale.runtime.printable import printable
+from surescale.runtime.topic_records import parsed, pipeline_now_ms
+from surescale.runtime.tracing.context import Headers
 
 TAIL_RECORDS = 20_000  # per partition: a few minutes of a thousand tasks
 TAIL_RECORDS_MAX = 60_000  # reading more takes longer than sending the minutes again
@@ -78,3 +91,60 @@ def _markers(values: Iterable[bytes | None]) -> dict[str, set[int]]:
         if isinstance(record, MinuteMarker):
             ends.setdefault(record.job, set()).add(record.minute_end_ms)
     return ends
+
+
+HEADER = "monitor"
+"""Of each marker: the host and process of the monitor that wrote it."""
+LOOK_EVERY_S, SAY_EVERY_S = 30.0, 600.0
+MARKERS_READ = 500  # per partition and look: markers come last in a minute
+_NAME_MAX = 128
+_TIMEOUT_S = 5.0
+
+
+def own_header() -> Headers:
+    """Return the header that names this process."""
+    return [(HEADER, f"{socket.gethostname()}:{os.getpid()}".encode()[:_NAME_MAX])]
+
+
+class OtherMonitors:
+    """Looks now and then at the newest markers. ``name`` is that of another monitor at work, empty if there is none."""
+
+    def __init__(self, settings: PipelineSettings, log: logging.Logger, now_s: Callable[[], float] = time.monotonic) -> None:
+        self.name = ""
+        self._settings, self._log, self._now_s = settings, log, now_s
+        ((_, self._own),) = own_header()
+        self._own_at: dict[int, int] = {}  # offset of the newest marker of one's own, by partition
+        self._seldom, self._looked_s = Throttle(SAY_EVERY_S), now_s()
+
+    def look(self) -> None:
+        """Look if it is time to; a Kafka that is away is looked at later."""
+        if self._now_s() - self._looked_s < LOOK_EVERY_S:
+            return
+        self._looked_s = self._now_s()
+        try:
+            reader = LogReader(self._settings, [TASK_METRICS], last=MARKERS_READ)
+            try:
+                self.take(reader.read_to_end(_TIMEOUT_S))
+            finally:
+                reader.close()
+        except (KafkaException, TimeoutError):
+            return
+        if self.name and self._seldom.is_time():
+            self._log.warning(
+                "another monitor (%s) watches cluster %s too: every minute comes twice, and their figures mix; stop one of them",
+                self.name, self._settings.cluster,
+            )  # fmt: skip
+
+    def take(self, records: Iterable[Message]) -> None:
+        """Look at records: a marker of somebody else behind one's own means that both are at work."""
+        self.name = ""
+        for record in records:
+            key, partition, offset = record.key() or b"", int(record.partition() or 0), int(record.offset() or 0)
+            headers = cast("list[tuple[str, bytes | None]]", record.headers() or [])  # the library's own type allows for less
+            writer = next((value for name, value in headers if name == HEADER), None)
+            if writer is None or not key.startswith(f"{self._settings.cluster}/".encode()):
+                continue
+            if writer == self._own:
+                self._own_at[partition] = offset
+            elif offset > self._own_at.get(partition, offset):
+                self.name = printable(writer[:_NAME_MAX].decode(errors="replace"))

@@ -7,32 +7,32 @@ that acts on the marker has already seen everything that belongs to the minute.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException, Producer
 from msgspec.structs import replace
 
-from contracts.clock import MINUTE_MS
-from contracts.errors import RecordRejected
-from contracts.messages import ClusterTopology, HourlyLoad, JobTopology, MinuteMarker
-from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS, TopicNames
-from contracts.topology import check_topology
-from monitor import metrics
-from monitor.ended_jobs import EndedJobs
-from monitor.outbox import DeliveryFailed, Outbox
-from monitor.progress import last_markers, last_topologies
-from monitor.settings import MonitorSettings
-from monitor.sources.base import FinishedMinute, Source, SourceUnavailable, UnknownJob
-from runtime.backoff import Stopped, Throttle, wait_for
-from runtime.beats import TurnLock, beat, beside, pause
-from runtime.kafka import producer, wait_for_topics
-from runtime.metrics import Reading, RoleMetrics, Tally
-from runtime.stacks import fault_in_words
-from runtime.tracing.context import Headers
-from runtime.tracing.setup import tracer_of
-from runtime.tracing.spans import NO_TRACER, Attributes, Tracer
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.messages import ClusterTopology, HourlyLoad, JobTopology, MinuteMarker
+from surescale.contracts.topics import CLOCK, CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS, TopicNames
+from surescale.contracts.topology import check_topology, has_ended
+from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable, UnknownJob
+from surescale.engines.registry import NO_ACTUATOR
+from surescale.monitor import metrics
+from surescale.monitor.outbox import DeliveryFailed, Outbox
+from surescale.monitor.progress import OtherMonitors, last_markers, last_topologies, own_header
+from surescale.monitor.settings import MonitorSettings
+from surescale.runtime.backoff import Stopped, Throttle, wait_for
+from surescale.runtime.beats import TurnLock, beat, beside, pause
+from surescale.runtime.kafka import producer, wait_for_topics
+from surescale.runtime.metrics import Reading, RoleMetrics, Tally
+from surescale.runtime.stacks import fault_in_words
+from surescale.runtime.tracing.context import Headers
+from surescale.runtime.tracing.setup import tracer_of
+from surescale.runtime.tracing.spans import NO_TRACER, Attributes, Tracer
 
 WATCHERS_END_WITHIN_S = 3.0  # all together: one may hang in a request to an engine that is gone, and loses nothing
 LOOK_FOR_JOBS_EVERY_S = 2.0
@@ -58,6 +58,7 @@ class Monitor:
         self._source_answers = False  # when last asked for its jobs
         self._troubled: set[str] = set()  # jobs whose last minute Kafka refused, or whose watcher met a fault
         self._written, self._source_errors, self._faults = Tally(), Tally(), Tally()
+        self._others = OtherMonitors(settings, log)
         self._tracer = tracer_of("monitor")
         self.metrics = RoleMetrics("monitor", metrics.METRICS, self._readings)
 
@@ -66,7 +67,7 @@ class Monitor:
         try:
             wait_for_topics(self._settings, TOPICS_USED, stop=self._stop, log=self._log)
             shared = producer(self._settings)
-            takes_commands = self._settings.actuator_kind != "none"
+            takes_commands = self._settings.chosen.actuators[self._settings.actuator_kind] is not NO_ACTUATOR
             cluster = ClusterWatcher(self._source, self._outbox(shared), takes_commands=takes_commands)
             jobs = self._await_source()
             markers = self._read("the last markers", lambda: last_markers(self._settings, jobs))
@@ -80,6 +81,7 @@ class Monitor:
                 self._ends.publish(self._listed | {job for job, thread in self._watchers.items() if thread.is_alive()})
                 if self._source.is_finite and all(watcher.is_done for watcher in self._jobs.values()):
                     break
+                self._others.look()
                 pause(self._stop, LOOK_FOR_JOBS_EVERY_S)
                 jobs = self._await_source()
         except Stopped:
@@ -100,6 +102,7 @@ class Monitor:
             "minutes": sum(watcher.minutes_sent for watcher in watchers.values()),
             "samples": sum(watcher.samples_sent for watcher in watchers.values()),
             "malformed": sum(watcher.malformed_sent for watcher in watchers.values()),
+            "other_monitor": self._others.name,
         }
 
     def _readings(self) -> Iterator[Reading]:
@@ -316,7 +319,7 @@ class JobWatcher:
                     return
                 # The previous marker was sent before these records, so it is acknowledged too.
                 self.after_ms = max(self.after_ms, self._marked_ms)
-                self._send_marker(minute, span.headers())
+                self._send_marker(minute, [*span.headers(), *own_header()])
                 span.note({"surescale.samples": len(minute.samples)})
         if self.outbox.await_acknowledged():
             self.after_ms = self._marked_ms
@@ -358,3 +361,41 @@ def _is_sound(minute: FinishedMinute) -> bool:
     except RecordRejected:
         return False
     return True
+
+
+class EndedJobs:
+    """The jobs that were last seen alive. Watchers `note` them in their threads; one thread calls `publish`."""
+
+    def __init__(self, source: Source, outbox: Outbox, known: Iterable[JobTopology] = ()) -> None:
+        """``known``: what the topic said of each job before."""
+        self._source, self._outbox = source, outbox
+        self._alive = {topology.job: topology for topology in known if not has_ended(topology)}
+
+    def note(self, topology: JobTopology) -> None:
+        """Take a job's newest topology, which has been sent."""
+        if has_ended(topology):
+            self._alive.pop(topology.job, None)
+        else:
+            self._alive[topology.job] = topology
+
+    def publish(self, present: Collection[str]) -> None:
+        """Publish the end of each job that has left, once; what could not be sent is tried again.
+
+        Args:
+            present: jobs that are listed, or about which something may still be sent.
+        """
+        gone = {job: last for job, last in dict(self._alive).items() if job not in present}
+        for job, last in sorted(gone.items()):
+            ended = self._source.end_of(last)
+            if ended is None:
+                continue
+            if not self._is_sent(ended):
+                return
+            self._alive.pop(job)
+
+    def _is_sent(self, ended: JobTopology) -> bool:
+        try:
+            self._outbox.send(JOB_TOPOLOGY, ended.job, ended)
+            return self._outbox.await_acknowledged()
+        except (DeliveryFailed, Stopped):
+            return False

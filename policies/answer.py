@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from contracts.decisions import ChangeScore, FeatureDrift, LoadOutlook, SampledMinute
-from contracts.rounding import round_half_up
+from surescale.contracts.decisions import ChangeScore, FeatureDrift, LoadOutlook, SampledMinute
+from surescale.contracts.rounding import round_half_up
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]

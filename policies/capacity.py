@@ -15,8 +15,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from policies.answer import Float64
-from policies.graph import Bool
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Bool
 
 Number = TypeVar("Number", np.float64, np.int8)
 

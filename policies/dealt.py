@@ -10,7 +10,7 @@ looks for even sizes as well (FLINK-36192, FLINK-36527; ``job.autoscaler.scaling
 
 import numpy as np
 
-from policies.answer import Float64, Int64
+from surescale.policies.answer import Float64, Int64
 
 COST_MAX = 0.25  # share of more subtasks that a deal without a remainder may cost
 SLACK = 1.1  # times what a load needs that a smaller size must carry, or noise would bring the larger one back

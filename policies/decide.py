@@ -10,27 +10,26 @@ from itertools import chain
 from typing import get_args
 
 import numpy as np
-from msgspec import UNSET, UnsetType
 
-from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision, FeatureDrift, Overload, PolicyUsed, SampledMinute, TaskDecision
-from contracts.ids import decision_id
-from contracts.job_labels import in_force, unreadable
-from contracts.job_limits import answers_emergencies, is_simulated
-from contracts.job_settings import JobSettings
-from contracts.messages import ReleaseTarget, Sentence
-from contracts.steps import Timed, untimed
-from contracts.windows import FIGURE, Window
-from policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
-from policies.emergency import Emergency, emergency_of, present_need, restless_of
-from policies.graph import Int64
-from policies.guardrails import Proposal, Situation, guard, situation
-from policies.measure import mean_of_last
-from policies.policy import Policy, ask, is_span_end
-from policies.question import Question
-from policies.rules.target_utilisation import CALIBRATED, TargetUtilisation
-from policies.unknown import unknown_in_words
-from policies.witness import Doubt, doubts_of, words_for
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision, FeatureDrift, Overload, PolicyUsed, SampledMinute, TaskDecision
+from surescale.contracts.ids import decision_id
+from surescale.contracts.job_labels import in_force, unreadable
+from surescale.contracts.job_limits import answers_emergencies, is_simulated
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ReleaseTarget, Sentence
+from surescale.contracts.steps import Timed, untimed
+from surescale.contracts.windows import FIGURE, Window
+from surescale.policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
+from surescale.policies.emergency import Emergency, emergency_of, present_need, restless_of
+from surescale.policies.graph import Int64
+from surescale.policies.guardrails import Proposal, Situation, guard, situation
+from surescale.policies.measure import mean_of_last
+from surescale.policies.policy import Policy, ask, is_span_end
+from surescale.policies.question import Question
+from surescale.policies.rules.target_utilisation import CALIBRATED, TargetUtilisation
+from surescale.policies.unknown import unknown_in_words
+from surescale.policies.witness import Doubt, doubts_of, words_for
 
 LOAD_MINUTES = 5  # over which the reported load and each task's records are averaged
 WANTED_MAX = 2**53  # a ``Count``
@@ -54,14 +53,15 @@ def decide_if_due(
     seed: int,
     asked: str | None = None,
     rule: Policy | None = None,
-    release: ReleaseTarget | UnsetType = UNSET,
+    release: ReleaseTarget | None = None,
     timed: Timed = untimed,
+    span_minutes: int | None = None,
 ) -> Decision | None:
     """Return the decision at the end of a span, else an act that an emergency asks for at once; None: nothing is due.
 
-    Parameters and errors as of ``decide``.
+    Parameters and errors as of ``decide``. ``span_minutes``: other than the policy's own.
     """
-    if is_span_end(window.window_end_ms, policy.span_minutes):
+    if is_span_end(window.window_end_ms, span_minutes or policy.span_minutes):
         return decide(window, policy, settings, seed=seed, asked=asked, rule=rule, release=release, timed=timed)
     allowed = in_force(settings, window.topology.labels)
     if not policy.floor_applies or not answers_emergencies(allowed, window.topology.engine):
@@ -87,7 +87,7 @@ def decide(
     seed: int,
     asked: str | None = None,
     rule: Policy | None = None,
-    release: ReleaseTarget | UnsetType = UNSET,
+    release: ReleaseTarget | None = None,
     timed: Timed = untimed,
 ) -> Decision:
     """Return what to do with one job at the end of a span.
@@ -139,6 +139,7 @@ def _decision(
     acts = bool((outcome.desired != current).any())
     facts = _Facts(
         _overload_in_words(question, emergency),
+        _amended_by(outcome, is_emergency=emergency is not None or bool(restless.wanted.any())),
         unknown_in_words(question, restless.tasks),
         _doubt_in_words(question, doubts, outcome),
         _labels_in_words(window.topology.labels),
@@ -162,11 +163,11 @@ def _decision(
         load_records_per_minute=load if np.isfinite(load) else None,
         closed_append_ms=window.closed_append_ms,
         reached_wall_ms=window.reached_wall_ms,
-        compared=(answered.answer.compared or UNSET) if isinstance(answered.answer, RawAnswer) else UNSET,
-        outlook=(answered.answer.outlook or UNSET) if isinstance(answered.answer, RawAnswer) else UNSET,
-        emergency=UNSET if emergency is None else _overload(question, emergency),
-        drift=answered.drift or UNSET,
-        undecided=True if is_undecided and not is_simulated(window.topology.engine) else UNSET,
+        compared=answered.answer.compared if isinstance(answered.answer, RawAnswer) else None,
+        outlook=answered.answer.outlook if isinstance(answered.answer, RawAnswer) else None,
+        emergency=None if emergency is None else _overload(question, emergency),
+        drift=answered.drift,
+        undecided=is_undecided and not is_simulated(window.topology.engine),
     )
 
 
@@ -215,7 +216,7 @@ def _overload_in_words(question: Question, emergency: Emergency | None) -> str:
     )
 
 
-def _ask(question: Question, policy: Policy, asked: str, rule: Policy, release: ReleaseTarget | UnsetType) -> _PolicyAnswer:
+def _ask(question: Question, policy: Policy, asked: str, rule: Policy, release: ReleaseTarget | None) -> _PolicyAnswer:
     """Return the policy's answer or, if it fails, the rule's."""
     tasks = len(question.current)
     answer = _checked(ask(policy, question), tasks)
@@ -250,10 +251,15 @@ def _checked(answer: Answer, tasks: int) -> Answer:
 
 
 def _reported_numbers(answer: RawAnswer) -> Iterator[float]:
-    """Return the numbers that an answer gives people: its scores, and the weights of what it looked at."""
+    """Return the numbers that an answer gives people: its scores, what it expects and saw, and the weights of that."""
     compared, seen = answer.compared, list(chain.from_iterable(answer.looked_at))
     scores = (compared.score, compared.present_score, compared.gain_needed) if compared else ()
-    return chain(scores, [each.weight for each in seen], chain.from_iterable([each.neighbour_weights for each in seen]))
+    expected = (*answer.outlook.means, *answer.outlook.spread) if answer.outlook else ()
+    drift = answer.drift
+    features = (drift.outside, drift.usual, drift.feature_outside, drift.mean, drift.low, drift.high) if drift else ()
+    return chain(
+        scores, expected, features, [each.weight for each in seen], chain.from_iterable([each.neighbour_weights for each in seen])
+    )
 
 
 def _ratios(answer: RawAnswer, proposed: Int64, seen: Situation) -> Float64:
@@ -343,6 +349,7 @@ class _Facts:
     """What a decision's reason says beside the policy's own words; empty where there is nothing to say."""
 
     overload: str
+    amended: str
     unknown: str
     doubt: str
     labels: str
@@ -358,9 +365,8 @@ def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, 
     else:
         said = answer.reason or "The policy gave no reason."
     words = [_shortened(each, HINDRANCE_MAX) for each in (facts.overload, facts.unknown) if each]
-    rules = sorted({amendment.rule for amendments in outcome.amendments for amendment in amendments})
-    if rules:
-        words.append(f"Amended by {', '.join(rules)}.")
+    if facts.amended:
+        words.append(facts.amended)
     if facts.doubt:
         words.append(_shortened(facts.doubt, HINDRANCE_MAX))
     if acts:
@@ -376,6 +382,13 @@ def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, 
         words.append(_shortened(facts.hindrance, HINDRANCE_MAX))
     told = "".join(f" {word}" for word in words)
     return _shortened(said, REASON_MAX - len(told)) + told
+
+
+def _amended_by(outcome: Proposal, *, is_emergency: bool) -> str:
+    """Return which guardrails changed something. Without an emergency, ``emergency`` keeps what the last minutes need."""
+    rules = sorted({amendment.rule for amendments in outcome.amendments for amendment in amendments})
+    names = [rule if rule != "emergency" or is_emergency else "the load of the last minutes" for rule in rules]
+    return f"Amended by {', '.join(names)}." if names else ""
 
 
 def _shortened(text: str, most: int) -> str:
@@ -402,8 +415,8 @@ def _task_decisions(
             looked_at=looked_at[i] if looked_at else (),
             overloaded=bool(seen.overloaded[i]),
             records_per_minute=_known(figures.records_per_minute[i]),
-            utilisation=_six_digits(figures.utilisation[i], seen.graph.scalable[i]),
-            waiting_records=_six_digits(figures.waiting_records[i], figures.waiting_records[i] > 0),
+            utilisation=_six_digits(figures.utilisation[i]) if seen.graph.scalable[i] else None,
+            waiting_records=_six_digits(figures.waiting_records[i]),
         )
         for i, task in enumerate(seen.graph.tasks)
     )
@@ -413,6 +426,6 @@ def _known(value: np.float64) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _six_digits(value: np.float64, is_told: np.bool_) -> float | UnsetType:
+def _six_digits(value: np.float64) -> float | None:
     """Return a figure for people with six digits, which is enough for them and keeps the record short."""
-    return round(float(value), 6) if is_told and np.isfinite(value) else UNSET
+    return round(float(value), 6) if np.isfinite(value) else None

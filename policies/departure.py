@@ -7,16 +7,15 @@ long one keeps the winner off until a whole hour was as predicted.
 """
 
 import numpy as np
-from msgspec import UNSET
 from msgspec.structs import replace
 
-from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision
-from contracts.tournaments import Expectation
-from contracts.windows import FIGURE, Float32, Window
-from policies.answer import Float64
-from policies.graph import job_graph
-from policies.measure import measure
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision
+from surescale.contracts.releases import Expectation
+from surescale.contracts.windows import FIGURE, Float32, Window
+from surescale.policies.answer import Float64
+from surescale.policies.graph import job_graph
+from surescale.policies.measure import measure
 
 STRETCHES = (20, 60)
 """Minutes over which figures are compared."""
@@ -85,7 +84,7 @@ def marked(decision: Decision, left: str) -> Decision:
 
 def why_left(decision: Decision) -> str:
     """Return why the winner of a tournament did not make a decision; empty: no winner was left out."""
-    return "" if decision.policy.left is UNSET else decision.policy.left
+    return decision.policy.left or ""
 
 
 def _sum(figures: Float32, name: str) -> Float64:

@@ -7,6 +7,10 @@ no doubt after one minute: work waits that did not wait before, and the busiest 
 - It rested for part of the minute, and yet work waits at its end. A task does not rest while its own work waits, so the load rose
   within the minute. All that waits has gathered while the task was busy, which gives a lower bound of the present load.
 
+Growth costs a restart, and a burst may be over before it. So it is paid for once as many records wait as come during a restart.
+That is the ski rental rule: rent until the rent has come to the price of buying. A restart of unknown length is taken to cost
+nothing.
+
 Sizes are those of the rule ``target-utilisation`` at the present load. The guardrails hold for them as for every wish.
 """
 
@@ -15,18 +19,18 @@ from typing import Final
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.job_limits import answers_emergencies, owners_maximum
-from contracts.windows import FIGURE
-from policies.answer import Float64
-from policies.dealt import carried
-from policies.graph import Bool, Int64
-from policies.measure import WARM_UP_MINUTES, mean_of_last, restarts_seen
-from policies.observed import NEVER_RESTS
-from policies.question import Question
-from policies.rules.reading import Reading
-from policies.rules.target_utilisation import CALIBRATED
-from policies.sizing import exact_subtasks, target_size
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.job_limits import answers_emergencies, owners_maximum
+from surescale.contracts.saturation import NEVER_RESTS
+from surescale.contracts.windows import FIGURE
+from surescale.policies.answer import Float64
+from surescale.policies.dealt import carried
+from surescale.policies.graph import Bool, Int64
+from surescale.policies.measure import WARM_UP_MINUTES, mean_of_last, restarts_seen
+from surescale.policies.question import Question
+from surescale.policies.rules.reading import Reading
+from surescale.policies.rules.target_utilisation import CALIBRATED
+from surescale.policies.sizing import exact_subtasks, target_size
 
 BUSY_LEAST: Final = 0.9
 """Share of the minute from which a task counts as working all the time."""
@@ -76,7 +80,7 @@ def emergency_of(question: Question) -> Emergency | None:
     """Return the emergency at the end of a window, None if there is none, or if settings or engine want none answered."""
     if not answers_emergencies(question.settings, question.window.topology.engine):
         return None
-    newest = _Newest.of(question)
+    newest, restart_minutes = _Newest.of(question), (question.restart_seconds or 0.0) / 60.0
     if newest is None:
         return None
     measured, graph, current = question.measured, question.graph, question.current
@@ -92,6 +96,8 @@ def emergency_of(question: Question) -> Emergency | None:
     if busy >= BUSY_LEAST and grown_minutes[task] < GROWN_LEAST:
         return None
     if busy < BUSY_LEAST and not newest.has_risen[task]:
+        return None
+    if newest.waiting[task] < restart_minutes * newest.load * measured.visits[task]:
         return None
     # Full work while the task was busy, and what gathered meanwhile: both as records that enter the job.
     per_record = float(measured.visits[task] * measured.service_minutes[task])
@@ -179,12 +185,14 @@ class _Newest:
     Attributes:
         load: records per minute that came to the job.
         busy: share of its time that each task's busiest subtask was busy, as work is dealt out; NaN where unknown.
-        grown: records by which what waits for each task has grown.
+        waiting: records that wait for each task, as far as is known.
+        grown: records by which they have grown.
         has_risen: bool, the load is well above that of the minute before; where that is not known, what the task took in is.
     """
 
     load: float
     busy: Float64
+    waiting: Float64
     grown: Float64
     has_risen: Bool
 
@@ -200,14 +208,15 @@ class _Newest:
             busy = newest[:, FIGURE["busy_ms"]] / (subtasks * MINUTE_MS)
         # Where its times are unknown, a queue that lasts tells that a task worked all minute; so it does where they are too low.
         lasts = (figures[-2:, :, FIGURE["queued_records_last"]] >= np.fmax(newest[:, FIGURE["records_in"]], 1.0)).all(axis=0)
-        busy = np.where((np.isnan(busy) & lasts) | (question.understated > 1.0), 1.0, busy)
+        busy *= question.understated
+        busy = np.where((np.isnan(busy) | (question.understated > 1.0)) & lasts, 1.0, busy)
         taken = figures[-2:, :, FIGURE["records_in"]]
         before, after = (taken[0], taken[1]) if np.isnan(load[-2]) else np.broadcast_to(load[-2:, None], taken.shape)
-        return cls(float(load[-1]), busy, _grown(question), after >= RISEN_LEAST * before)  # False where unknown
+        return cls(float(load[-1]), busy, *_queued(question), after >= RISEN_LEAST * before)  # False where unknown
 
 
-def _grown(question: Question) -> Float64:
-    """Return by how many records [N] what waits for each task has grown: in its own queue, and at the sources before it.
+def _queued(question: Question) -> tuple[Float64, Float64]:
+    """Return the records [N] that wait for each task, in its own queue and at the sources before it, and by how many they grew.
 
     A source whose queue was not known before took in less than came to it.
     """
@@ -217,7 +226,10 @@ def _grown(question: Question) -> Float64:
     came, taken = newest[sources, FIGURE["arrived"]], newest[sources, FIGURE["records_in"]]
     behind = np.where(taken > 0, came - taken, 0.0)
     grown[sources] = np.where(np.isnan(queued[:, sources]).any(axis=0), np.nan_to_num(behind), grown[sources])
-    lag = np.zeros_like(grown)
-    lag[sources] = grown[sources]
-    waiting: Float64 = grown + question.measured.flows.carried(lag) - lag
-    return waiting
+    waiting = np.fmax(queued[1], grown)
+    with_sources = []
+    for records in (waiting, grown):
+        lag = np.zeros_like(records)
+        lag[sources] = records[sources]
+        with_sources.append(records + question.measured.flows.carried(lag) - lag)
+    return with_sources[0], with_sources[1]

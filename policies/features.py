@@ -11,12 +11,12 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from contracts.clock import MINUTE_MS
-from contracts.windows import FIGURE, Float32
-from policies.answer import Float64
-from policies.forecast import LookedBack
-from policies.graph import JobGraph, Padded
-from policies.measure import Measured, measure
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.windows import FIGURE, Float32
+from surescale.policies.answer import Float64
+from surescale.policies.forecast import LookedBack
+from surescale.policies.graph import JobGraph, Padded
+from surescale.policies.measure import Measured, measure
 
 FEATURE_VERSION = 1
 DAY_MS = 24 * 60 * MINUTE_MS

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.answer import Float64
-from policies.graph import Bool, Int64, JobGraph
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Bool, Int64, JobGraph
 
 JOIN_SLACK = 1.05  # inputs count as a union once arrivals exceed the largest parent by this factor
 NEAR_SHARE = 0.005  # arrivals this close to what was emitted are the same: counters are whole, and some records are on the way

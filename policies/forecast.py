@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from contracts.clock import MINUTE_MS
-from contracts.windows import HOUR_MS, HOURS
-from policies.answer import Float64
-from policies.measure import mean_of_last
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.windows import HOUR_MS, HOURS
+from surescale.policies.answer import Float64
+from surescale.policies.measure import mean_of_last
 
 DAYS = 7
 TRENDS = 3  # the first inputs, known without any history

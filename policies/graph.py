@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from contracts.messages import Input, TaskSpec
-from contracts.topology import dealt_to, levels
+from surescale.contracts.messages import Input, TaskSpec
+from surescale.contracts.topology import dealt_to, levels
 
 Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -36,7 +36,7 @@ class JobGraph:
         tasks: names, [N].
         scalable: bool [N]; false for the virtual source and sink.
         parallelism_max: int64 [N], the engine's own maximum per task.
-        level: int64 [N], 0 for sources, else one more than the highest parent.
+        level: int64 [N], 0 for sources (and tasks after finished ones only), else one more than the highest parent.
         by_level: task indices of level 0, 1, ...
         parents, children: padded tables [N, P], [N, C].
         neighbours: tasks within ``HOPS`` hops in either direction, nearest first, at most ``NEIGHBOURS_MAX``, [N, K]. The virtual
@@ -147,11 +147,18 @@ def _broadcast(specs: Sequence[TaskSpec], parents: Padded) -> Bool:
 def job_graph(tasks: Sequence[TaskSpec]) -> JobGraph:
     """Return the tables of a graph. Graphs that differ in parallelism alone share one object.
 
+    A task that still runs when all before it have finished is a source: what it counts itself is all that comes.
+
     Raises:
         RecordRejected: the graph has a cycle.
     """
-    shape = tuple((spec.task, spec.upstream, spec.scalable, spec.max_parallelism, spec.inputs) for spec in tasks)
+    finished = {spec.task for spec in tasks if spec.state == "finished"}
+    shape = tuple((spec.task, _still_fed_by(spec, finished), spec.scalable, spec.max_parallelism, spec.inputs) for spec in tasks)
     return _kept.get(shape, dealt_to(tasks))
+
+
+def _still_fed_by(spec: TaskSpec, finished: set[str]) -> tuple[str, ...]:
+    return () if spec.task not in finished and finished.issuperset(spec.upstream) else spec.upstream
 
 
 def _within_hops(start: int, linked: Bool, bridges: Bool) -> list[int]:

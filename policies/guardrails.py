@@ -9,11 +9,12 @@ They come in a fixed order, and a later one wins over an earlier one:
 5. ``unproven``: no task shrinks where the newest figures do not prove that it needs less (``policies.witness``).
 6. ``max_step``: no task changes by more than a factor at once; an overloaded one may grow further.
 7. ``tied``: tasks on forward edges keep one parallelism, the widest of them.
-8. ``bounds``: the narrower of what the owner, the engine, the partitions and the key groups allow; a task above it goes there
+8. ``minimum_within``: in a period in which the owner wants a minimum, no task is below it.
+9. ``bounds``: the narrower of what the owner, the engine, the partitions and the key groups allow; a task above it goes there
    in steps.
-9. ``aligned``: where key groups or partitions are dealt out, a size that has use for all of its subtasks and carries as much.
-10. ``excluded``: in an excluded period nothing changes, or only an overloaded task grows.
-11. ``total_limit``: the job's total; a job above it goes there in steps.
+10. ``aligned``: where key groups or partitions are dealt out, a size that has use for all of its subtasks and carries as much.
+11. ``excluded``: in an excluded period nothing changes, or only an overloaded task grows.
+12. ``total_limit``: the job's total; a job above it goes there in steps.
 
 The virtual source and sink of a simulated job are never changed.
 
@@ -26,16 +27,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from contracts.decisions import Amendment
-from policies.answer import Float64
-from policies.dealt import aligned, carried, larger, needed, smaller
-from policies.graph import Bool, Int64, JobGraph
-from policies.limits import Limits
-from policies.measure import Measured, mean_of_last, or_zero
+from surescale.contracts.decisions import Amendment
+from surescale.policies.answer import Float64
+from surescale.policies.dealt import aligned, carried, larger, needed, smaller
+from surescale.policies.graph import Bool, Int64, JobGraph
+from surescale.policies.limits import Limits
+from surescale.policies.measure import Measured, mean_of_last, or_zero
 
 ORDER = (
     *("pinned", "floor", "emergency", "backlog_hold", "unproven", "max_step"),
-    *("tied", "bounds", "aligned", "excluded", "total_limit"),
+    *("tied", "minimum_within", "bounds", "aligned", "excluded", "total_limit"),
 )
 FLOOR_MINUTES = 15  # known minutes that count as "the measured load"; five would chase noise and cost restarts
 OVERLOAD_BACKLOG_MINUTES = 2.0  # a task with this much work waiting is overloaded whatever its load
@@ -138,6 +139,9 @@ def _stages(proposed: Int64, seen: Situation, limits: Limits, *, floor_applies: 
     yield "max_step", desired
     desired = tied(desired, limits)
     yield "tied", desired
+    if limits.within:
+        desired = np.where(free, np.maximum(desired, np.minimum(limits.within, limits.most)), desired)
+        yield "minimum_within", desired
     kept = np.where(free, kept_sizes(seen, nearest, limits), current)
     limits = replace(limits, most=np.maximum(limits.most, kept))
     desired = np.where(free, bounds(desired, limits), desired)

@@ -11,10 +11,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from contracts.job_settings import LatencyBound
-from policies.answer import Float64
-from policies.graph import JobGraph
-from policies.measure import Measured
+from surescale.contracts.job_settings import LatencyBound
+from surescale.policies.answer import Float64
+from surescale.policies.graph import JobGraph
+from surescale.policies.measure import Measured
 
 U_SIGMA = 0.1  # a utilisation of 0.7, and a need for capacity that a plan knows to a seventh
 RAMP = 0.25  # a wait counts in part from this much below the bound to as much above: nobody knows it to the second

@@ -5,11 +5,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.excluded_periods import Freeze, freeze_at
-from contracts.job_limits import STEP, Bounds, backlog_hold_minutes, bounds_of, step_down, step_up, total_limit, utilisation
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology, TaskSpec
-from policies.graph import Bool, Int64
+from surescale.contracts.job_limits import (
+    Bounds,
+    Freeze,
+    backlog_hold_minutes,
+    bounds_of,
+    freeze_at,
+    minimum_within,
+    step_down,
+    step_up,
+    total_limit,
+)
+from surescale.contracts.job_settings import JobSettings, effective
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.policies.graph import Bool, Int64
 
 ANY_TOTAL = 2**53
 """More subtasks than a job can have."""
@@ -27,6 +36,7 @@ class Limits:
 
     Attributes:
         least, most: int64 [N], bounds of each task; tied tasks have the same ones.
+        within: the least of every task in a period that begins or goes on; 0: there is none. ``least`` is at least that.
         total: of the scalable tasks' subtasks.
         step_up, step_down: largest factors of one decision.
         pinned: bool [N], tasks that stay as they are; None: none.
@@ -40,8 +50,9 @@ class Limits:
     least: Int64
     most: Int64
     total: int
-    step_up: float = STEP
-    step_down: float = STEP
+    within: int = 0
+    step_up: float = 2.0
+    step_down: float = 2.0
     pinned: Bool | None = None
     ties: Ties = ()
     align: bool = False
@@ -63,21 +74,23 @@ class Limits:
     def of(cls, settings: JobSettings, topology: JobTopology, at_ms: int) -> "Limits":
         """Return the limits of a job at a time (milliseconds of the epoch)."""
         engine = topology.engine
-        bounds, ties = [bounds_of(settings, spec, engine) for spec in topology.tasks], _ties(topology.tasks)
+        within = minimum_within(settings, at_ms, topology.restart_ms)
+        bounds, ties = [bounds_of(settings, spec, engine, within) for spec in topology.tasks], _ties(topology.tasks)
         pinned = _pinned(bounds, topology.tasks, ties)
         ties = tuple(members for members in ties if not pinned[members].any())
         return cls(
             least=_least(bounds, ties),
             most=_most(bounds, ties),
+            within=within,
             total=total_limit(settings, engine) or ANY_TOTAL,
             step_up=step_up(settings, engine),
             step_down=step_down(settings),
             pinned=pinned if pinned.any() else None,
             ties=ties,
-            align=settings.align,
+            align=effective(settings, "align"),
             backlog_hold_minutes=backlog_hold_minutes(settings, engine),
-            utilisation=utilisation(settings),
-            freeze=freeze_at(settings.excluded, at_ms),
+            utilisation=settings.utilisation,
+            freeze=freeze_at(settings.excluded or (), at_ms),
         )
 
 

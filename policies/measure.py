@@ -13,15 +13,16 @@ from typing import Literal
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.source_load import BUSY_LEAST, WHOLE_LEAST, demanded, is_guessed, read_or_emitted
-from contracts.windows import FIGURE, Float32, of_all_subtasks
-from policies.answer import Float64
-from policies.capacity import level_of
-from policies.dealt import carried
-from policies.flows import Counted, Flows, Undivided
-from policies.graph import Bool, Int64, JobGraph
-from policies.observed import NEVER_RESTS, observed_service
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.saturation import NEVER_RESTS
+from surescale.contracts.source_load import BUSY_LEAST, WHOLE_LEAST, demanded, is_guessed, read_or_emitted
+from surescale.contracts.windows import FIGURE, Float32, of_all_subtasks
+from surescale.policies.answer import Float64
+from surescale.policies.capacity import level_of
+from surescale.policies.dealt import carried
+from surescale.policies.flows import Counted, Flows, Undivided
+from surescale.policies.graph import Bool, Int64, JobGraph
+from surescale.policies.observed import observed_service
 
 WARM_UP_MINUTES = 2  # from a restart on: a record costs more in them, since code and caches are cold
 SKEW_MINUTES = 15  # over which the busiest subtask is compared with the mean

@@ -11,8 +11,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from contracts.windows import Float32
-from policies.graph import Bool, Int64, JobGraph
+from surescale.contracts.windows import Float32
+from surescale.policies.graph import Bool, Int64, JobGraph
 
 Number = TypeVar("Number", bound=np.generic)
 

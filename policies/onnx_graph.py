@@ -8,7 +8,7 @@ graph needs, each with its own wire type, numbers in their shortest form, and no
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from policies.package import PackageRejected
+from surescale.policies.package import PackageRejected
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _WIDTHS = {_FIXED64: 8, _FIXED32: 4}

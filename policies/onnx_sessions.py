@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from policies.onnx_graph import check_graph
-from policies.package import PackageRejected
+from surescale.policies.onnx_graph import check_graph
+from surescale.policies.package import PackageRejected
 
 NO_NUMBER = "the model answered a value that is not a number"
 _CANNOT = "the model cannot be run: "

@@ -8,8 +8,8 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from contracts.errors import SurescaleError
-from policies.features import FEATURE_VERSION, SLOTS_SHA256
+from surescale.contracts.errors import SurescaleError
+from surescale.policies.features import FEATURE_VERSION, SLOTS_SHA256
 
 CARD = "card.json"
 

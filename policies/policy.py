@@ -2,14 +2,15 @@
 
 from typing import Protocol
 
-from contracts import settings
-from contracts.clock import MINUTE_MS
-from contracts.job_settings import JobSettings
-from policies.answer import Answer, NotReady
-from policies.question import Question
+from surescale.contracts import settings
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.job_limits import minutes_known_min
+from surescale.contracts.job_settings import SETTINGS
+from surescale.policies.answer import Answer, NotReady
+from surescale.policies.question import Question
 
 SPAN_MINUTES = settings.SPAN_MINUTES  # of rules, unless a setting says otherwise
-MINUTES_KNOWN_MIN = JobSettings(job="any").minutes_known_min  # no policy is asked earlier, unless the job's settings say so
+MINUTES_KNOWN_MIN: int = SETTINGS["minutes_known_min"].default  # no policy is asked earlier, unless the job's settings say so
 
 
 class Policy(Protocol):
@@ -49,7 +50,7 @@ class Policy(Protocol):
 
 def ask(policy: Policy, question: Question) -> Answer:
     """Return a policy's answer, or how many minutes are missing before any policy can be asked."""
-    missing = question.settings.minutes_known_min - question.window.minutes_known
+    missing = minutes_known_min(question.settings) - question.window.minutes_known
     return NotReady(missing_minutes=missing) if missing > 0 else policy.answer(question)
 
 

@@ -4,17 +4,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.job_labels import in_force
-from contracts.job_limits import is_simulated
-from contracts.job_settings import JobSettings, LatencyBound
-from contracts.messages import TaskSpec
-from contracts.windows import FIGURE, Float32, Window
-from policies.answer import Float64
-from policies.graph import Bool, Int64, JobGraph, job_graph
-from policies.limits import Limits
-from policies.measure import Measured, completed, measured_of
-from policies.observed import times_understated
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.job_labels import in_force
+from surescale.contracts.job_limits import is_simulated
+from surescale.contracts.job_settings import JobSettings, LatencyBound
+from surescale.contracts.saturation import times_understated
+from surescale.contracts.windows import FIGURE, Float32, Window
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Bool, Int64, JobGraph, job_graph
+from surescale.policies.limits import Limits
+from surescale.policies.measure import Measured, completed, measured_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,10 +56,10 @@ class Question:
         limits = Limits.of(settings, window.topology, window.window_end_ms)
         specs = window.topology.tasks
         finished = np.array([spec.state == "finished" for spec in specs])
-        figures = completed(_with_finished(window.figures, finished, current), graph)
+        figures = completed(_with_finished(window.figures, finished, current, graph), graph)
         understated = np.ones(len(specs))
         if not is_simulated(window.topology.engine):  # its counters cover all of the work
-            understated = times_understated(figures, graph, np.array([_is_uneven(spec) for spec in specs]))
+            understated = times_understated(window.saturations, specs, window.window_end_ms)
         if finished.any():  # a restart to make it smaller would be for nothing
             limits = replace(limits, pinned=finished if limits.pinned is None else limits.pinned | finished)
             understated = np.where(finished, np.nan, understated)  # so no size is asked for it
@@ -70,7 +69,7 @@ class Question:
     @property
     def latency_bound(self) -> LatencyBound | None:
         """Return the bound on latency that the job's owner wants kept; None: there is none."""
-        wanted = self.settings.latency_bound
+        wanted = self.settings.objective
         return wanted if isinstance(wanted, LatencyBound) else None
 
     @property
@@ -93,20 +92,28 @@ def _corrected(measured: Measured, understated: Float64) -> Measured:
     return replace(measured, service_minutes=measured.service_minutes * understated)
 
 
-def _is_uneven(spec: TaskSpec) -> bool:
-    """Say whether some subtasks have no work, or one has nearly all of it: then a backlog says nothing of the others."""
-    return bool(spec.hindrance) or (spec.useful_max or spec.parallelism) < spec.parallelism
+def _with_finished(figures: Float32, finished: Bool, current: Int64, graph: JobGraph) -> Float32:
+    """Return figures [L, N, F] in which tasks that have finished report, from their last minute on, that nothing happens.
 
-
-def _with_finished(figures: Float32, finished: Bool, current: Int64) -> Float32:
-    """Return figures [L, N, F] in which tasks that have finished report, from their last minute on, that nothing happens."""
+    Those that no running task is measured by report it of the whole window: tasks after them count what they sent.
+    """
     if not finished.any():
         return figures
     known = figures.copy()
     silent = np.isnan(known[..., FIGURE["coverage"]])
     since = np.logical_and.accumulate(silent[::-1], axis=0)[::-1] & finished
+    since[:, ~_feeding(~finished, graph)] = True
     nothing = np.zeros((len(current), len(FIGURE)), dtype=np.float32)
     nothing[:, FIGURE["parallelism"]], nothing[:, FIGURE["coverage"]] = current, 1.0
     nothing[:, FIGURE["idle_ms"]] = nothing[:, FIGURE["parallelism"]] * MINUTE_MS
     known[since] = np.broadcast_to(nothing, known.shape)[since]
     return known
+
+
+def _feeding(tasks: Bool, graph: JobGraph) -> Bool:
+    """Return the tasks [N] and all before them."""
+    found = tasks.copy()
+    for members in reversed(graph.by_level[1:]):
+        fed = members[found[members]]
+        found[graph.parents.index[fed][graph.parents.known[fed]]] = True
+    return found

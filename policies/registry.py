@@ -1,46 +1,24 @@
 """Finds policies by name. A model that cannot be loaded becomes a policy whose every answer is the reason."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 
-from contracts.errors import SettingsError
-from contracts.own_acts import OwnAct
-from policies.answer import Answer, PolicyFailed
-from policies.onnx_sessions import Opener
-from policies.package import PackageRejected
-from policies.paper.card import is_paper_package, read_paper_package
-from policies.paper.policy import load_paper_policy
-from policies.policy import SPAN_MINUTES, Policy
-from policies.question import Question
-from policies.rules.drs import DRS
-from policies.rules.ds2 import DS2
-from policies.rules.ds2_gate import GatedDS2
-from policies.rules.fixed import Hold, Static
-from policies.rules.flink import FlinkAutoscaler
-from policies.rules.forecast import ForecastRule
-from policies.rules.hpa import HorizontalPodAutoscaler
-from policies.rules.lag import Lag
-from policies.rules.random import Random
-from policies.rules.target_utilisation import TargetUtilisation
-from policies.rules.threshold import Threshold
-from policies.sure.package import read_package
-from policies.sure.policy import load_sure_policy
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.own_acts import OwnAct
+from surescale.policies.answer import Answer, PolicyFailed
+from surescale.policies.onnx_sessions import Opener
+from surescale.policies.package import PackageRejected
+from surescale.policies.paper.card import is_paper_package, read_paper_package
+from surescale.policies.paper.policy import load_paper_policy
+from surescale.policies.policy import SPAN_MINUTES, Policy
+from surescale.policies.question import Question
+from surescale.policies.rules.forecast import ForecastRule
+from surescale.policies.sure.package import read_package
+from surescale.policies.sure.policy import load_sure_policy
 
-_KINDS: tuple[Callable[..., Policy], ...] = (
-    TargetUtilisation,
-    Static,
-    Hold,
-    DS2,
-    GatedDS2,
-    FlinkAutoscaler,
-    HorizontalPodAutoscaler,
-    Lag,
-    DRS,
-    Threshold,
-    Random,
-)
-_RULES = {kind().name: kind for kind in _KINDS}
+_RULES = {point.name: point for point in sorted(entry_points(group="surescale.rules"))}
 RULES = tuple(_RULES)
 FORECAST = "forecast"
 FORECAST_PACKAGE = "sure"  # the rule ``forecast`` uses the base of this package
@@ -71,7 +49,11 @@ def load_policy(name: str, folder: str = "", *, span_minutes: int = SPAN_MINUTES
     Never raises for a missing, corrupt or foreign package: it returns a policy whose every answer is that reason.
     """
     if name in _RULES:
-        return _RULES[name](span_minutes=span_minutes)
+        try:
+            rule: Policy = _RULES[name].load()(span_minutes=span_minutes)
+        except Exception as error:  # it may be anybody's
+            return Unavailable(name, f"the rule {_RULES[name].value} cannot be loaded: {error}", span_minutes=span_minutes)
+        return rule
     root = Path(folder) if folder else SHIPPED
     if not _is_name(name):
         return Unavailable(name, f"{name!r} is not the name of a policy", span_minutes=span_minutes)

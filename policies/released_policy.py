@@ -6,14 +6,12 @@ A package lies in ``folder/<name>``, or in ``folder/<hash>`` where several versi
 import hashlib
 from pathlib import Path
 
-from msgspec import UNSET, UnsetType
-
-from contracts.messages import ReleaseTarget
-from policies.onnx_sessions import Opener
-from policies.package import CARD
-from policies.policy import SPAN_MINUTES, Policy
-from policies.registry import FORECAST, RULES, SHIPPED, Unavailable, load_policy
-from policies.tuned import tuned_policy
+from surescale.contracts.messages import ReleaseTarget
+from surescale.policies.onnx_sessions import Opener
+from surescale.policies.package import CARD
+from surescale.policies.policy import SPAN_MINUTES, Policy
+from surescale.policies.registry import FORECAST, RULES, SHIPPED, Unavailable, load_policy
+from surescale.policies.tuned import tuned_policy
 
 
 def released_policy(
@@ -38,9 +36,9 @@ def released_policy(
     return Unavailable(name, reason, span_minutes=span_minutes)
 
 
-def as_released(policy: Policy, to: ReleaseTarget | UnsetType) -> Policy:
+def as_released(policy: Policy, to: ReleaseTarget | None) -> Policy:
     """Return a policy with the constants that the release behind a decision sets, if there is one and it sets any."""
-    return policy if to is UNSET or to.tuned is UNSET else tuned_policy(policy, to.tuned)
+    return policy if to is None or to.tuned is None else tuned_policy(policy, to.tuned)
 
 
 def folder_of(setting: str) -> Path:

@@ -1,14 +1,14 @@
 """Tries a newly loaded policy on an idle job, so that a policy that cannot answer is refused once and not at every window."""
 
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology, TaskSpec
-from contracts.windows import FIGURE, Window, blank_figures, unknown_hours
-from policies.answer import RawAnswer
-from policies.features import DAY_MS
-from policies.onnx_sessions import Errors, cannot_be_run
-from policies.package import PackageRejected
-from policies.policy import MINUTES_KNOWN_MIN, Policy, ask
-from policies.question import Question
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.windows import FIGURE, Window, blank_figures, unknown_hours
+from surescale.policies.answer import RawAnswer
+from surescale.policies.features import DAY_MS
+from surescale.policies.onnx_sessions import Errors, cannot_be_run
+from surescale.policies.package import PackageRejected
+from surescale.policies.policy import MINUTES_KNOWN_MIN, Policy, ask
+from surescale.policies.question import Question
 
 
 def check_answers(policy: Policy, minutes: int, errors: Errors) -> None:

@@ -3,15 +3,22 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from msgspec import UNSET, UnsetType
-
-from contracts.decisions import Decision
-from contracts.ids import shadow_id
-from contracts.job_settings import JobSettings
-from contracts.shadows import Comparison, ServedDecision, ShadowDecision, ShadowStatus, TaskDifference, Verdict
-from contracts.windows import Window
-from policies.decide import REASON_MAX
-from policies.policy import Policy, is_span_end
+from surescale.contracts.decisions import (
+    Comparison,
+    Decision,
+    ServedDecision,
+    ShadowDecision,
+    ShadowStatus,
+    TaskDifference,
+    Verdict,
+)
+from surescale.contracts.ids import shadow_id
+from surescale.contracts.job_labels import in_force
+from surescale.contracts.job_limits import minutes_known_min
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.windows import Window
+from surescale.policies.decide import REASON_MAX
+from surescale.policies.policy import Policy, is_span_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,8 @@ class ShadowRun:
 
 def is_asked(policy: Policy, window: Window, settings: JobSettings) -> bool:
     """Return whether a shadow policy has an answer to this window: a span of its own ends here, and enough is known."""
-    return is_span_end(window.window_end_ms, policy.span_minutes) and window.minutes_known >= settings.minutes_known_min
+    least = minutes_known_min(in_force(settings, window.topology.labels))
+    return is_span_end(window.window_end_ms, policy.span_minutes) and window.minutes_known >= least
 
 
 def _verdict(decision: Decision, scalable: Collection[str]) -> Verdict:
@@ -80,15 +88,13 @@ def _verdict(decision: Decision, scalable: Collection[str]) -> Verdict:
     )
 
 
-def _predicted_utilisation(decision: Decision) -> float | UnsetType:
+def _predicted_utilisation(decision: Decision) -> float | None:
     """Return the busiest task's utilisation if its measured work were spread over the decided subtasks; above 1: overloaded.
 
     Decisions give no utilisation of a task that cannot be scaled.
     """
-    found = [
-        task.utilisation * task.current / task.desired for task in decision.tasks if not isinstance(task.utilisation, UnsetType)
-    ]
-    return round(max(found), 6) if found else UNSET
+    found = [task.utilisation * task.current / task.desired for task in decision.tasks if task.utilisation is not None]
+    return round(max(found), 6) if found else None
 
 
 def _differences(served: Decision, own: Decision, scalable: Collection[str]) -> tuple[TaskDifference, ...]:

@@ -8,10 +8,10 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from policies.answer import Float64
-from policies.dealt import carried, lasting, needed
-from policies.graph import Bool, Int64, JobGraph
-from policies.measure import Measured
+from surescale.policies.answer import Float64
+from surescale.policies.dealt import carried, lasting, needed
+from surescale.policies.graph import Bool, Int64, JobGraph
+from surescale.policies.measure import Measured
 
 TARGET_MAX = 1e9  # subtasks, far beyond any bound; a broken counter could ask for more than an integer holds
 

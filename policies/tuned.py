@@ -10,16 +10,16 @@ from typing import get_args
 
 import msgspec
 
-from contracts.messages import Tuning
-from policies.policy import Policy
-from policies.registry import Unavailable
-from policies.rules.ds2_gate import GatedDS2
-from policies.rules.fixed import Static
-from policies.rules.forecast import ForecastRule
-from policies.rules.reading import Estimate
-from policies.rules.target_utilisation import TargetUtilisation
-from policies.sizing import Sizing
-from policies.sure.policy import SurePolicy
+from surescale.contracts.messages import Tuning
+from surescale.policies.policy import Policy
+from surescale.policies.registry import Unavailable
+from surescale.policies.rules.ds2 import GatedDS2
+from surescale.policies.rules.fixed import Static
+from surescale.policies.rules.forecast import ForecastRule
+from surescale.policies.rules.reading import Estimate
+from surescale.policies.rules.target_utilisation import TargetUtilisation
+from surescale.policies.sizing import Sizing
+from surescale.policies.sure.policy import SurePolicy
 
 Range = tuple[float, float]
 SIZING: Mapping[str, Range] = {"utilisation": (0.05, 1.0), "need": (0.0, 10.0), "saving": (0.0, 1.0)}

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from contracts.job_limits import is_simulated
-from contracts.windows import FIGURE
-from policies.graph import Bool
-from policies.measure import NOTHING_MINUTES, mean_of_last
-from policies.question import Question
+from surescale.contracts.job_limits import is_simulated
+from surescale.contracts.windows import FIGURE
+from surescale.policies.graph import Bool
+from surescale.policies.measure import NOTHING_MINUTES, mean_of_last
+from surescale.policies.question import Question
 
 _UNCOUNTED = "its records are not counted, so nobody knows what it needs"
 
@@ -18,7 +18,8 @@ def unknown_in_words(question: Question, restless: Bool) -> str:
         return ""
     known = np.flatnonzero(~np.isnan(load))
     age = len(load) - 1 - int(known[-1]) if len(known) else 0
-    words = [f"The newest known load is {'a minute' if age == 1 else f'{age} minutes'} old."] if age else []
+    words = [question.window.unusable] if question.window.unusable else []
+    words += [f"The newest known load is {'a minute' if age == 1 else f'{age} minutes'} old."] if age else []
     demand = question.measured.demand(np.array(1.0))  # of any load: only what a record costs, and how many come, is asked
     running = np.array([spec.state == "running" for spec in topology.tasks])
     unknown = np.isnan(demand) if len(known) else np.ones_like(running)
@@ -31,8 +32,14 @@ def unknown_in_words(question: Question, restless: Bool) -> str:
         words.append(f"{spec.label or spec.task}: {never}{_why(question, task)}.{others}")
     for task in np.flatnonzero(question.understated > 1.0).tolist()[:1]:
         spec, share = topology.tasks[task], 1.0 / question.understated[task]
-        words.append(f"{spec.label or spec.task}: busy {share:.0%} while records wait: the counter covers a part of the work.")
+        words.append(f"{spec.label or spec.task}: busy {share:.0%} while records waited: the counter covers a part of the work.")
     return " ".join(words)
+
+
+def _remedy(question: Question) -> str:
+    """Return the setting that makes busy time known; empty where the engine has none."""
+    is_group = question.window.topology.engine == "kafka"
+    return "; name its counter by metrics and busy in SURESCALE_GROUPS_FILE" if is_group else ""
 
 
 def _why(question: Question, task: int) -> str:
@@ -47,7 +54,9 @@ def _why(question: Question, task: int) -> str:
         worked = (mine[:, FIGURE["busy_ms"]] > 0).any()
         return _UNCOUNTED if worked else f"{NOTHING_MINUTES} known minutes are needed to tell what it needs"
     if np.isnan(mine[:, FIGURE["busy_ms"]]).all():
-        return "its busy time is not reported and no queue keeps it at work, so nobody knows what a record costs"
+        return (
+            f"its busy time is not reported and no queue keeps it at work, so nobody knows what a record costs{_remedy(question)}"
+        )
     if np.isnan(mean_of_last(question.measured.load, len(mine))):
         return "what comes to its job is not known in any minute, so nobody knows what it needs"
     return "neither it nor the tasks before it say what reaches it"

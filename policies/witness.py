@@ -11,15 +11,15 @@ from typing import Final
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.job_limits import is_simulated
-from contracts.source_load import BUSY_LEAST, WHOLE_LEAST, read_or_emitted
-from contracts.windows import FIGURE
-from policies.answer import Float64
-from policies.graph import Bool, JobGraph
-from policies.measure import WARM_UP_MINUTES, restarts_seen
-from policies.observed import NEVER_RESTS
-from policies.question import Question
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.job_limits import is_simulated
+from surescale.contracts.saturation import NEVER_RESTS
+from surescale.contracts.source_load import BUSY_LEAST, WHOLE_LEAST, read_or_emitted
+from surescale.contracts.windows import FIGURE
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Bool, JobGraph
+from surescale.policies.measure import WARM_UP_MINUTES, restarts_seen
+from surescale.policies.question import Question
 
 PRESENT_MINUTES: Final = 2
 """All subtasks must have reported in the last ones."""

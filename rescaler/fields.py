@@ -13,7 +13,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeGuard, TypeVar, cast
 
-from rescaler.refusals import Place
+from surescale.rescaler.refusals import Place
 
 NUMBER_MAX = 1e18
 """Largest number accepted anywhere: far above any real figure, and products of four of them stay finite."""

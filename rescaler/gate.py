@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf
 
-from rescaler.gate_model import Cause, Entries, GateReason, GateState, Mode, Phase, PhaseEntry, Target, Transition
-from rescaler.gate_settings import GateSettings
+from surescale.rescaler.gate_model import Cause, Entries, GateReason, GateState, Mode, Phase, PhaseEntry, Target, Transition
+from surescale.rescaler.gate_settings import GateSettings
 
 __all__ = ["Cause", "Entries", "Gate", "GateReason", "GateState", "Mode", "Phase", "PhaseEntry", "Target", "Transition"]
 

@@ -41,6 +41,8 @@ class Cause(StrEnum):
     """What started a transition."""
 
     MAX_DELAY = "max_delay"
+    NO_DELAY = "no_delay"
+    """The maximum delay has passed, and it is 0: no gate says so, but the command that comes of it."""
     CHECKPOINT_COMPLETED = "checkpoint_completed"
     CHECKPOINT_FAILURES = "checkpoint_failures"
     TRIGGER = "trigger"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rescaler.refusals import Refused
+from surescale.rescaler.refusals import Refused
 
 WAIT_TIMEOUT = "submission.resource-wait-timeout"
 WAITING_STABILIZATION = "submission.resource-stabilization-timeout"

@@ -16,18 +16,18 @@ import operator
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from rescaler.learners_model import (
+from surescale.rescaler.learners_model import (
     Assignment,
     HostLoad,
     HostState,
     LearnerHost,
-    Limits,
+    LearnerLimits,
+    LearnerVersion,
     Move,
     MoveKind,
     Replica,
     Round,
     StatefulTask,
-    Version,
     bands,
     check,
     exact_factor,
@@ -46,9 +46,9 @@ def assign(
     hosts: Iterable[LearnerHost],
     tasks: Iterable[StatefulTask],
     *,
-    version: Version = Version.V2,
+    version: LearnerVersion = LearnerVersion.V2,
     balancing_factor: Fraction | float | str = 1,
-    limits: Limits | None = None,
+    limits: LearnerLimits | None = None,
     begins: bool = True,
 ) -> Round:
     """Decide one round: actives, then learners, then standbys. The order of hosts and tasks does not matter.
@@ -58,7 +58,7 @@ def assign(
     """
     ordered_hosts, ordered_tasks = sorted(hosts, key=_ID), sorted(tasks, key=_ID)
     check(ordered_hosts, ordered_tasks)
-    board = _Board(ordered_hosts, ordered_tasks, exact_factor(balancing_factor), limits or Limits())
+    board = _Board(ordered_hosts, ordered_tasks, exact_factor(balancing_factor), limits or LearnerLimits())
     board.settle_actives()
     board.keep_learners()
     if begins:
@@ -73,7 +73,9 @@ def assign(
 class _Board:
     """A round in progress. Hosts and tasks are indices into the lists sorted by id, so index order is id order."""
 
-    def __init__(self, hosts: Sequence[LearnerHost], tasks: Sequence[StatefulTask], factor: Fraction, limits: Limits) -> None:
+    def __init__(
+        self, hosts: Sequence[LearnerHost], tasks: Sequence[StatefulTask], factor: Fraction, limits: LearnerLimits
+    ) -> None:
         self.hosts, self.tasks, self.limits = hosts, tasks, limits
         self.index = {host.id: number for number, host in enumerate(hosts)}
         self.is_running = [host.state is HostState.RUNNING for host in hosts]
@@ -172,16 +174,16 @@ class _Board:
         for owner, learner in zip(self.owner, self.learner, strict=True):
             self.projected[owner if learner == _NONE else learner] += 1
 
-    def drain(self, version: Version) -> None:
+    def drain(self, version: LearnerVersion) -> None:
         """Start learners for the tasks of leaving hosts: on new hosts up to their share (V1), then within every band."""
-        if version is Version.V1:
+        if version is LearnerVersion.V1:
             self._shift(self.leaving, [0] * len(self.hosts), self.new, self.share)
         for fill in (self.low, self.high):
             self._shift(self.leaving, [0] * len(self.hosts), self.running, fill)
 
-    def balance(self, version: Version) -> None:
+    def balance(self, version: LearnerVersion) -> None:
         """Balance: V1 fills new hosts up to their share, V2 brings every host into its band."""
-        if version is Version.V1:
+        if version is LearnerVersion.V1:
             self._shift(self.running, self.high, self.new, self.share)
             self._shift(self.running, self.share, self.new, self.share)
         else:
@@ -393,7 +395,7 @@ class _Board:
 
     # Result
 
-    def result(self, version: Version) -> Round:
+    def result(self, version: LearnerVersion) -> Round:
         """Return the outcome, with its difference from the input as moves."""
         names = [host.id for host in self.hosts]
         actives = self._actives()
@@ -408,7 +410,7 @@ class _Board:
             converged=self.in_flight == 0
             and not undrained
             and standbys_settled
-            and (balanced if version is Version.V2 else served),
+            and (balanced if version is LearnerVersion.V2 else served),
             balanced=balanced and standbys_settled,
             standbys_settled=standbys_settled,
             under_replicated=self.under_replicated,

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import msgspec
 
-from rescaler.refusals import Refused
+from surescale.rescaler.refusals import Refused
 
 
 class AssignRefusal(StrEnum):
@@ -31,7 +31,7 @@ class AssignRefusal(StrEnum):
     NO_ELIGIBLE_HOST = "NO_ELIGIBLE_HOST"
 
 
-class Version(StrEnum):
+class LearnerVersion(StrEnum):
     """How far balancing goes."""
 
     V1 = "V1"
@@ -95,7 +95,7 @@ class StatefulTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LearnerLimits:
     """What one round may do."""
 
     acceptable_lag: int = 10_000

@@ -4,29 +4,97 @@ Same gate, same planning, same way of carrying a command out, same order of even
 gives the parallelism that the pipeline gives with it. What it does not do: reach Kafka, an engine process, or a clock.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from contracts.commands import Progress, RescheduleCommand
-from contracts.decisions import Decision
-from contracts.ids import Cluster, job_id
-from contracts.job_settings import JobSettings
-from contracts.messages import Host, JobTopology
-from contracts.rent import RentCosts, rent_costs
-from contracts.windows import Window
-from policies.decide import decide
-from policies.policy import Policy
-from rescaler.actuators.choice import execution_of
-from rescaler.actuators.command_execution import CommandExecution
-from rescaler.actuators.engine_in_process import EngineInProcess
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.control.settings import ControlSettings
-from rescaler.control.world import View
-from simulation.engine.cluster import RunOptions, SimulatedCluster
-from simulation.engine.episode import Episode, run_episode
-from simulation.load.jobs import SizedJob
-from simulation.load.workload import Workload
+from surescale.contracts.capabilities import SIMULATED, Capabilities
+from surescale.contracts.commands import Progress, RescheduleCommand
+from surescale.contracts.decisions import Decision
+from surescale.contracts.ids import Cluster, job_id
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import Host, JobTopology
+from surescale.contracts.rent import RentCosts, rent_costs
+from surescale.contracts.windows import Window
+from surescale.engines.ports.actuator import CANNOT_WITHDRAW, Accepted, EngineRefused, JobStatus, Rescale
+from surescale.policies.decide import decide
+from surescale.policies.policy import Policy
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.settings import ControlSettings
+from surescale.rescaler.control.world import View
+from surescale.rescaler.execution import CommandExecution
+from surescale.rescaler.service.actuator import execution_of
+from surescale.simulation.engine import checked_changes
+from surescale.simulation.engine.checked_changes import EngineRefusal
+from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
+from surescale.simulation.engine.episode import Episode, run_episode
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.load.workload import Workload
+
+ResultType = TypeVar("ResultType")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInProcess:
+    """``EngineApi`` on a simulated cluster. It is never away."""
+
+    cluster: SimulatedCluster
+
+    def capabilities(self) -> Capabilities:
+        """Return what the simulated engine can do."""
+        return SIMULATED
+
+    def request(self, command: RescheduleCommand) -> Accepted:
+        """Ask the cluster to carry a command out; asking again gets the same answer."""
+        rescale = _call(lambda: self.cluster.apply(command, self.cluster.now_ms))
+        return Accepted(rescale.effective_at_ms, rescale.done_at_ms)
+
+    def look(self, job: str) -> JobStatus:
+        """Return how far the cluster is with a job."""
+        running = _call(lambda: self.cluster.job(job))
+        last = running.rescale_at(self.cluster.now_ms)
+        parallelism = {spec.task: spec.parallelism for spec in running.topology.tasks}
+        return JobStatus(
+            generation=running.topology.generation,
+            rescale=None if last is None else _rescale(last),
+            required={spec.task: spec.parallelism for spec in running.wanted_tasks},
+            running=parallelism,
+            state=running.state_at(self.cluster.now_ms),
+        )
+
+    def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
+        """Refuse: a command takes effect within a minute.
+
+        Raises:
+            EngineRefused: always.
+        """
+        raise EngineRefused(CANNOT_WITHDRAW, "the simulated engine carries out what it has accepted")
+
+
+def _rescale(last: checked_changes.Rescale) -> Rescale:
+    return Rescale(
+        command_id=last.command_id,
+        state=last.state,
+        effective_at_ms=last.effective_at_ms,
+        done_at_ms=last.done_at_ms,
+        code=last.code,
+        learners=last.learners,
+        lag_bytes=last.lag_bytes,
+        units=last.units,
+    )
+
+
+def _call(call: Callable[[], ResultType]) -> ResultType:
+    """Return what the cluster answers; its refusals become the port's.
+
+    Raises:
+        EngineRefused: the cluster refused.
+    """
+    try:
+        return call()
+    except EngineRefusal as refusal:
+        raise EngineRefused(refusal.code, refusal.message) from None
 
 
 class InProcessRescaler:

@@ -8,9 +8,8 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.errors import SurescaleError, reason_of
-from contracts.settings import PipelineSettings
-from runtime.tls import client_context
+from surescale.contracts.errors import SurescaleError, reason_of
+from surescale.runtime.tls import client_context
 
 
 class TokenUnreadable(SurescaleError):
@@ -34,13 +33,6 @@ class Access:
     certificate_file: str = ""
     key_file: str = ""
     settings: str = "SURESCALE_ENGINE"
-
-    @classmethod
-    def of(cls, settings: PipelineSettings) -> "Access":
-        """Return the files that a role's settings name for its engine."""
-        return cls(
-            settings.engine_token_file, settings.engine_ca_file, settings.engine_certificate_file, settings.engine_key_file
-        )
 
     def headers(self) -> dict[str, str]:
         """Return the header that authorises a request; none without a token.

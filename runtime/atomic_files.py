@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from contracts.errors import SettingsError, reason_of
+from surescale.contracts.errors import SettingsError, reason_of
 
 
 def check_folder(path: Path, *, option: str) -> None:

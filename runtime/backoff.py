@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from runtime.beats import beat, pause
+from surescale.runtime.beats import beat, pause
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Protocol
 
-from runtime.threads import background
+from surescale.runtime.threads import background
 
 BEAT_EVERY_S = 1.0
 

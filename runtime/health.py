@@ -17,12 +17,12 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from contracts.errors import SettingsError, reason_of
-from contracts.settings import PipelineSettings
-from runtime.http import DeadlineReader
-from runtime.metrics import RoleMetrics
-from runtime.threads import background
-from runtime.watchdog import Watchdog
+from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.http import DeadlineReader
+from surescale.runtime.metrics import RoleMetrics
+from surescale.runtime.threads import background
+from surescale.runtime.watchdog import Watchdog
 
 CONNECTIONS_MAX = 16  # at once; another one takes the place of the oldest
 REQUEST_WITHIN_S = 5.0

@@ -14,7 +14,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any, cast
 from urllib.error import HTTPError
 
-from runtime.beats import beat
+from surescale.runtime.beats import beat
 
 ANSWER_BYTES_MAX = 64 * 2**20
 

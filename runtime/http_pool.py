@@ -16,8 +16,9 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import cast
 from urllib.parse import urlsplit
 
-from runtime.beats import beat
-from runtime.http import ANSWER_BYTES_MAX, DeadlineResponse, NoAnswer, read_body
+from surescale.runtime.beats import beat
+from surescale.runtime.http import ANSWER_BYTES_MAX, DeadlineResponse, NoAnswer, read_body
+from surescale.runtime.public_addresses import PrivateAddress, connect_publicly
 
 IDLE_MAX = 8  # connections kept; more are closed after their answer
 _SAFE_TO_REPEAT = frozenset({"GET", "PUT", "DELETE"})
@@ -40,20 +41,21 @@ class Answer:
 class ConnectionPool:
     """Connections to one service. Thread-safe: each request has a connection of its own while it runs."""
 
-    def __init__(self, url: str, context: ssl.SSLContext | None = None) -> None:
+    def __init__(self, url: str, context: ssl.SSLContext | None = None, *, is_public: bool = False) -> None:
         """Connect to nothing yet.
 
         Args:
             url: ``http://`` or ``https://``, host, and if need be port and a path that every request's path is put behind; or
                 ``unix://`` and the path of a socket.
             context: for https; None: the system's authorities and no client certificate.
+            is_public: connect to no private address.
         """
         parts = urlsplit(url)
         self._host, self._port, self._base = parts.hostname or "", parts.port, parts.path.rstrip("/")
         self._socket = parts.path if parts.scheme == "unix" else ""
         if self._socket:
             self._host, self._base = "localhost", ""
-        self._is_secure, self._context = parts.scheme == "https", context
+        self._is_secure, self._context, self._is_public = parts.scheme == "https", context, is_public
         self._idle: list[HTTPConnection] = []
         self._lock = threading.Lock()
 
@@ -70,6 +72,7 @@ class ConnectionPool:
         """Send a request and return the answer. One that a kept connection lost at once is repeated on a new one, but no POST.
 
         Raises:
+            PrivateAddress: the pool connects to public addresses only, and the host has another.
             NoAnswer: there is no whole answer of at most ``bytes_max`` bytes within ``timeout_s``.
         """
         beat()
@@ -84,6 +87,8 @@ class ConnectionPool:
                     if method not in _SAFE_TO_REPEAT:
                         raise
             return request(self._new(timeout_s), deadline_s=deadline_s, bytes_max=bytes_max)
+        except PrivateAddress:
+            raise
         except (OSError, HTTPException, ValueError) as error:
             raise NoAnswer(_in_words(error)) from None
 
@@ -126,9 +131,15 @@ class ConnectionPool:
     def _new(self, timeout_s: float) -> HTTPConnection:
         if self._socket:
             return _SocketConnection(self._socket, timeout_s)
-        if self._is_secure:
-            return HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._context)
-        return HTTPConnection(self._host, self._port, timeout=timeout_s)
+        made = (
+            HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._context)
+            if self._is_secure
+            else HTTPConnection(self._host, self._port, timeout=timeout_s)
+        )
+        if self._is_public:
+            # The library's own place for another way to connect; it is not documented, and a test sees that it is used.
+            made._create_connection = connect_publicly  # type: ignore[attr-defined]
+        return made
 
     def _acquire(self) -> HTTPConnection | None:
         """Return a kept connection that the other side has not closed."""

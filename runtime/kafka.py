@@ -1,5 +1,6 @@
 """Kafka clients with the pipeline's settings. Every role gets its clients here, so that all treat keys and transactions alike."""
 
+import contextlib
 import logging
 import threading
 import time
@@ -9,19 +10,20 @@ from typing import Any, Literal, TypeVar
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from contracts.settings import PipelineSettings
-from contracts.topics import LIBRDKAFKA_CONSUMER, LIBRDKAFKA_PRODUCER, READER_GROUP, TOPICS, Topic, TopicNames
-from runtime.backoff import wait_for
-from runtime.beats import beat
-from runtime.kafka_errors import Refusals, is_end, is_record
-from runtime.kafka_rotation import follow_password
-from runtime.kafka_security import PLAINTEXT, Credentials, credentials, librdkafka_options
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import LIBRDKAFKA_CONSUMER, LIBRDKAFKA_PRODUCER, READER_GROUP, TOPICS, Topic, TopicNames
+from surescale.runtime.backoff import wait_for
+from surescale.runtime.beats import beat
+from surescale.runtime.kafka_errors import Refusals, is_end, is_record
+from surescale.runtime.kafka_rotation import follow_password
+from surescale.runtime.kafka_security import PLAINTEXT, Credentials, credentials, librdkafka_options
 
 METADATA_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 10.0
 GROUP_REQUEST_TIMEOUT_S = 60.0
 """For librdkafka, of a question about a group. It ends the process with a failed assertion if the answer comes just when this
 time is up (confluentinc/librdkafka#4605), so whoever asks stops waiting long before."""
+EMPTY = "so it is before the first minute; if this Kafka was in use, its data are gone, also settings of jobs: set them again"
 BATCH_RECORDS = 2_000  # of a reader, at most
 CREATE_TIMEOUT_S = 60.0  # of all topics together, on a broker that answers
 
@@ -100,7 +102,7 @@ def missing_in_words(missing: Sequence[str], settings: PipelineSettings) -> str:
 
 
 def wait_for_topics(settings: PipelineSettings, names: Sequence[str], *, stop: threading.Event, log: logging.Logger) -> None:
-    """Wait until the broker answers and every topic named (bare names) exists.
+    """Wait until the broker answers and every topic named (bare names) exists. Say so if none of them ever had a record.
 
     Raises:
         runtime.backoff.Stopped: ``stop`` was set meanwhile.
@@ -117,6 +119,9 @@ def wait_for_topics(settings: PipelineSettings, names: Sequence[str], *, stop: t
             raise LookupError(missing_in_words(missing, settings))
 
     wait_for(f"Kafka at {settings.bootstrap}", attempt, expected=(KafkaException, LookupError), stop=stop, log=log)
+    with contextlib.suppress(KafkaException):
+        if not any(end_offsets(admin, _partitions(admin, [full(name) for name in names]), METADATA_TIMEOUT_S).values()):
+            log.warning("Kafka at %s has no record on %s yet; %s", settings.bootstrap, ", ".join(map(full, names)), EMPTY)
 
 
 def create_topics(settings: PipelineSettings, topics: Iterable[Topic] = tuple(TOPICS.values())) -> list[str]:

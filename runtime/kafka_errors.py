@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
-from contracts.settings import PipelineSettings
-from runtime.kafka_security import uses_tokens
-from runtime.oauth_tokens import NoToken, fetch_token, refusal_by_broker
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.kafka_security import uses_tokens
+from surescale.runtime.oauth_tokens import NoToken, fetch_token, refusal_by_broker
 
 _UNREACHABLE = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE})
 

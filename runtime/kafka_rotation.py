@@ -2,7 +2,7 @@
 
 librdkafka and aiokafka take a new password for their next authentication, so it is given to them as soon as it is in its file.
 Certificates, keys and OAuth secrets are fixed for the life of librdkafka's clients: for a new one a role ends, and its supervisor
-starts it again. Spark's job only starts its query again (``spark_streaming.job``).
+starts it again. Spark's job only starts its query again (``spark_streaming.streaming_job``).
 """
 
 import contextlib
@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
 
-from contracts.errors import SettingsError, SurescaleError
-from contracts.settings import PipelineSettings
-from runtime.kafka_security import Credentials, credentials, is_encrypted, ssl_context, uses_tokens
-from runtime.threads import background
+from surescale.contracts.errors import SettingsError, SurescaleError
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.kafka_security import Credentials, credentials, is_encrypted, ssl_context, uses_tokens
+from surescale.runtime.threads import background
 
 LOOK_EVERY_S = 1.0
 PASSWORD = ("kafka_password_file",)

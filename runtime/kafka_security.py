@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contracts.errors import SettingsError, reason_of
-from contracts.settings import PipelineSettings
-from runtime.tls import client_context
+from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.tls import client_context
 
 PLAINTEXT = "PLAINTEXT"
 OAUTHBEARER = "OAUTHBEARER"

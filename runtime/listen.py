@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from contracts.errors import SettingsError, reason_of
+from surescale.contracts.errors import SettingsError, reason_of
 
 REQUEST_WITHIN_S = 20.0
 LOOK_EVERY_S = 1.0

@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from runtime.watchdog import Watchdog
+from surescale.runtime.watchdog import Watchdog
 
 Kind = Literal["counter", "gauge", "histogram"]
 

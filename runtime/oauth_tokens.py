@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from contracts.errors import SurescaleError
-from contracts.settings import PipelineSettings
-from runtime.http import NoAnswer
-from runtime.http_pool import Answer, ConnectionPool
-from runtime.kafka_security import OAuthClient, oauth_client
-from runtime.tls import client_context
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.http import NoAnswer
+from surescale.runtime.http_pool import Answer, ConnectionPool
+from surescale.runtime.kafka_security import OAuthClient, oauth_client
+from surescale.runtime.tls import client_context
 
 TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 1 << 20

@@ -9,12 +9,13 @@ import math
 import os
 import socket
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
 
-from contracts.errors import SettingsError
-from contracts.settings import ACTUATORS, ENGINES, PORT_MAX, SOURCES, PipelineSettings, from_environment
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.settings import PORT_MAX, PipelineSettings, from_environment
 
 F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound=PipelineSettings)
@@ -38,8 +39,8 @@ class ObjectiveType(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the objective; refuse a text that names none."""
-        from contracts.errors import SettingsError
-        from contracts.objectives import read_objective
+        from surescale.contracts.errors import SettingsError
+        from surescale.contracts.objectives import read_objective
 
         try:
             return read_objective(value) if isinstance(value, str) else value
@@ -70,30 +71,7 @@ def grouped(*options: Callable[[F], F]) -> Callable[[F], F]:
 bootstrap = click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
 prefix = click.option("--prefix", "topic_prefix", help="Prefix of every topic and key (default: SURESCALE_TOPIC_PREFIX).")
 redis_url = click.option("--redis", "redis_url", help="Address of Redis (default: SURESCALE_REDIS_URL).")
-engine = click.option("--engine", type=click.Choice(ENGINES), help="Kind of engine (default: SURESCALE_ENGINE, else simulated).")
-source = click.option(
-    "--source",
-    type=click.Choice([each for kinds in SOURCES.values() for each in kinds]),
-    help="Where figures come from (default: SURESCALE_SOURCE, else as is usual for the engine).",
-)
-actuator = click.option(
-    "--actuator",
-    type=click.Choice(list(dict.fromkeys(each for kinds in ACTUATORS.values() for each in kinds))),
-    help="What carries out commands (default: SURESCALE_ACTUATOR, else as is usual for the engine).",
-)
-engine_url = click.option(
-    "--engine-url",
-    help="Engine API, http://host:port; of several Flink JobManagers with commas between (default: SURESCALE_ENGINE_URL).",
-)
-engine_token_file = click.option(
-    "--engine-token-file", help="File with the engine's bearer token (default: SURESCALE_ENGINE_TOKEN_FILE)."
-)
-engine_ca_file = click.option(
-    "--engine-ca-file", help="PEM file that the engine's certificate is checked against (default: SURESCALE_ENGINE_CA_FILE)."
-)
 cluster = click.option("--cluster", help="Name of the cluster (default: SURESCALE_CLUSTER, else sim).")
-engine_options = grouped(engine, source, actuator, engine_url, engine_token_file, engine_ca_file, cluster)
-"""The engine of one cluster: its kind, where it is, how to be let in, and the cluster's name."""
 policy_folder = click.option(
     "--policy-folder",
     type=click.Path(exists=True, file_okay=False),
@@ -305,6 +283,26 @@ control_options = grouped(
     click.option("--balancing-factor", help="Width of the band around a host's fair share (placement spread) (default: 1)."),
     standbys,
 )
+
+
+def connected(*more: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator for a command that uses Kafka: it gets its settings as ``settings``.
+
+    It adds ``--bootstrap`` and ``--prefix``, and the options of settings given as ``more``.
+    """
+    add = grouped(*more, bootstrap, prefix)
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def call(**given: Any) -> Any:
+            return command(settings=pipeline_settings(**{name: given.pop(name) for name in names}), **given)
+
+        before = len(getattr(call, "__click_params__", ()))
+        decorated: Any = add(cast(F, call))
+        names = [parameter.name for parameter in decorated.__click_params__[before:]]
+        return cast(F, decorated)
+
+    return decorate
 
 
 def pipeline_settings(**given: object) -> PipelineSettings:

@@ -4,7 +4,7 @@ import sys
 import threading
 import traceback
 
-from runtime.printable import printable
+from surescale.runtime.printable import printable
 
 FRAMES_MAX = 12
 """Of each thread, the innermost: a log cuts long texts."""

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from runtime.printable import printable
+from surescale.runtime.printable import printable
 
 WIDTH_WITHOUT_TERMINAL = 160
 NAMES_SHOWN = 2

@@ -2,7 +2,7 @@
 
 import ssl
 
-from contracts.errors import SettingsError
+from surescale.contracts.errors import SettingsError
 
 
 def client_context(ca_file: str, certificate_file: str, key_file: str, *, settings: str) -> ssl.SSLContext:

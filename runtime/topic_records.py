@@ -9,15 +9,15 @@ from typing import Any, TypeVar, overload
 import msgspec
 from confluent_kafka import KafkaError, Message
 
-from contracts.clock import pipeline_time_ms
-from contracts.errors import RecordRejected
-from contracts.messages import ClockSegment
-from contracts.rescaler_state import RescalerRecord, memory_of
-from contracts.settings import PipelineSettings
-from contracts.topics import TopicNames
-from contracts.wire import decode, encode
-from runtime.kafka import REQUEST_TIMEOUT_S, LogReader, producer
-from runtime.kafka_errors import readable_errors
+from surescale.contracts.clock import pipeline_time_ms
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.messages import ClockSegment
+from surescale.contracts.rescaler_state import RescalerRecord, memory_of
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import TopicNames
+from surescale.contracts.wire import decode, encode
+from surescale.runtime.kafka import REQUEST_TIMEOUT_S, LogReader, producer
+from surescale.runtime.kafka_errors import readable_errors
 
 T = TypeVar("T")
 PARTITION_UA = -1
@@ -135,5 +135,5 @@ def value_of(record: Message) -> bytes | None:
 
 def pipeline_now_ms(settings: PipelineSettings, records: Sequence[Message]) -> int:
     """Return the pipeline's time now, given the records of ``clock``; the wall clock if the pipeline has no segment."""
-    own = [segment for segment in parsed(records, ClockSegment) if segment.road == settings.road]
+    own = [segment for segment in parsed(records, ClockSegment) if segment.pipeline == settings.pipeline]
     return pipeline_time_ms(own[-1] if own else None, int(time.time() * 1000))

@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from runtime.beats import BEAT_EVERY_S, Loop, turning
-from runtime.stacks import stacks_of_all_threads
-from runtime.threads import background
+from surescale.runtime.beats import BEAT_EVERY_S, Loop, turning
+from surescale.runtime.stacks import stacks_of_all_threads
+from surescale.runtime.threads import background
 
 HUNG_EXIT_CODE = 70
 """EX_SOFTWARE of sysexits.h."""

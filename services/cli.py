@@ -1,26 +1,29 @@
 """The command ``surescale``. Its commands are entry points of ``surescale.commands``; each is imported when it is called."""
 
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import click
 
-from contracts.errors import SurescaleError
-from runtime.printable import printable
-from services import command_table
+import surescale
+from surescale.contracts.errors import SurescaleError
+from surescale.runtime.printable import printable
+from surescale.services import command_table
 
 COMMANDS = "surescale.commands"
 BENCHMARKS = "surescale.bench"
-RENAMED = {BENCHMARKS: {"road": "recovery"}}
-"""Former names of commands, by entry group: they still work and no help shows them."""
+CHECKOUT = Path(surescale.__file__).parents[2]
+"""Where benchmarks/ and reproductions/ lie, which no wheel holds."""
 EXIT_CODES = """\
 Exit codes: 0 done; 1 it failed, and the last line says why; 2 the command line cannot be read, or the input document of `gate`,
-`place`, `reschedule` or `assign` is wrong; 3 `place` found
-no host for some subtasks; 130 interrupted."""
+`place`, `reschedule` or `assign` is wrong; 3 `place` found no host for some subtasks, or `job apply --dry-run` would change
+something; 130 interrupted."""
 
 
 class LazyGroup(click.Group):
@@ -38,8 +41,9 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load one command."""
-        name = RENAMED.get(self._entry_group, {}).get(cmd_name, cmd_name)
-        found = entry_points(group=self._entry_group, name=name)
+        found = entry_points(group=self._entry_group, name=cmd_name)
+        if self._entry_group == BENCHMARKS and str(CHECKOUT) not in sys.path and (CHECKOUT / "benchmarks").is_dir():
+            sys.path.append(str(CHECKOUT))
         return next(iter(found)).load() if found else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -80,6 +84,8 @@ def main(words: Sequence[str] | None = None) -> None:
     debug = "--debug" in given
     arguments = [word for word in given if word != "--debug"]
     try:
+        if not {"-h", "--help", "--version"} & set(arguments):
+            _check_variables()
         code = cli.main(args=arguments, prog_name="surescale", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -108,6 +114,13 @@ def main(words: Sequence[str] | None = None) -> None:
         sys.exit(130)
 
 
+def _check_variables() -> None:
+    if any(name.startswith("SURESCALE_") for name in os.environ):
+        from surescale.services.variables import check_names
+
+        check_names(os.environ)
+
+
 def _with_suggestion(error: click.ClickException) -> str:
     """Return an error's message; of a command that there is not, with the nearest name of its group, however deep."""
     message = error.format_message()
@@ -127,13 +140,13 @@ def _how_to_get(module: str) -> str:
 
 
 def _fail(message: str, code: int = 1) -> None:
-    click.echo("surescale: " + printable(message, keep="\n"), err=True)
+    click.echo("surescale: " + printable(message, keep="\n\t"), err=True)
     sys.exit(code)
 
 
 def _is_logged(error: Exception) -> bool:
     """Say whether the role's JSON log carries the error already."""
-    from runtime.logs import last_words
+    from surescale.runtime.logs import last_words
 
     return last_words(error)
 

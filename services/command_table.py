@@ -32,8 +32,6 @@ COMMANDS = {
         "tournament": "Release to a job what would have served its last days best",
         "up": "Run all roles against an existing Kafka, Redis and engine",
         "demo": "Run everything on this machine under a real trace",
-        "flink-demo": "Scale a real Flink job on this machine under a real trace",
-        "demo-consumers": "Scale real consumer groups on this machine by workers",
     },
     "Work offline": {
         "gate": "Run one gate over a list of events",

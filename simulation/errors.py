@@ -4,7 +4,7 @@ SurescaleError
 └── RunError    a run cannot be set up as asked
 """
 
-from contracts.errors import SurescaleError
+from surescale.contracts.errors import SurescaleError
 
 
 class RunError(SurescaleError):

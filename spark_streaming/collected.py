@@ -1,12 +1,13 @@
 """Splits the parsed rows of one batch, collected as Arrow, into the columns of the merge step. No Spark session, no I/O."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_streaming.columns import ABSENT, COLUMN, NULLABLE_COLUMNS, SAMPLE_COLUMNS, Int64, Records
-from spark_streaming.minutes import Refused
-from spark_streaming.stages import INTEGER_COLUMNS, TRACE, marker_of, unpacked
+from surescale.spark_streaming.columns import ABSENT, COLUMN, NULLABLE_COLUMNS, SAMPLE_COLUMNS, Int64, Records
+from surescale.spark_streaming.minutes import Refused
+from surescale.spark_streaming.stages import INTEGER_COLUMNS, TRACE, marker_of, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -24,6 +25,13 @@ def split(table: "pa.Table") -> tuple[Records, tuple[Refused, ...]]:
     if not is_refused.any():
         return _records(table), ()
     return _records(table.filter(~is_refused)), _refused(table.filter(is_refused))
+
+
+def reached(records: Records, refused: Sequence[Refused]) -> dict[int, int]:
+    """Return the offset after the last record of each partition that a batch has records of."""
+    good = records.samples[:, [COLUMN["partition"], COLUMN["offset"]]]
+    at = np.concatenate([good, np.array([each.at for each in refused], dtype=np.int64).reshape(-1, 2)])
+    return {each: int(at[at[:, 0] == each, 1].max()) + 1 for each in np.unique(at[:, 0]).tolist()}
 
 
 def _is_ordered(partition: Int64, offset: Int64) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from contracts.messages import MinuteMarker, TaskSample
+from surescale.contracts.messages import MinuteMarker, TaskSample
 
 Int64 = npt.NDArray[np.int64]
 

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from contracts.clock import MINUTE_MS
-from contracts.messages import JobTopology
-from contracts.windows import FIGURE, FIGURES, Float32
-from spark_streaming.columns import COLUMN, SAMPLE_COLUMNS, Int64
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.window_history import MinuteRows
+from surescale.contracts.windows import FIGURE, FIGURES
+from surescale.spark_streaming.columns import COLUMN, SAMPLE_COLUMNS, Int64
 
 Float64 = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -92,7 +93,7 @@ class MinuteFigures:
     """The result of one minute.
 
     Attributes:
-        rows: task -> float32 [len(FIGURES)]; a task that did not report is absent.
+        rows: of the tasks that reported.
         baseline: for the next minute.
         unknown: rows of ``samples`` whose task is not in the topology, in offset order; the column ``task`` unchanged.
         samples: distinct samples of known tasks.
@@ -100,7 +101,7 @@ class MinuteFigures:
         outdated: samples of an attempt that had ended before this minute began.
     """
 
-    rows: dict[str, Float32]
+    rows: MinuteRows
     baseline: Baseline
     unknown: Int64
     samples: int
@@ -176,10 +177,12 @@ def _per_minute_of(samples: Int64, firsts: Int64, ends: Int64) -> list[int]:
     return counts
 
 
-def _rows(names: tuple[str, ...], values: Float64, is_reporting: Bools) -> dict[str, Float32]:
+def _rows(names: tuple[str, ...], values: Float64, is_reporting: Bools) -> MinuteRows:
     """Return a minute's rows by task, of its own so that they do not keep those of other jobs in memory."""
-    rows = values.astype(np.float32)
-    return {name: row for name, row, reports in zip(names, rows, is_reporting.tolist(), strict=True) if reports}
+    if is_reporting.all():
+        return MinuteRows(names, values.astype(np.float32))
+    tasks = tuple(name for name, reports in zip(names, is_reporting.tolist(), strict=True) if reports)
+    return MinuteRows(tasks, values[is_reporting].astype(np.float32))
 
 
 def _distinct(samples: Int64) -> Int64:

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from contracts.errors import RecordRejected
-from contracts.topics import DEAD_LETTERS as DEAD_LETTERS_TOPIC
-from contracts.topics import SNAPSHOTS, TASK_METRICS
-from contracts.windows import Window
-from runtime.metrics import SECONDS, Metric, Reading, RoleMetrics, Tally
-from spark_streaming.minutes import Refused
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.topics import DEAD_LETTERS as DEAD_LETTERS_TOPIC
+from surescale.contracts.topics import SNAPSHOTS, TASK_METRICS
+from surescale.contracts.windows import Window
+from surescale.runtime.metrics import SECONDS, Metric, Reading, RoleMetrics, Tally
+from surescale.spark_streaming.minutes import Refused
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

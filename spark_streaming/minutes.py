@@ -1,25 +1,64 @@
 """Closes the minutes of jobs and advances their windows. Pure: numpy only, time and clock are arguments.
 
 Records are handled one by one in Kafka's order (arrays only make that faster), and jobs are independent. So the result does not
-depend on how records were batched or how jobs were interleaved. Methods that may close minutes are ``Steps``: they stop at each
-until ``together`` has its figures.
+depend on how records were batched or how jobs were interleaved. Minutes follow from one another, so methods that may
+close some are ``Steps``: a job stops at each (it yields a ``ClosingMinute``) until its figures are there, and the figures of all
+jobs that stop are computed in one go.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.errors import RecordRejected
-from contracts.messages import JobTopology, MinuteMarker
-from contracts.topology import check_topology
-from contracts.window_history import WindowHistory
-from contracts.windows import Window, WindowCounts
-from contracts.wire import encode
-from spark_streaming.columns import COLUMN, SAMPLE_COLUMNS, Coordinates, Int64, Records, sample_from_row
-from spark_streaming.figures import NO_BASELINE, Baseline, Bools, ClosingMinute
-from spark_streaming.together import Steps, run_together
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.messages import JobTopology, MinuteMarker
+from surescale.contracts.topology import check_topology
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import Window, WindowCounts
+from surescale.contracts.wire import encode
+from surescale.spark_streaming.columns import COLUMN, SAMPLE_COLUMNS, Coordinates, Int64, Records, sample_from_row
+from surescale.spark_streaming.figures import NO_BASELINE, Baseline, Bools, ClosingMinute, MinuteFigures, minute_figures
+
+T = TypeVar("T")
+Steps = Generator[T | ClosingMinute, MinuteFigures | None, None]
+
+ROWS_TOGETHER = 8_192
+"""Minutes are closed once they have this many rows together: enough that calls cost little, few enough for the cache."""
+
+
+def run_together(jobs: Iterable[Steps[T]]) -> Iterator[list[T]]:
+    """Run all jobs to their ends; yield what they give besides their minutes, in parts, each job's in order."""
+    waiting: deque[tuple[Steps[T], MinuteFigures | None]] = deque((job, None) for job in jobs)
+    while waiting:
+        given: list[T] = []
+        closing: list[tuple[Steps[T], ClosingMinute]] = []
+        rows = 0
+        while waiting and rows < ROWS_TOGETHER:
+            job, figures = waiting.popleft()
+            minute = _next_minute(job, figures, given)
+            if minute is not None:
+                closing.append((job, minute))
+                rows += len(minute)
+        yield given
+        answers = minute_figures([minute for _, minute in closing])
+        waiting.extendleft(reversed([(job, figures) for (job, _), figures in zip(closing, answers, strict=True)]))
+
+
+def _next_minute(job: Steps[T], figures: MinuteFigures | None, given: list[T]) -> ClosingMinute | None:
+    """Run a job to the next minute that it closes, None at its end; what it gives until then goes to ``given``."""
+    try:
+        step = job.send(figures)
+        while not isinstance(step, ClosingMinute):
+            given.append(step)
+            step = next(job)
+    except StopIteration:
+        return None
+    return step
+
 
 NEVER_MS = -1  # before the first record of a job; ends of minutes are multiples of 60,000
 

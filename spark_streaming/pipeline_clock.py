@@ -3,29 +3,29 @@
 import logging
 import threading
 
-from contracts.errors import RecordRejected
-from contracts.messages import ClockSegment
-from contracts.settings import PipelineSettings
-from contracts.topics import CLOCK
-from contracts.wire import decode
-from runtime.backoff import Stopped
-from runtime.beats import pause
-from runtime.kafka import LogReader
-from spark_streaming.columns import Int64
-from spark_streaming.references import TimedSegment, references
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.messages import ClockSegment
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import CLOCK
+from surescale.contracts.wire import decode
+from surescale.runtime.backoff import Stopped
+from surescale.runtime.beats import pause
+from surescale.runtime.kafka import LogReader
+from surescale.spark_streaming.columns import Int64
+from surescale.spark_streaming.references import TimedSegment, references
 
 _PAUSE_S = 0.1
 
 
 class PipelineClock:
-    """The clock of one pipeline, or the broker's append times if ``road_clock`` is off."""
+    """The clock of one pipeline, or the broker's append times if ``pipeline_clock`` is off."""
 
     def __init__(self, settings: PipelineSettings, *, stop: threading.Event, log: logging.Logger) -> None:
-        self._pipeline = settings.road
+        self._pipeline = settings.pipeline
         self._stop = stop
         self._log = log
         self._segments: list[TimedSegment] = []
-        self._reader = LogReader(settings, [CLOCK]) if settings.road_clock else None
+        self._reader = LogReader(settings, [CLOCK]) if settings.pipeline_clock else None
 
     def at(self, append_ms: Int64) -> Int64:
         """Return int64 [n], the pipeline's time when each record was appended.
@@ -59,5 +59,5 @@ class PipelineClock:
             except RecordRejected as rejected:
                 self._log.warning("record %d of the clock is not a segment (%s): skipped", record.offset(), rejected)
                 continue
-            if segment.road == self._pipeline:
+            if segment.pipeline == self._pipeline:
                 self._segments.append((record.timestamp()[1], segment))

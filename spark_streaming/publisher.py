@@ -6,21 +6,20 @@ from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from contracts.dead_letters import Coordinates, dead_letter, key_of_letter
-from contracts.errors import RecordRejected
-from contracts.messages import DeadLetter
-from contracts.settings import PipelineSettings
-from contracts.summaries import SUMMARY_HEADER, encode_summary, summary_of
-from contracts.topics import DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
-from contracts.windows import Window, encode_window
-from contracts.wire import encode
-from runtime.backoff import Stopped
-from runtime.beats import beat
-from runtime.kafka import producer
-from runtime.kafka_errors import refusal_of
-from runtime.tracing.context import parsed
-from runtime.tracing.spans import NO_TRACER, Attributes, Span, Tracer
-from spark_streaming.minutes import Refused
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.messages import Coordinates, DeadLetter, dead_letter, key_of_letter
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.summaries import SUMMARY_HEADER, encode_header, header_of
+from surescale.contracts.topics import DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
+from surescale.contracts.windows import Window, encode_window
+from surescale.contracts.wire import encode
+from surescale.runtime.backoff import Stopped
+from surescale.runtime.beats import beat
+from surescale.runtime.kafka import producer
+from surescale.runtime.kafka_errors import refusal_of
+from surescale.runtime.tracing.context import parsed
+from surescale.runtime.tracing.spans import NO_TRACER, Attributes, Span, Tracer
+from surescale.spark_streaming.minutes import Refused
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -75,7 +74,7 @@ class Publisher:
                 continue
             headers: Headers = [
                 (MINUTE_HEADER, str(window.window_end_ms).encode()),
-                (SUMMARY_HEADER, encode_summary(summary_of(window))),
+                (SUMMARY_HEADER, encode_header(header_of(window))),
                 *self._traced(window, traces, began_ns),
             ]
             self._produce(SNAPSHOTS, window.job.encode(), value, headers)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contracts.clock import pipeline_time_ms
-from contracts.messages import ClockSegment
-from spark_streaming.columns import Int64
+from surescale.contracts.clock import pipeline_time_ms
+from surescale.contracts.messages import ClockSegment
+from surescale.spark_streaming.columns import Int64
 
 TimedSegment = tuple[int, ClockSegment]  # the broker's append time of the segment, and the segment
 

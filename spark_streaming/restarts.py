@@ -7,10 +7,11 @@ with the cause so that its supervisor notices. A right that is missing is waited
 import logging
 import re
 from collections.abc import Callable
+from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException
 
-from contracts.errors import SurescaleError
+from surescale.contracts.errors import SurescaleError
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 30.0
@@ -20,6 +21,7 @@ FRUITLESS_MAX = 10
 _NO_RIGHT = re.compile(r"(?:Topic|Group|Cluster)AuthorizationException: ([^\n]{1,300})")
 _RIGHTS = "`surescale topics acls` prints the rights that are needed"
 _LOST = re.compile(r"Some data may have been lost.*?Reason: ([^\n]{1,300}?)\.?\n", re.DOTALL)
+_FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _BROKER_AWAY = ("org.apache.kafka.common.errors", "java.util.concurrent.TimeoutException")
 
 
@@ -30,17 +32,31 @@ class BrokerRefuses(SurescaleError):
 class RecordsLost(SurescaleError):
     """Kafka no longer has records that the query has not read."""
 
+    @classmethod
+    def at(cls, where: str) -> Self:
+        """Return the error with the way out; ``where`` says what is lost."""
+        return cls(
+            f"task-metrics no longer has what the checkpoint comes to next ({where}): records expired unread, the topic was made "
+            "again, or this is another Kafka. Start once with SURESCALE_SPARK_FAIL_ON_DATA_LOSS=false to go on with what comes, "
+            "or give the job another checkpoint folder (it then reads task-metrics from the beginning)"
+        )
+
+
+class CheckpointFull(SurescaleError):
+    """The disk of the checkpoint has no room."""
+
 
 class Restarts:
     """Counts restarts and pauses before each.
 
     Args:
+        checkpoint: folder of the checkpoint.
         pause: waits up to this many seconds; returns early when the process is told to stop (``threading.Event.wait``).
         log: where each restart is reported.
     """
 
-    def __init__(self, pause: Callable[[float], object], log: logging.Logger) -> None:
-        self._pause = pause
+    def __init__(self, checkpoint: str, pause: Callable[[float], object], log: logging.Logger) -> None:
+        self._checkpoint, self._pause = checkpoint, pause
         self._log = log
         self._fruitless = 0
         self.count = 0
@@ -50,16 +66,18 @@ class Restarts:
 
         Raises:
             BrokerRefuses: too many restarts in a row made no progress.
+            CheckpointFull: what the query must remember cannot be written.
             RecordsLost: the query cannot go on where its checkpoint ends.
             BaseException: ``error`` itself, if it has another cause.
         """
+        if (full := _FULL.search(str(error))) is not None:
+            raise CheckpointFull(
+                f"{self._checkpoint}: the checkpoint cannot be written ({full.group()}); make room there. Nothing is lost: "
+                "the next start goes on with the last whole batch (SURESCALE_SPARK_CHECKPOINT names the folder)"
+            ) from error
         lost = _LOST.search(str(error))
         if lost is not None:  # before anything else: the text may name the broker's answer too
-            raise RecordsLost(
-                f"task-metrics no longer has what the checkpoint comes to next ({lost.group(1)}): records expired unread, the "
-                "topic was made again, or this is another Kafka. Start once with SURESCALE_SPARK_FAIL_ON_DATA_LOSS=false to go "
-                "on with what comes, or give the job another checkpoint folder (it then reads task-metrics from the beginning)"
-            ) from error
+            raise RecordsLost.at(lost.group(1)) from error
         # If an executor can't fetch a batch, the query fails inside our batch and only Spark's text holds the reason.
         if not (isinstance(error, KafkaException | TimeoutError) or any(word in str(error) for word in _BROKER_AWAY)):
             raise error

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contracts.errors import SettingsError
-from runtime.kafka_security import jvm_properties
-from spark_streaming.settings import SparkSettings, jar_paths
-from spark_streaming.stages import SOURCE_COLUMNS, parsed
+from surescale.contracts.errors import SettingsError
+from surescale.runtime.kafka_security import jvm_properties
+from surescale.spark_streaming.settings import SparkSettings, jar_paths
+from surescale.spark_streaming.stages import SOURCE_COLUMNS, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +31,7 @@ def start_session(settings: SparkSettings, scratch: Path) -> "SparkSession":
     if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
         raise SettingsError("no Java runtime found: install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless)")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise workers use the first python3 on the path
+    os.environ["PYTHONSAFEPATH"] = "yes"  # otherwise workers import from the current folder first
     builder = SparkSession.builder.appName("surescale").master(settings.spark_master)
     for key, value in spark_options(settings, scratch).items():
         builder = builder.config(key, value)
@@ -57,7 +58,7 @@ def spark_options(settings: SparkSettings, scratch: Path) -> dict[str, str]:
         "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_CHECKPOINTS,
         "spark.sql.streaming.noDataProgressEventInterval": "1500",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-        "spark.python.daemon.module": "spark_streaming.worker_daemon",
+        "spark.python.daemon.module": "surescale.spark_streaming.worker_daemon",
     }
     if properties:
         options["spark.executor.extraJavaOptions"] = properties.strip()

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.errors import SettingsError, reason_of
-from contracts.settings import PipelineSettings
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.settings import PipelineSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class SparkSettings(PipelineSettings):
     spark_master: str = "local[*]"
     """Any Spark master: local[n], spark://host:port, k8s://..., yarn."""
     spark_checkpoint: str = ""
-    """Folder for offsets, commits and windows, on a disk that outlives the process; one per pipeline."""
+    """What outlives the process, one per pipeline: a folder, or a URL of s3, gs, abfs, abfss or hdfs."""
     spark_jars: str = ""
     """Jars of Spark's Kafka connector: paths separated by commas, or a folder; empty: Spark resolves them itself."""
     spark_driver_memory: str = "1g"
@@ -36,32 +36,6 @@ class SparkSettings(PipelineSettings):
         """
         PipelineSettings.__post_init__(self)
         self.check_least(forget_job_after_ms=1, spark_trigger_ms=0, spark_batch_records_max=1)
-
-
-def checkpoint_folder(settings: SparkSettings) -> Path:
-    """Return the checkpoint's folder.
-
-    Raises:
-        SettingsError: it is not set.
-    """
-    if not settings.spark_checkpoint:
-        raise SettingsError("SURESCALE_SPARK_CHECKPOINT: not set; set it to a folder, or use --checkpoint")
-    return Path(settings.spark_checkpoint).absolute()
-
-
-def make_folder(folder: Path) -> None:
-    """Create a folder of the checkpoint if it is missing.
-
-    Raises:
-        SettingsError: it cannot be created; names the setting and the fix.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SettingsError(
-            f"SURESCALE_SPARK_CHECKPOINT: {folder} cannot be created ({reason_of(error)}); "
-            "set it, or --checkpoint, to a folder this user can write"
-        ) from None
 
 
 def jar_paths(text: str) -> tuple[Path, ...]:

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from contracts.dead_letters import beginning_of
-from contracts.errors import RecordRejected
-from contracts.messages import MinuteMarker, TaskSample
-from contracts.wire import decode
-from runtime.tracing.context import LENGTH, TRACEPARENT
-from spark_streaming.columns import FIGURE_COLUMNS
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.messages import MinuteMarker, TaskSample, beginning_of
+from surescale.contracts.wire import decode
+from surescale.runtime.tracing.context import LENGTH, TRACEPARENT
+from surescale.spark_streaming.columns import FIGURE_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

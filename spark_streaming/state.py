@@ -11,15 +11,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from contracts.errors import SurescaleError
-from contracts.messages import JobTopology
-from contracts.window_history import WindowHistory
-from contracts.windows import FIGURES, Float32
-from spark_streaming.columns import SAMPLE_COLUMNS, Int64
-from spark_streaming.figures import Baseline
-from spark_streaming.minutes import JobMinutes, MinuteRules, Minutes, OpenMinute
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.messages import JobTopology, Saturation
+from surescale.contracts.window_history import MinuteRows, WindowHistory
+from surescale.contracts.windows import FIGURES, Float32
+from surescale.spark_streaming.columns import SAMPLE_COLUMNS, Int64
+from surescale.spark_streaming.figures import Baseline
+from surescale.spark_streaming.minutes import JobMinutes, MinuteRules, Minutes, OpenMinute
 
-STATE_VERSION = 2
+STATE_VERSION = 1
 Arrays = dict[str, npt.NDArray[np.generic]]
 
 
@@ -44,9 +44,18 @@ class _JobHeader(msgspec.Struct, frozen=True, kw_only=True):
     left_ms: int
     baseline_tasks: tuple[str, ...]
     open: tuple[_OpenHeader, ...]
+    saturations: tuple[Saturation, ...] = ()
 
 
-class _Header(msgspec.Struct, frozen=True, kw_only=True):
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """The header of a state.
+
+    Attributes:
+        rules: under which it was written.
+        row_files: the numbers of the files with its rows, oldest first.
+        offsets: the next record of each partition; None in the state of a build that left that to Spark.
+    """
+
     version: int
     rules: MinuteRules
     figures: tuple[str, ...]
@@ -54,6 +63,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[_JobHeader, ...]
     left: dict[str, int]
     row_files: tuple[int, ...]
+    offsets: dict[int, int] | None = None
 
 
 class _Versioned(msgspec.Struct, frozen=True):
@@ -67,7 +77,7 @@ class _RowsHeader(msgspec.Struct, frozen=True):
     tasks: tuple[str, ...]
 
 
-def to_arrays(minutes: Minutes, row_files: Sequence[int] = ()) -> Arrays:
+def to_arrays(minutes: Minutes, row_files: Sequence[int] = (), offsets: Mapping[int, int] | None = None) -> Arrays:
     """Return the state without the rows of closed minutes; the same state gives the same arrays.
 
     Arrays: ``header`` uint8 (JSON); ``hours`` float64 [h] with ``hour_keys`` int64 [h, 3] (job, hour start, known minutes);
@@ -76,10 +86,11 @@ def to_arrays(minutes: Minutes, row_files: Sequence[int] = ()) -> Arrays:
 
     Args:
         minutes: the state.
-        row_files: the files with its rows, for ``row_files_of``.
+        row_files: the files with its rows.
+        offsets: of the next record of each partition that the state has records of.
     """
     jobs = [minutes.jobs[name] for name in sorted(minutes.jobs)]
-    header = _Header(
+    header = Head(
         version=STATE_VERSION,
         rules=minutes.rules,
         figures=FIGURES,
@@ -87,6 +98,7 @@ def to_arrays(minutes: Minutes, row_files: Sequence[int] = ()) -> Arrays:
         jobs=tuple(_job_header(job) for job in jobs),
         left=dict(sorted(minutes.left.items())),
         row_files=tuple(row_files),
+        offsets=None if offsets is None else dict(sorted(offsets.items())),
     )
     hours = [(index, hour, *known) for index, job in enumerate(jobs) for hour, known in sorted(job.history.hours.items())]
     opened = [job.open[end_ms].samples() for job in jobs for end_ms in sorted(job.open)]
@@ -106,8 +118,8 @@ def rows_to_arrays(minutes: Minutes, after_ms: Mapping[str, int]) -> Arrays:
 
     Arrays: ``header`` uint8 (JSON); ``rows`` float32 [r, F] with ``row_keys`` int64 [r, 3] (job, minute end, task).
     """
-    keys: list[tuple[int, int, int]] = []
-    rows: list[Float32] = []
+    keys: list[Int64] = [np.zeros((0, 3), dtype=np.int64)]
+    rows: list[Float32] = [np.zeros((0, len(FIGURES)), dtype=np.float32)]
     jobs: list[str] = []
     tasks: dict[str, int] = {}
     for name in sorted(minutes.jobs):
@@ -116,35 +128,42 @@ def rows_to_arrays(minutes: Minutes, after_ms: Mapping[str, int]) -> Arrays:
         jobs += [name] if ends else []
         for end_ms in ends:
             own = history.rows[end_ms]
-            keys += [(len(jobs) - 1, end_ms, tasks.setdefault(task, len(tasks))) for task in own]
-            rows += own.values()
-    stacked = np.array(rows, dtype=np.float32).reshape(-1, len(FIGURES))
+            block = np.array([(len(jobs) - 1, end_ms, 0)], dtype=np.int64).repeat(len(own), axis=0)
+            block[:, 2] = [tasks.setdefault(task, len(tasks)) for task in own.tasks]
+            keys.append(block)
+            rows.append(own.figures)
     header = _RowsHeader(STATE_VERSION, FIGURES, tuple(jobs), tuple(tasks))
-    return {"header": _text(header), "row_keys": np.array(keys, dtype=np.int64).reshape(-1, 3), "rows": stacked}
+    return {"header": _text(header), "row_keys": np.concatenate(keys), "rows": np.concatenate(rows)}
 
 
-def row_files_of(arrays: Mapping[str, npt.NDArray[np.generic]]) -> tuple[int, ...]:
-    """Return the numbers of the files with a state's rows, oldest first.
+def head_of(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Head:
+    """Return the header of a state: everything but its numbers.
 
     Raises:
         StateRefused: written by another version.
         KeyError, ValueError, msgspec.DecodeError: not such a state at all.
     """
-    return _header_of(arrays).row_files
+    raw = arrays["header"].tobytes()
+    version = msgspec.json.decode(raw, type=_Versioned).version
+    if version == STATE_VERSION:
+        head = msgspec.json.decode(raw, type=Head)
+        if (head.figures, head.sample_columns) == (FIGURES, SAMPLE_COLUMNS):
+            return head
+    raise StateRefused(f"it was written by another version (state version {version}, this is {STATE_VERSION})")
 
 
 def from_arrays(
+    header: Head,
     arrays: Mapping[str, npt.NDArray[np.generic]],
     rows: Iterable[Mapping[str, npt.NDArray[np.generic]]],
     rules: MinuteRules,
 ) -> Minutes:
-    """Rebuild the state from its arrays and those of its rows.
+    """Rebuild the state from its header and arrays and those of its rows.
 
     Raises:
-        StateRefused: written by another version or under other rules.
+        StateRefused: written under other rules.
         KeyError, ValueError, msgspec.DecodeError: not such a state at all.
     """
-    header = _header_of(arrays)
     if header.rules != rules:
         raise StateRefused(f"it was written under other settings ({header.rules}, now {rules})")
     minutes = Minutes(rules)
@@ -157,7 +176,14 @@ def from_arrays(
         minutes.jobs[each.job] = JobMinutes(
             job=each.job,
             rules=rules,
-            history=WindowHistory(each.job, rules.window_minutes, {}, _hours_of(arrays, index), _peaks_of(arrays, index)),
+            history=WindowHistory(
+                each.job,
+                rules.window_minutes,
+                {},
+                _hours_of(arrays, index),
+                _peaks_of(arrays, index),
+                each.saturations,
+            ),
             closed_ms=each.closed_ms,
             highest_ms=each.highest_ms,
             late=each.late,
@@ -173,16 +199,6 @@ def from_arrays(
     return minutes
 
 
-def _header_of(arrays: Mapping[str, npt.NDArray[np.generic]]) -> _Header:
-    raw = arrays["header"].tobytes()
-    version = msgspec.json.decode(raw, type=_Versioned).version
-    if version == STATE_VERSION:
-        header = msgspec.json.decode(raw, type=_Header)
-        if (header.figures, header.sample_columns) == (FIGURES, SAMPLE_COLUMNS):
-            return header
-    raise StateRefused(f"it was written by another version (state version {version}, this is {STATE_VERSION})")
-
-
 def _job_header(job: JobMinutes) -> _JobHeader:
     opened = sorted(job.open.items())
     return _JobHeader(
@@ -196,6 +212,7 @@ def _job_header(job: JobMinutes) -> _JobHeader:
         left_ms=job.left_ms,
         baseline_tasks=job.baseline.tasks,
         open=tuple(_OpenHeader(end_ms, tuple(minute.tasks), len(minute.samples())) for end_ms, minute in opened),
+        saturations=job.history.saturations,
     )
 
 
@@ -204,12 +221,21 @@ def _add_rows(minutes: Minutes, arrays: Mapping[str, npt.NDArray[np.generic]]) -
     header = msgspec.json.decode(arrays["header"].tobytes(), type=_RowsHeader)
     if (header.version, header.figures) != (STATE_VERSION, FIGURES):
         raise ValueError("its rows were written by another version")
-    keys, rows = arrays["row_keys"], arrays["rows"].astype(np.float32)
+    keys, rows = _int64(arrays["row_keys"]), arrays["rows"].astype(np.float32)
+    if len(keys) != len(rows):
+        raise ValueError(f"{len(keys)} keys of {len(rows)} rows")
     jobs = [minutes.jobs.get(name) for name in header.jobs]
-    for (index, end_ms, task), row in zip(keys.tolist(), rows, strict=True):
-        job = jobs[index]
+    names: dict[bytes, tuple[str, ...]] = {}  # most minutes have the tasks of the one before
+    cuts = np.flatnonzero((np.diff(keys[:, :2], axis=0) != 0).any(axis=1)) + 1
+    for own, figures in zip(np.split(keys, cuts), np.split(rows, cuts), strict=True):
+        if not len(own):
+            continue
+        job, end_ms = jobs[int(own[0, 0])], int(own[0, 1])
         if job is not None and end_ms > job.oldest_kept_ms():
-            job.history.rows.setdefault(end_ms, {})[header.tasks[task]] = row
+            codes = own[:, 2].tobytes()
+            if codes not in names:
+                names[codes] = tuple(header.tasks[task] for task in own[:, 2].tolist())
+            job.history.rows[end_ms] = MinuteRows(names[codes], figures)
 
 
 def _hours_of(arrays: Mapping[str, npt.NDArray[np.generic]], index: int) -> dict[int, tuple[float, int]]:

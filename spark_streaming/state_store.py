@@ -1,7 +1,8 @@
-"""Saves state in a subfolder of the Spark checkpoint, so deleting the checkpoint deletes both.
+"""Saves state in a subfolder of the checkpoint, with the offsets up to which it has Kafka's records.
 
-State N is on disk before batch N counts as done, and Spark replays an unfinished batch with the same offsets and number, so state
-N-1 and the replay give the same state N. Files are written under a temporary name, synced and renamed; the last three are kept.
+So one file says how far the job has come, and there is nothing else to agree with it: Spark begins each query anew, at the
+offsets of the newest state. After a kill the records since then are read again. A job's windows depend only on its own records,
+so they come out with the same bytes, however the batches fall this time. The last three states are kept.
 
 Rows of closed minutes are by far the largest part and are written once: ``rows-N`` holds those that closed in batch N, and each
 state lists the files with its rows. A file is deleted once all its rows have left their windows and no kept state lists it. If a
@@ -9,94 +10,128 @@ silent job keeps many files alive, all rows in use are merged into one new file 
 """
 
 import contextlib
-import os
+import io
 import re
-import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+import zstandard
 
-from contracts.errors import reason_of
-from spark_streaming.minutes import MinuteRules, Minutes
-from spark_streaming.settings import make_folder
-from spark_streaming.state import Arrays, StateRefused, from_arrays, row_files_of, rows_to_arrays, to_arrays
+from surescale.contracts.errors import reason_of
+from surescale.spark_streaming.minutes import MinuteRules, Minutes
+from surescale.spark_streaming.places import Place
+from surescale.spark_streaming.state import (
+    Arrays,
+    StateRefused,
+    from_arrays,
+    head_of,
+    rows_to_arrays,
+    to_arrays,
+)
 
 FOLDER = "windows"
 KEPT = 3
 ROW_FILES_MAX = 200
-_NAME = re.compile(r"(state|rows)-(\d{12})\.npz")
+FIRST = -1
+"""Number of the state before the first batch: empty."""
+_NAME = re.compile(r"(state|rows)-(\d{12})\.npz(?:\.zst)?")  # without .zst those of an older build
 _WAY_OUT = "restore it, or give the job another checkpoint folder (it then reads task-metrics from the beginning)"
+_DAMAGED = (EOFError, KeyError, IndexError, ValueError, zipfile.BadZipFile, zstandard.ZstdError, msgspec.DecodeError)
+_BACK = "remove it, and the job goes on from the state before it"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The state after a batch.
+
+    Attributes:
+        batch: its number.
+        minutes: the state; whoever loads it owns it.
+        offsets: of the next record of each partition, as far as it has records of them.
+    """
+
+    batch: int
+    minutes: Minutes
+    offsets: dict[int, int]
 
 
 class StateStore:
-    """The state files of one checkpoint."""
+    """The state files of one checkpoint.
 
-    def __init__(self, checkpoint: Path, rules: MinuteRules) -> None:
+    Args:
+        checkpoint: where they lie.
+        rules: of the minutes.
+        check: made before each state is saved; raises if another process works on the checkpoint.
+    """
+
+    def __init__(self, checkpoint: Place, rules: MinuteRules, check: Callable[[], None] = lambda: None) -> None:
         """Create the folder, and remove files a kill left half written.
 
         Raises:
             SettingsError: the folder cannot be created.
         """
-        self._folder = checkpoint / FOLDER
+        self._checkpoint, self._folder = checkpoint, checkpoint / FOLDER
         self._rules = rules
+        self._check = check
+        self._files: dict[tuple[str, int], str] = {}  # names by kind and number
         self._row_files: dict[int, dict[str, int]] = {}  # newest end in each file, by job; of the last state
         self._closed_ms: dict[str, int] = {}  # of that state
         self._needed: dict[int, frozenset[int]] = {}  # row files by kept state
-        make_folder(self._folder)
-        for left_by_a_kill in self._folder.glob(".state-*"):
-            left_by_a_kill.unlink(missing_ok=True)
+        self._folder.make()
 
-    def load(self, batch: int) -> Minutes:
-        """Return the state after a batch; batch -1 is the empty start. The next save continues from it.
+    def load(self) -> Saved:
+        """Return the newest state, the empty one if there is none. The next save continues from it.
 
         Raises:
             StateRefused: a file is missing, corrupt, or was written by another version or under other settings.
         """
+        found = (_NAME.fullmatch(name) for name in self._folder.names())
+        self._files = {(match.group(1), int(match.group(2))): match.group() for match in found if match}
+        batch = max(self.batches(), default=FIRST)
         self._row_files, self._closed_ms = {}, {}
         # The files other kept states list are unknown, so keep all files until those states are gone.
-        self._needed = {batch: frozenset(number for kind, number, _ in self._files() if kind == "rows")}
-        if batch < 0:
-            return Minutes(self._rules)
-        path = self._path(batch)
-        arrays = self._read(path, f"the state of batch {batch}")
-        with _named(path, f"the state of batch {batch}"):
-            names = row_files_of(arrays)
-        rows = [self._read(self._path(name, "rows"), f"a part of the state of batch {batch}") for name in names]
-        with _named(path, f"the state of batch {batch}"):
-            minutes = from_arrays(arrays, rows, self._rules)
+        self._needed = {batch: frozenset(number for kind, number in self._files if kind == "rows")}
+        if batch == FIRST:
+            # A kill within the first batch leaves its rows alone. Commits are Spark's, of a build that left the offsets to it.
+            if self._files.keys() - {("rows", 0)} or (self._checkpoint / "commits").names():
+                raise StateRefused(f"{self._folder}/state-*: the state is missing; {_WAY_OUT}")
+            return Saved(FIRST, Minutes(self._rules), {})
+        name, what = self._files["state", batch], f"the state of batch {batch}"
+        way_out = f"{_WAY_OUT}; or {_BACK}" if len(self.batches()) > 1 else _WAY_OUT
+        arrays = self._read(name, what, way_out)
+        with self._named(name, what, way_out):
+            head = head_of(arrays)
+        names = [self._files.get(("rows", number), _name("rows", number)) for number in head.row_files]
+        rows = [self._read(each, f"a part of {what}", _WAY_OUT) for each in names]
+        with self._named(name, what, way_out):
+            minutes = from_arrays(head, arrays, rows, self._rules)
         ends = {name: job.closed_ms for name, job in minutes.jobs.items()}
-        self._row_files, self._closed_ms = dict.fromkeys(names, ends), ends
-        return minutes
+        self._row_files, self._closed_ms = dict.fromkeys(head.row_files, ends), ends
+        return Saved(batch, minutes, self._offsets_of_spark(batch) if head.offsets is None else head.offsets)
 
-    def check(self) -> None:
-        """Fail early if the last committed batch of the checkpoint has no usable state.
-
-        Raises:
-            StateRefused: see ``load``.
-        """
-        commits = self._folder.parent / "commits"  # Spark's own: one file per batch, named by its number
-        committed = [int(path.name) for path in commits.glob("*") if path.name.isdigit()]
-        if committed:
-            self.load(max(committed))
-
-    def save(self, batch: int, minutes: Minutes) -> None:
-        """Write the state after a batch atomically, and delete all but the last three.
+    def save(self, saved: Saved) -> None:
+        """Write the state after a batch, and delete all but the last three.
 
         Raises:
             OSError: it cannot be written, say because the disk is full; one line that names the file and the fix.
+            SurescaleError: another process works on the checkpoint.
         """
-        self._save_rows(batch, minutes)
-        self._write(self._path(batch), to_arrays(minutes, tuple(self._row_files)))
-        self._sync_folder()
-        self._needed[batch] = frozenset(self._row_files)
-        self._needed = {kept: files for kept, files in self._needed.items() if kept > batch - KEPT}
+        self._check()
+        self._save_rows(saved.batch, saved.minutes)
+        self._write(saved.batch, "state", to_arrays(saved.minutes, tuple(self._row_files), saved.offsets))
+        self._needed[saved.batch] = frozenset(self._row_files)
+        self._needed = {kept: files for kept, files in self._needed.items() if kept > saved.batch - KEPT}
         needed = frozenset[int]().union(*self._needed.values())
-        for kind, number, path in self._files():
-            if number <= batch - KEPT if kind == "state" else number not in needed:
-                path.unlink(missing_ok=True)
+        for kind, number in sorted(self._files):
+            if number <= saved.batch - KEPT if kind == "state" else number not in needed:
+                self._folder.remove(self._files.pop((kind, number)))
+
+    def batches(self) -> list[int]:
+        """Return the numbers of the batches with kept states, ascending."""
+        return sorted(number for kind, number in self._files if kind == "state")
 
     def _save_rows(self, batch: int, minutes: Minutes) -> None:
         """Write the new rows, and drop files whose rows no window needs any more."""
@@ -106,67 +141,54 @@ class StateStore:
         arrays = rows_to_arrays(minutes, self._closed_ms)
         closed_ms = {name: job.closed_ms for name, job in minutes.jobs.items()}
         if len(arrays["rows"]):
-            self._write(self._path(batch, "rows"), arrays)
+            self._write(batch, "rows", arrays)
             self._row_files[batch] = {name: end for name, end in closed_ms.items() if end != self._closed_ms.get(name)}
         self._closed_ms = closed_ms
 
-    def _write(self, path: Path, arrays: Arrays) -> None:
+    def _write(self, batch: int, kind: str, arrays: Arrays) -> None:
+        content, name = io.BytesIO(), _name(kind, batch)
+        np.savez(content, **arrays)  # type: ignore[arg-type]  # numpy types the names as its own options
+        packed = zstandard.ZstdCompressor(level=1, write_checksum=True).compress(content.getbuffer())
         try:
-            self._write_whole(path, arrays)
+            self._folder.write(name, packed)
         except OSError as error:
             way_out = "free space or grant the right to write, and the job continues with this batch"
-            raise OSError(f"{path}: the state cannot be written ({reason_of(error)}); {way_out}") from None
+            raise OSError(f"{self._folder}/{name}: the state cannot be written ({reason_of(error)}); {way_out}") from None
+        self._files[kind, batch] = name
 
-    def _write_whole(self, path: Path, arrays: Arrays) -> None:
-        descriptor, name = tempfile.mkstemp(prefix=".state-", dir=self._folder)
+    def _read(self, name: str, what: str, way_out: str) -> Arrays:
+        with self._named(name, what, way_out):
+            content = self._folder.read(name)
+            if name.endswith(".zst"):
+                content = zstandard.decompress(content)
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+                return {each: arrays[each] for each in arrays.files}
+
+    def _offsets_of_spark(self, batch: int) -> dict[int, int]:
+        """Return the offsets that Spark wrote down for a batch, where the state of an older build leaves them to it."""
+        folder, what = self._checkpoint / "offsets", f"the list of offsets of batch {batch}"
+        with self._named(str(batch), what, _WAY_OUT, folder):
+            (by_topic,) = msgspec.json.decode(folder.read(str(batch)).splitlines()[-1], type=dict[str, dict[int, int]]).values()
+        return by_topic
+
+    @contextlib.contextmanager
+    def _named(self, name: str, what: str, way_out: str, folder: Place | None = None) -> Iterator[None]:
+        """Name the unusable file and the fix."""
+        path = f"{folder or self._folder}/{name}"
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy types the names as its own options
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
-            raise
+            yield
+        except FileNotFoundError:
+            raise StateRefused(f"{path}: {what} is missing; {way_out}") from None
+        except StateRefused as refused:
+            raise StateRefused(f"{path}: {refused}; use the former settings, or give the job another checkpoint folder") from None
+        except (*_DAMAGED, OSError) as error:
+            raise StateRefused(f"{path}: {what} is corrupt ({error}); {way_out}") from None
 
-    def _read(self, path: Path, what: str) -> Arrays:
-        with _named(path, what), np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
 
-    def batches(self) -> list[int]:
-        """Return the numbers of the batches with kept states, ascending."""
-        return sorted(number for kind, number, _ in self._files() if kind == "state")
-
-    def _files(self) -> list[tuple[str, int, Path]]:
-        found = ((_NAME.fullmatch(path.name), path) for path in self._folder.iterdir())
-        return [(match.group(1), int(match.group(2)), path) for match, path in found if match]
-
-    def _path(self, batch: int, kind: str = "state") -> Path:
-        return self._folder / f"{kind}-{batch:012d}.npz"
-
-    def _sync_folder(self) -> None:
-        """Make the rename survive a power cut."""
-        descriptor = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _name(kind: str, batch: int) -> str:
+    return f"{kind}-{batch:012d}.npz.zst"
 
 
 def _has_left(minutes: Minutes, ends: Mapping[str, int]) -> bool:
     """Return whether no window of any job needs minutes up to these ends any more."""
     return all(name not in minutes.jobs or end_ms <= minutes.jobs[name].oldest_kept_ms() for name, end_ms in ends.items())
-
-
-@contextlib.contextmanager
-def _named(path: Path, what: str) -> Iterator[None]:
-    """Name the unusable file and the fix."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise StateRefused(f"{path}: {what} is missing; {_WAY_OUT}") from None
-    except StateRefused as refused:
-        raise StateRefused(f"{path}: {refused}; use the former settings, or give the job another checkpoint folder") from None
-    except (OSError, EOFError, KeyError, IndexError, ValueError, zipfile.BadZipFile, msgspec.DecodeError) as error:
-        raise StateRefused(f"{path}: {what} is corrupt ({error}); {_WAY_OUT}") from None

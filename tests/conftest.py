@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-from runtime import threads
-from services.local_stack.broker import LocalBroker
-from services.local_stack.local_server import LocalServer
-from services.local_stack.redis_server import LocalRedis
-from tests.support.one_skip import one_speaks
+from surescale.runtime import threads
+from surescale.services.local_stack.servers import LocalBroker, LocalRedis, LocalServer
 from tests.support.sharing import WholeFiles
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
 
     from tests.support.live_flink import LiveFlink
+
+# Processes that tests start run this tree, whichever one is installed.
+os.environ["PYTHONPATH"] = str(Path(__file__).parents[1] / "src")
 
 # Tests that import onnxruntime before our code does, which sets this itself.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -37,12 +37,10 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 threads.end_process = lambda code: None
 
 # A machine that others use too is slow now and then; that is no property's fault.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("any machine", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("night", settings.get_profile("any machine"), max_examples=1_000)
 settings.load_profile("any machine")
 
-# The skip of test_flink_pipeline.py speaks for all long tests on a real Flink.
-_NIGHTLY = [f"integration/test_flink_{name}.py" for name in ("application", "ha", "peer", "pipeline_away", "unaligned")]
-collect_ignore = [] if os.environ.get("SURESCALE_FLINK_NIGHTLY") else _NIGHTLY
 # The skip of test_training.py speaks for all tests of what trains.
 _TRAINING = [
     "unit/model_export/test_networks.py",
@@ -50,23 +48,27 @@ _TRAINING = [
     "unit/policies/test_onnx_graph.py",
     *(f"unit/reproductions/sure/test_{name}.py" for name in ("draws", "export", "forecasters", "methods", "sure", "train")),
 ]
-collect_ignore += [] if find_spec("torch") else _TRAINING
+collect_ignore = [] if find_spec("torch") else _TRAINING
 
 
 # Tests in these folders run real servers, whose timing a busy machine disturbs.
 _LIVE = tuple(Path(__file__).parent / name for name in ("browser", "e2e", "faults", "integration", "kubernetes"))
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A failed test on real servers runs once more; the first skip of the contract on a real Compose speaks for all of it.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs real servers as integration; if such a test fails, it runs once more.
 
     The summary names every test that ran again, with its first failure (decision 24). `--fail-on-flaky` makes them failures.
     """
     for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.integration)
         if any(item.path.is_relative_to(folder) for folder in _LIVE):
+            item.add_marker(pytest.mark.integration)
             item.add_marker(pytest.mark.flaky(reruns=1))
-    if not os.environ.get("SURESCALE_LONG_TESTS"):
-        one_speaks(config, items, lambda item: "::TestLiveCompose::" in item.nodeid)
+        for mark in item.iter_markers("nightly"):
+            assert mark.args, f"{item.nodeid}: nightly needs a reason"
 
 
 Server = TypeVar("Server", bound=LocalServer)
@@ -117,9 +119,9 @@ def flink(
     request: pytest.FixtureRequest, kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator["LiveFlink"]:
     """A running Flink session cluster beside the broker. Tests share it: leave it with all TaskManagers and no job."""
-    from services.local_stack.errors import DownloadError, JavaError
-    from services.local_stack.flink.cluster import FlinkCluster
-    from services.local_stack.flink.job import job_jar
+    from surescale.services.local_stack.errors import DownloadError, JavaError
+    from surescale.services.local_stack.flink.cluster import FlinkCluster
+    from surescale.services.local_stack.flink.scaled_job import job_jar
     from tests.support.live_flink import LiveFlink
 
     try:

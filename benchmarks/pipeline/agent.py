@@ -18,27 +18,27 @@ from benchmarks.pipeline.stage import Stage, flush, stage
 from benchmarks.pipeline.usage import cores_used, memory_mb, processor_s
 from benchmarks.pipeline.wide_job import wide_graph
 from benchmarks.report import Document, percentile, say, show
-from contracts.decisions import Decision
-from contracts.job_settings import JobSettings
-from contracts.topics import DECISIONS, SNAPSHOTS, TopicNames
-from contracts.windows import Window, decode_window, encode_window
-from contracts.wire import decode, encode
-from policies.decide import decide
-from policies.policy import Policy, ask, is_span_end
-from policies.question import Question
-from policies.registry import load_policy
-from runtime import options
-from runtime.kafka import LogReader, producer
-from runtime.signals import end_in_order
-from services.agent.decider import Decider
-from services.agent.limited_graphs import Limits
-from services.agent.settings import AgentSettings
-from services.local_stack.supervisor import StopRequested
-from services.tools.policy_releases.folder import verified
-from simulation.engine.cluster import RunOptions, SimulatedCluster
-from simulation.engine.window_buffer import WindowBuffer
-from simulation.load.jobs import SizedJob, load_job, size_job
-from simulation.load.workload import load_workload
+from surescale.contracts.decisions import Decision
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.topics import DECISIONS, SNAPSHOTS, TopicNames
+from surescale.contracts.windows import Window, decode_window, encode_window
+from surescale.contracts.wire import decode, encode
+from surescale.policies.decide import decide
+from surescale.policies.policy import Policy, ask, is_span_end
+from surescale.policies.question import Question
+from surescale.policies.registry import load_policy
+from surescale.runtime import options
+from surescale.runtime.kafka import LogReader, producer
+from surescale.runtime.limited_graphs import Limits
+from surescale.runtime.signals import end_in_order
+from surescale.services.agent.decider import Decider
+from surescale.services.agent.settings import AgentSettings
+from surescale.services.local_stack.supervisor import StopRequested
+from surescale.services.tools.policy_releases.folder import verified
+from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
+from surescale.simulation.engine.episode import WindowBuffer
+from surescale.simulation.load.jobs import SizedJob, load_job, size_job
+from surescale.simulation.load.workload import load_workload
 
 JOB = "j_3803524"  # 44 real tasks, plus the virtual source and sink
 WIDE_TASKS = 998  # 1,000 with source and sink

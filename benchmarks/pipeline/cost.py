@@ -12,12 +12,12 @@ import click
 from benchmarks.machine import conditions
 from benchmarks.pipeline.usage import cores_used, memory_mb, processor_s
 from benchmarks.report import Document, say, show
-from contracts.clock import MINUTE_MS
-from runtime import options
-from runtime.signals import end_in_order
-from services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
-from services.local_stack.supervisor import StopRequested
-from simulation.load.graphs import JobGraph, job_names, load_graph
+from surescale.contracts.clock import MINUTE_MS
+from surescale.runtime import options
+from surescale.runtime.signals import end_in_order
+from surescale.services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
+from surescale.services.local_stack.supervisor import StopRequested
+from surescale.simulation.load.graphs import JobGraph, job_names, load_graph
 
 JOBS = 25
 TASKS = (18, 26)

@@ -7,8 +7,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from contracts.clock import MINUTE_MS
-from contracts.messages import JobTopology, MinuteMarker, TaskSample, TaskSpec
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.messages import JobTopology, MinuteMarker, TaskSample, TaskSpec
 
 FIRST_MINUTE = 13_500_000  # in September 1995
 ROUNDS_MS = (15_000, 30_000, 45_000, 60_000)

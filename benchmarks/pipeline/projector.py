@@ -17,27 +17,27 @@ from benchmarks.pipeline.stage import Stage, flush, stage
 from benchmarks.pipeline.usage import cores_used, processor_s
 from benchmarks.pipeline.wide_job import wide_graph
 from benchmarks.report import BenchFailed, Document, say, show
-from contracts import topics
-from contracts.commands import Outcome, Placement, Progress, RescheduleCommand, TaskChange
-from contracts.decisions import Decision
-from contracts.ids import decision_id
-from contracts.job_settings import JobSettings
-from contracts.summaries import SUMMARY_HEADER, encode_summary, summary_of
-from contracts.topics import TopicNames
-from contracts.windows import Window, encode_window
-from contracts.wire import encode
-from policies.decide import decide
-from policies.policy import is_span_end
-from policies.registry import load_policy
-from runtime import options
-from runtime.kafka import producer
-from services.local_stack.supervisor import StopRequested
-from services.state.connection import connect
-from services.state.write.projections import DECISIONS_KEPT, WINDOWS_KEPT, Record, project
-from services.state.write.view_store import ViewStore
-from services.tools.policy_releases.folder import verified
-from simulation.load.jobs import size_job
-from simulation.load.workload import load_workload
+from surescale.contracts import topics
+from surescale.contracts.commands import Outcome, Placement, Progress, RescheduleCommand, TaskChange
+from surescale.contracts.decisions import Decision
+from surescale.contracts.ids import decision_id
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.summaries import SUMMARY_HEADER, encode_header, header_of
+from surescale.contracts.topics import TopicNames
+from surescale.contracts.windows import Window, encode_window
+from surescale.contracts.wire import encode
+from surescale.policies.decide import decide
+from surescale.policies.policy import is_span_end
+from surescale.policies.registry import load_policy
+from surescale.runtime import options
+from surescale.runtime.kafka import producer
+from surescale.services.local_stack.supervisor import StopRequested
+from surescale.services.state.connection import connect
+from surescale.services.state.write.projections import DECISIONS_KEPT, WINDOWS_KEPT, Record, project
+from surescale.services.state.write.view_store import ViewStore
+from surescale.services.tools.policy_releases.folder import verified
+from surescale.simulation.load.jobs import size_job
+from surescale.simulation.load.workload import load_workload
 
 CLUSTER = "bench"
 TIMEOUT_S = 240.0
@@ -68,7 +68,7 @@ def pipeline_records(jobs: int, tasks: int, minutes: int, policy: str, seed: int
             job = f"{CLUSTER}/job-{number:04d}"
             topology = msgspec.structs.replace(window.topology, job=job)
             own = Window(job, window.window_end_ms, window.figures, topology, window.hourly_load)
-            yield topics.SNAPSHOTS, job, encode_window(own), encode_summary(summary_of(own))
+            yield topics.SNAPSHOTS, job, encode_window(own), encode_header(header_of(own))
             if window.window_end_ms in decided:
                 yield from _consequences(job, decided[window.window_end_ms])
 

@@ -10,20 +10,20 @@ from confluent_kafka import KafkaException, Message
 
 from benchmarks.machine import conditions
 from benchmarks.report import Document, say, show
-from contracts.clock import MINUTE_MS, pipeline_time_ms
-from contracts.commands import EventRecord, Outcome
-from contracts.decisions import Decision
-from contracts.errors import RecordRejected
-from contracts.messages import ClockSegment, MinuteMarker, TaskSample
-from contracts.topics import DECISIONS, RESCHEDULE_EVENTS, SNAPSHOTS, TASK_METRICS
-from contracts.windows import decode_window
-from contracts.wire import decode
-from runtime import options
-from runtime.http import fetch_json
-from runtime.kafka import LogReader
-from runtime.signals import end_in_order
-from services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
-from services.local_stack.supervisor import StopRequested
+from surescale.contracts.clock import MINUTE_MS, pipeline_time_ms
+from surescale.contracts.commands import EventRecord, Outcome
+from surescale.contracts.decisions import Decision
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.messages import ClockSegment, MinuteMarker, TaskSample
+from surescale.contracts.topics import DECISIONS, RESCHEDULE_EVENTS, SNAPSHOTS, TASK_METRICS
+from surescale.contracts.windows import decode_window
+from surescale.contracts.wire import decode
+from surescale.runtime import options
+from surescale.runtime.http import fetch_json
+from surescale.runtime.kafka import LogReader
+from surescale.runtime.signals import end_in_order
+from surescale.services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
+from surescale.services.local_stack.supervisor import StopRequested
 
 JOB = "j_3803524"
 MINUTES = 1_440
@@ -54,7 +54,7 @@ class Follower:
                 self._take(record)
         with contextlib.suppress(OSError, KeyError, TypeError):
             found = fetch_json(f"{self.pipeline.http_url}jobs/sim/{JOB}")
-            self._seen("state-service", found["window"]["window_end_ms"])
+            self._seen("state-service", found["window"]["record"]["window_end_ms"])
         now_ms = self.now_ms()
         return {name: (now_ms - self.newest_ms[name]) / MINUTE_MS for name in _STATIONS if name in self.newest_ms}
 

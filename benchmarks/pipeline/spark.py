@@ -14,13 +14,13 @@ from benchmarks.pipeline.growth import growth
 from benchmarks.pipeline.stage import Stage, flush, stage
 from benchmarks.pipeline.usage import cores_used, memory_mb, processor_s
 from benchmarks.report import BenchFailed, Document, percentile, say, show
-from contracts.messages import MinuteMarker, TaskSample
-from contracts.topics import SNAPSHOTS, TASK_METRICS, TopicNames
-from contracts.windows import decode_window
-from contracts.wire import encode
-from runtime import options
-from runtime.kafka import LogReader, producer
-from services.local_stack.supervisor import StopRequested
+from surescale.contracts.messages import MinuteMarker, TaskSample
+from surescale.contracts.topics import SNAPSHOTS, TASK_METRICS, TopicNames
+from surescale.contracts.windows import decode_window
+from surescale.contracts.wire import encode
+from surescale.runtime import options
+from surescale.runtime.kafka import LogReader, producer
+from surescale.services.local_stack.supervisor import StopRequested
 
 PARTS = ("backlog", "live", "large", "growth")
 WINDOW_MINUTES = 60

@@ -11,16 +11,14 @@ from urllib.error import HTTPError
 from confluent_kafka import Producer
 
 from benchmarks.report import BenchFailed
-from contracts.settings import PipelineSettings
-from runtime.http import fetch_json, is_ok
-from runtime.kafka import create_topics
-from runtime.ports import LOOPBACK, free_port
-from services.local_stack.broker import LocalBroker
-from services.local_stack.errors import Say
-from services.local_stack.local_server import LocalServer
-from services.local_stack.redis_server import LocalRedis
-from services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
-from services.local_stack.supervisor import Role, Supervisor
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.http import fetch_json, is_ok
+from surescale.runtime.kafka import create_topics
+from surescale.runtime.ports import LOOPBACK, free_port
+from surescale.services.local_stack.errors import Say
+from surescale.services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
+from surescale.services.local_stack.servers import LocalBroker, LocalRedis, LocalServer
+from surescale.services.local_stack.supervisor import Role, Supervisor
 
 FLUSH_TIMEOUT_S = 120.0
 

@@ -13,12 +13,12 @@ _KINDS = (
     ("org.apache.spark.executor", "spark_executors"),
     ("org.apache.spark", "spark_jvm"),
     ("worker_daemon", "spark_workers"),
-    ("services.cli spark", "spark_driver"),
-    ("services.cli agent", "agent"),
-    ("services.cli state-service", "projector"),
-    ("services.cli monitor", "monitor"),
-    ("services.cli engine", "engine"),
-    ("services.cli rescaler", "rescaler"),
+    ("surescale.services.cli spark", "spark_driver"),
+    ("surescale.services.cli agent", "agent"),
+    ("surescale.services.cli state-service", "projector"),
+    ("surescale.services.cli monitor", "monitor"),
+    ("surescale.services.cli engine", "engine"),
+    ("surescale.services.cli rescaler", "rescaler"),
     ("redis-server", "redis"),
 )
 

@@ -7,7 +7,7 @@ import csv
 import sys
 from typing import TextIO
 
-from simulation.load.graphs import SINK, SOURCE, JobGraph, job_names, load_graph
+from surescale.simulation.load.graphs import SINK, SOURCE, JobGraph, job_names, load_graph
 
 
 def wide_graph(tasks: int) -> JobGraph:

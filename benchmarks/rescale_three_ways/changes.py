@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from contracts.commands import TaskChange
-from contracts.messages import Host, JobTopology, TaskSpec
-from rescaler.control.hosts.balance import learner_hosts
-from rescaler.control.settings import PlacingSettings
-from rescaler.control.units.plan import plan_job
-from rescaler.learners import assign
-from rescaler.learners_model import Limits, MoveKind, Replica, Round, StatefulTask, Version
+from surescale.contracts.commands import TaskChange
+from surescale.contracts.messages import Host, JobTopology, TaskSpec
+from surescale.rescaler.control.hosts import learner_hosts
+from surescale.rescaler.control.settings import PlacingSettings
+from surescale.rescaler.control.units import plan_job
+from surescale.rescaler.learners import assign
+from surescale.rescaler.learners_model import LearnerLimits, LearnerVersion, MoveKind, Replica, Round, StatefulTask
 
 Changes = tuple[TaskChange, ...]
 Moves = dict[tuple[str, int], str]
@@ -94,7 +94,7 @@ def _round(
         if spec.scalable
         for unit in spec.units
     ]
-    return assign(learner_hosts(hosts), tasks, version=Version.V1, limits=Limits(acceptable_lag=acceptable_lag))
+    return assign(learner_hosts(hosts), tasks, version=LearnerVersion.V1, limits=LearnerLimits(acceptable_lag=acceptable_lag))
 
 
 def _key(task: str) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime import options
+from surescale.runtime import options
 
 if TYPE_CHECKING:
     from benchmarks.rescale_three_ways.rescale import Comparison, WayResult
@@ -48,9 +48,9 @@ def command(
     """
     from benchmarks.machine import conditions, conditions_line
     from benchmarks.rescale_three_ways.rescale import SCENARIOS, compare
-    from simulation.load.jobs import load_job
-    from simulation.load.workload import load_workload
-    from simulation.model.costs import chosen_cost
+    from surescale.simulation.load.jobs import load_job
+    from surescale.simulation.load.workload import load_workload
+    from surescale.simulation.model.costs import chosen_cost
 
     load = load_workload(workload)
     cost = chosen_cost("learners", restart_ms, restore_mib_per_s)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from contracts.clock import MINUTE_MS
-from simulation.engine.job_report import weighted_percentile
+from surescale.contracts.clock import MINUTE_MS
+from surescale.simulation.engine.job_report import weighted_percentile
 
 STEP_MS = 100
 _WAITS_MS = 1.0

@@ -18,16 +18,16 @@ from typing import Literal, get_args
 
 from benchmarks.rescale_three_ways import changes as planning
 from benchmarks.rescale_three_ways.delays import Delays, delays
-from contracts.clock import MINUTE_MS
-from contracts.commands import RescheduleCommand
-from contracts.messages import Host
-from simulation.engine.cluster import RunOptions, SimulatedCluster
-from simulation.engine.job import RunningJob
-from simulation.engine.ownership import spread, to_restore
-from simulation.errors import RunError
-from simulation.load.jobs import SizedJob
-from simulation.load.workload import Workload
-from simulation.model.costs import RestartCost, with_learners
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.messages import Host
+from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
+from surescale.simulation.engine.learners import spread, to_restore
+from surescale.simulation.engine.running_job import RunningJob
+from surescale.simulation.errors import RunError
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.model.costs import RestartCost, with_learners
 
 Way = Literal["restart", "cold", "learners"]
 Scenario = Literal["wider", "drain"]

@@ -9,18 +9,19 @@ import sys
 import time
 from typing import Any
 
-from contracts.job_settings import JobSettings
-from contracts.settings import PipelineSettings, from_environment
-from contracts.topics import JOB_SETTINGS, TopicNames
-from contracts.wire import encode
-from runtime.http import fetch_json
-from runtime.kafka import producer
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.settings import from_environment
+from surescale.contracts.topics import JOB_SETTINGS, TopicNames
+from surescale.contracts.wire import encode
+from surescale.engines.settings import ClusterSettings
+from surescale.runtime.http import fetch_json
+from surescale.runtime.kafka import producer
 
 SAY_EVERY_S = 5.0
 FIGURES = ("reward", "latency_mean_s", "latency_p99_s", "utilisation", "task_minutes", "rescales", "overload_minutes")
 
 
-def main(settings: PipelineSettings, *, follow: bool) -> None:
+def main(settings: ClusterSettings, *, follow: bool) -> None:
     """Publish the jobs' limits, start the clock, follow."""
     publish_limits(settings)
     fetch_json(f"{settings.engine_url}/clock/start", method="POST")
@@ -34,7 +35,7 @@ def main(settings: PipelineSettings, *, follow: bool) -> None:
         time.sleep(SAY_EVERY_S)
 
 
-def publish_limits(settings: PipelineSettings) -> None:
+def publish_limits(settings: ClusterSettings) -> None:
     """Publish what each job may use."""
     client, full = producer(settings), TopicNames(settings.topic_prefix)
     for entry in fetch_json(f"{settings.engine_url}/jobs")["jobs"]:
@@ -57,4 +58,4 @@ def progress_line(report: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main(from_environment(PipelineSettings), follow="--no-follow" not in sys.argv)
+    main(from_environment(ClusterSettings), follow="--no-follow" not in sys.argv)

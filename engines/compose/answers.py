@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from contracts.figures import known_count
+from surescale.contracts.figures import known_count
 
 PROJECT, SERVICE, NUMBER = "com.docker.compose.project", "com.docker.compose.service", "com.docker.compose.container-number"
 ONE_OFF = "com.docker.compose.oneoff"

@@ -11,12 +11,12 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from contracts.addresses import without_password
-from contracts.figures import known_count
-from engines.compose.answers import ONE_OFF, PROJECT, Container, Created, Image, Listed, Version
-from engines.compose.errors import SETTING, ComposeUnavailable, NotAnEngine, NotFound, problem_of
-from runtime.http import NoAnswer
-from runtime.http_pool import ConnectionPool
+from surescale.contracts.addresses import without_password
+from surescale.contracts.figures import known_count
+from surescale.engines.compose.answers import ONE_OFF, PROJECT, Container, Created, Image, Listed, Version
+from surescale.engines.compose.errors import SETTING, ComposeUnavailable, NotAnEngine, NotFound, problem_of
+from surescale.runtime.http import NoAnswer
+from surescale.runtime.http_pool import ConnectionPool
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ ComposeError
 
 import msgspec
 
-from contracts.errors import SurescaleError
-from runtime.http_pool import Answer
+from surescale.contracts.errors import SurescaleError
+from surescale.runtime.http_pool import Answer
 
 SETTING = "SURESCALE_COMPOSE_URL"
 REASON_LENGTH_MAX = 400

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from engines.compose.answers import Container
-from engines.compose.errors import one_line
+from surescale.engines.compose.answers import Container
+from surescale.engines.compose.errors import one_line
 
 
 def hindrance_of(containers: Sequence[Container], now_ms: int, *, is_full: bool) -> str:

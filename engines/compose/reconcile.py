@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from engines.compose.answers import DRAINING, Container
-from engines.compose.client import ComposeClient
-from engines.compose.errors import ComposeError, ComposeRefused, NameConflict, NotFound
-from engines.compose.requirement import Requirement, requirement_of
-from engines.groups.chains import Chain
-from runtime.threads import background
+from surescale.engines.compose.answers import DRAINING, Container
+from surescale.engines.compose.client import ComposeClient
+from surescale.engines.compose.errors import ComposeError, ComposeRefused, NameConflict, NotFound
+from surescale.engines.compose.requirement import Requirement, requirement_of
+from surescale.engines.groups.chains import Chain
+from surescale.runtime.threads import background
 
 RETRY_START_MS = 10_000
 _ID_LENGTH = 6

@@ -9,10 +9,10 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from contracts.figures import known_count
-from engines.compose.answers import MADE_FOR, NUMBER, Container
-from engines.compose.client import MANY_NETWORKS
-from engines.compose.target import Service
+from surescale.contracts.figures import known_count
+from surescale.engines.compose.answers import MADE_FOR, NUMBER, Container
+from surescale.engines.compose.client import MANY_NETWORKS
+from surescale.engines.compose.target import Service
 
 _ANONYMOUS = re.compile(r"[0-9a-f]{64}")
 _SHORT_ID = 12
@@ -61,7 +61,7 @@ def free_numbers(taken: Collection[int], count: int) -> list[int]:
 
 def name_of(model: Container, number: int) -> str:
     """Return the name of a replica: the model's with another number."""
-    return re.sub(r"\d+$", str(number), model.plain_name)
+    return re.sub(r"\d+\Z", str(number), model.plain_name)
 
 
 def copy_of(model: Container, number: int, command_id: str) -> dict[str, Any]:

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engines.compose.answers import SERVICE, Container
-from engines.compose.client import ComposeClient
-from engines.compose.target import Service
-from engines.groups.chains import Chain
-from engines.groups.requirement import digest
+from surescale.engines.compose import COMPOSE, ComposeSettings
+from surescale.engines.compose.answers import SERVICE, Container
+from surescale.engines.compose.client import ComposeClient
+from surescale.engines.compose.target import Service
+from surescale.engines.groups.chains import Chain, chains_of
+from surescale.engines.ports.requirement import Requirements, digest
+from surescale.engines.settings import SourceSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +68,20 @@ def requirement_of(client: ComposeClient, chain: Chain) -> Requirement | None:
             for task, service in services.items()
         }
     )
+
+
+class RequiredContainers(Requirements):
+    """The services of the groups file."""
+
+    def __init__(self, settings: SourceSettings) -> None:
+        super().__init__(COMPOSE)
+        self._chains = chains_of(settings, "compose")
+        self._client = ComposeClient(settings.part(ComposeSettings).compose_url)
+
+    def look(self, job: str) -> Requirement | None:
+        """Ask the container engine."""
+        return requirement_of(self._client, self._chains[job]) if job in self._chains else None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()

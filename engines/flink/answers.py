@@ -6,7 +6,7 @@ default. A figure may be the string ``"NaN"``, which ``known`` makes None.
 
 import msgspec
 
-from contracts.figures import known_count
+from surescale.contracts.figures import known_count
 
 Figure = int | float | str | None
 """A number, or the string ``"NaN"``."""

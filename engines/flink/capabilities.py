@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping
 
-from contracts.capabilities import Capabilities
-from contracts.figures import known_count
-from engines.flink.answers import Overview
-from engines.flink.requirements import grows
+from surescale.contracts.capabilities import Capabilities
+from surescale.contracts.figures import known_count
+from surescale.engines.flink.answers import Overview
+from surescale.engines.flink.requirements import grows
 
 ADAPTIVE = "jobmanager.adaptive-scheduler."
 COOLDOWN_KEYS = (ADAPTIVE + "executing.cooldown-after-rescaling", ADAPTIVE + "scaling-interval.min")

@@ -14,8 +14,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from contracts.addresses import addresses_in, without_password
-from engines.flink.answers import (
+from surescale.contracts.addresses import addresses_in, without_password
+from surescale.engines.flink.answers import (
     UNREADABLE,
     CheckpointConfig,
     Checkpoints,
@@ -34,10 +34,10 @@ from engines.flink.answers import (
     TaskManagers,
     VertexDetail,
 )
-from engines.flink.errors import FlinkUnavailable, NoSuchPath, NotAuthorized, NotFound, not_flink, problem_of
-from runtime.access import Access, TokenUnreadable
-from runtime.http import NoAnswer
-from runtime.http_pool import ConnectionPool
+from surescale.engines.flink.errors import FlinkUnavailable, NoSuchPath, NotAuthorized, NotFound, not_flink, problem_of
+from surescale.runtime.access import Access, TokenUnreadable
+from surescale.runtime.http import NoAnswer
+from surescale.runtime.http_pool import ConnectionPool
 
 T = TypeVar("T")
 

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from engines.flink.client import FlinkClient
-from engines.flink.errors import NotFound
-from engines.flink.graph import is_over, state_of
-from engines.flink.identity import Identity, identify, without_newcomers
+from surescale.engines.flink.client import FlinkClient
+from surescale.engines.flink.errors import NotFound
+from surescale.engines.flink.graph import is_over, state_of
+from surescale.engines.flink.identity import Identity, identify, without_newcomers
 
 NEWCOMER_S = 60.0
 """So long two jobs may have one name before it is ambiguous: a job is often submitted again before the old one has gone."""

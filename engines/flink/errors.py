@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from contracts.errors import SurescaleError
-from runtime.http_pool import Answer
+from surescale.contracts.errors import SurescaleError
+from surescale.runtime.http_pool import Answer
 
 REASON_LENGTH_MAX = 400
 _AWAY = frozenset({408, 425, 429, 502, 503, 504})
-_EXCEPTION = re.compile(r"^(?:Caused by: )?(?:[\w.$]+\.)?(\w+(?:Exception|Error))(?::\s*(.*))?$")
+_EXCEPTION = re.compile(r"^(?:Caused by: )?(?:[\w.$]+\.)?(\w+(?:Exception|Error))(?::\s*(.*))?\Z")
 _WRAPPERS = frozenset({"CompletionException", "ExecutionException", "RestHandlerException", "SerializedThrowable"})
 _PASSING = frozenset({
     "TimeoutException", "AskTimeoutException",

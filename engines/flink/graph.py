@@ -7,8 +7,8 @@ is the vertex' name.
 from collections.abc import Mapping
 from typing import Literal
 
-from contracts.messages import Checkpointing, Input, JobState, TaskSpec
-from engines.flink.answers import CheckpointConfig, Checkpoints, JobDetail, PlanInput, Requirements, Vertex
+from surescale.contracts.messages import Checkpointing, Input, JobState, TaskSpec
+from surescale.engines.flink.answers import CheckpointConfig, Checkpoints, JobDetail, PlanInput, Requirements, Vertex
 
 KEY_GROUPS_MAX = 32_768
 """Flink's limit; also the maximum parallelism of a vertex whose own is unknown."""
@@ -123,10 +123,10 @@ def tied_groups(inputs: Mapping[str, tuple[Input, ...]]) -> dict[str, str]:
     return {task: find(task) for task in root}
 
 
-def checkpointing_of(config: CheckpointConfig, checkpoints: Checkpoints) -> Checkpointing | None:
-    """Return how a job takes checkpoints, None if it takes none."""
+def checkpointing_of(config: CheckpointConfig, checkpoints: Checkpoints) -> Checkpointing:
+    """Return how a job takes checkpoints, if it takes any."""
     if not config.takes_checkpoints:
-        return None
+        return Checkpointing(interval_ms=None)
     done = checkpoints.latest.completed
     return Checkpointing(
         interval_ms=min(config.interval, 2**53),

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from contracts.ids import RESERVED_NAMES, JobId, job_id
-from contracts.modes import AMBIGUOUS_LABEL, LABEL_PREFIX
-from engines.flink.answers import JobDetail, JobEntry
-from engines.flink.graph import is_over
+from surescale.contracts.ids import RESERVED_NAMES, JobId, job_id
+from surescale.contracts.modes import AMBIGUOUS_LABEL, LABEL_PREFIX
+from surescale.engines.flink.answers import JobDetail, JobEntry
+from surescale.engines.flink.graph import is_over
 
 JOB_LABEL = "surescale.job"
 NAME_LENGTH_MAX = 200

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, takewhile
 
-from contracts.messages import TaskSpec
-from contracts.topology import slots_needed
-from engines.flink.answers import Bounds, CheckpointConfig, Checkpoints, JobDetail, Requirement, Requirements
-from engines.flink.graph import runs, state_of
+from surescale.contracts.messages import TaskSpec
+from surescale.contracts.topology import slots_needed
+from surescale.engines.flink.answers import Bounds, CheckpointConfig, Checkpoints, JobDetail, Requirement, Requirements
+from surescale.engines.flink.graph import runs, state_of
 
 # Codes of refusals, for people and programs; each comes with a sentence that names the remedy.
 NO_CHECKPOINTS = "NO_CHECKPOINTS"

@@ -6,5 +6,44 @@ overrides    how many subtasks of which vertex are asked for, in any form that t
 owners       who else decides that; pure
 state        what the operator has made of it, what runs, and why a change cannot be asked for now; pure
 requirement  what is asked for of a job, with its name and its epoch
-rights       what an account must be allowed for all this
+actuator     carries commands out
+doctor       checks of `surescale doctor`, and what an account must be allowed for all this
 """
+
+from dataclasses import dataclass
+
+from surescale.contracts.capabilities import Capabilities
+from surescale.contracts.settings import Settings
+from surescale.engines.kubernetes import KubernetesSettings
+from surescale.engines.registry import ActuatorKind
+
+
+@dataclass(frozen=True, slots=True)
+class FlinkOperatorSettings(Settings):
+    """Of the engine flink with the actuator kubernetes."""
+
+    flink_resources_file: str = ""
+    """File (TOML or JSON) that says which FlinkDeployment or FlinkSessionJob of the Flink operator runs each job."""
+
+
+OPERATED = Capabilities(
+    engine="flink",
+    acts="counts",
+    places="itself",
+    takes_part="as many as fit",
+    grows_hosts=True,
+    takes_effect="checkpoint",
+    stabilization_ms=60_000,
+    remembers="requirement",
+    can_withdraw=True,
+)
+"""TaskManagers come as pods when slots are missing. The time is Flink's default."""
+
+BY_OPERATOR = ActuatorKind(
+    make="surescale.engines.flink_operator.actuator:FlinkOperatorEngine.of",
+    checks="surescale.engines.flink_operator.doctor:operated_jobs",
+    requirements="surescale.engines.flink_operator.requirement:Operated",
+    settings=(FlinkOperatorSettings, KubernetesSettings),
+    needs=("flink_resources_file",),
+)
+"""An actuator for Flink."""

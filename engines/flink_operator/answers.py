@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from engines.kubernetes.answers import ObjectMeta
+from surescale.engines.kubernetes.answers import ObjectMeta
 
 
 class JobSpec(msgspec.Struct, frozen=True, rename="camel"):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from contracts.errors import SurescaleError
+from surescale.contracts.errors import SurescaleError
 
 KEY = "pipeline.jobvertex-parallelism-overrides"
 _PARENT, _, _LEAF = KEY.partition(".")

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from engines.flink.requirements import AUTOSCALER_KEYS
-from engines.flink_operator.answers import FlinkResource
-from engines.flink_operator.overrides import KEY, flat, is_key
-from engines.kubernetes.answers import ManagedFields
-from engines.kubernetes.client import FIELD_MANAGER
-from engines.kubernetes.owners import LAST_APPLIED, controller_of
+from surescale.engines.flink.requirements import AUTOSCALER_KEYS
+from surescale.engines.flink_operator.answers import FlinkResource
+from surescale.engines.flink_operator.overrides import KEY, flat, is_key
+from surescale.engines.kubernetes.answers import ManagedFields
+from surescale.engines.kubernetes.client import FIELD_MANAGER
+from surescale.engines.kubernetes.owners import LAST_APPLIED, controller_of
 
 _HELM = "helm"
 

@@ -1,13 +1,18 @@
 """What a resource of the operator asks for, with its name and its epoch; asked of the API server."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from engines.flink_operator.answers import FlinkResource
-from engines.flink_operator.overrides import overrides_of
-from engines.flink_operator.resource import OperatedJob
-from engines.groups.requirement import digest
-from engines.kubernetes.client import KubernetesClient
+from surescale.engines.flink_operator import OPERATED, FlinkOperatorSettings
+from surescale.engines.flink_operator.answers import FlinkResource
+from surescale.engines.flink_operator.overrides import OverridesUnreadable, overrides_of
+from surescale.engines.flink_operator.resource import SETTING, OperatedJob, check_no_vertices, check_vertices, read_operated_jobs
+from surescale.engines.kubernetes.client import KubernetesClient, client_of
+from surescale.engines.kubernetes.errors import KubernetesError, NotFound
+from surescale.engines.ports.requirement import Requirements, digest
+from surescale.engines.ports.source import HELD, SourceUnavailable
+from surescale.engines.settings import ClusterSettings, SourceSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +56,44 @@ def counts_of(resource: FlinkResource, job: OperatedJob) -> dict[str, int]:
         OverridesUnreadable: they are no parallelism by vertex.
     """
     return {job.task_of(vertex): count for vertex, count in overrides_of(resource.spec.flink_configuration).items()}
+
+
+def jobs_of(settings: ClusterSettings) -> dict[str, OperatedJob]:
+    """Return the jobs of the file that the settings name.
+
+    Raises:
+        SettingsError: it cannot be used, or gives vertices although Flink itself tells them.
+    """
+    jobs = read_operated_jobs(Path(settings.part(FlinkOperatorSettings).flink_resources_file))
+    if not settings.chosen.sources[settings.source_kind].asks_actuator:
+        check_no_vertices(jobs)
+    return jobs
+
+
+class Operated(Requirements):
+    """The jobs of the file."""
+
+    def __init__(self, settings: SourceSettings) -> None:
+        super().__init__(OPERATED)
+        self._jobs = jobs_of(settings)
+        self._client = client_of(settings)
+
+    def check_tasks(self, job: str, tasks: Iterable[str]) -> None:
+        """Refuse tasks without a vertex, and vertices without a task."""
+        check_vertices(self._jobs, job, tasks)
+
+    def look(self, job: str) -> Requirement | None:
+        """Ask the API server for the resource of a job."""
+        operated = self._jobs.get(job)
+        if operated is None:
+            return None
+        try:
+            return required_of(self._client, operated)
+        except NotFound as problem:
+            raise SourceUnavailable(f"{job}: {problem}; create it, or correct {SETTING}; {HELD}") from None
+        except (KubernetesError, OverridesUnreadable) as problem:
+            raise SourceUnavailable(f"{job}: {operated.target}: {problem}; {HELD}") from None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()

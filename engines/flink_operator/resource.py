@@ -18,16 +18,16 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from contracts.errors import SettingsError
-from contracts.messages import Text
-from engines.kubernetes.target import Namespace, ObjectName, Target
-from engines.settings_file import SettingsFile
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.messages import Text
+from surescale.engines.kubernetes.target import Namespace, ObjectName, Target
+from surescale.engines.settings_file import SettingsFile
 
 SETTING = "SURESCALE_FLINK_RESOURCES_FILE"
 _FILE = SettingsFile(SETTING, "docs/kubernetes.md")
 API = "flink.apache.org/v1beta1"
 DEPLOYMENTS, SESSION_JOBS = "flinkdeployments", "flinksessionjobs"
-_VERTEX = r"^[0-9a-f]{32}$"
+_VERTEX = r"^[0-9a-f]{32}$(?!\n)"
 
 
 class _Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from engines.flink.requirements import NOT_ADAPTIVE, NOT_RUNNING, Refusal
-from engines.flink_operator.answers import FlinkResource, FlinkSpec
-from engines.flink_operator.overrides import OverridesUnreadable, flat, overrides_of
-from engines.kubernetes.errors import one_line
-from engines.kubernetes.target import Target
+from surescale.engines.flink.requirements import NOT_ADAPTIVE, NOT_RUNNING, Refusal
+from surescale.engines.flink_operator.answers import FlinkResource, FlinkSpec
+from surescale.engines.flink_operator.overrides import OverridesUnreadable, flat, overrides_of
+from surescale.engines.kubernetes.errors import one_line
+from surescale.engines.kubernetes.target import Target
 
 STATELESS_UPGRADE = "STATELESS_UPGRADE"
 """If the operator cannot change the job in place, it would start it from scratch."""

@@ -16,13 +16,13 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import ConsumerGroupDescription  # type: ignore[attr-defined]
 
-from contracts.errors import SurescaleError
-from contracts.figures import known_count
-from contracts.settings import PipelineSettings
-from engines.kafka.offsets import ANSWER_TIMEOUT_S
-from engines.kafka.positions import Partition
-from runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client
-from runtime.printable import printable
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.figures import known_count
+from surescale.contracts.settings import PipelineSettings
+from surescale.engines.kafka.offsets import ANSWER_TIMEOUT_S
+from surescale.engines.kafka.positions import Partition
+from surescale.runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client
+from surescale.runtime.printable import printable
 
 GroupState = Literal["stable", "rebalancing", "empty", "dead"]
 _STATES: dict[ConsumerGroupState, GroupState] = {
@@ -31,7 +31,7 @@ _STATES: dict[ConsumerGroupState, GroupState] = {
     ConsumerGroupState.DEAD: "dead",
 }
 _REFUSALS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
-_INTERNAL = re.compile(r"-changelog$|-repartition$|-__assignor-__leader$|-KTABLE-FK-JOIN-SUBSCRIPTION-RE\w+-\d+-topic$")
+_INTERNAL = re.compile(r"(-changelog|-repartition|-__assignor-__leader|-KTABLE-FK-JOIN-SUBSCRIPTION-RE\w+-\d+-topic)\Z")
 """What follows the application's name in the topics that Kafka Streams and Faust make for themselves."""
 _ABSENT = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
 CLIENT_ID_LETTERS_MAX = 200

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from contracts.figures import known_number
-from engines.groups.broker import Member
-from engines.groups.chains import Group
-from runtime.http import ErrorAnswer, NoAnswer, ask
-from runtime.printable import printable
+from surescale.contracts.figures import known_number
+from surescale.engines.groups.broker import Member
+from surescale.engines.groups.chains import Group
+from surescale.runtime.http import ErrorAnswer, NoAnswer, ask
+from surescale.runtime.printable import printable
 
 ANSWER_TIMEOUT_S = 1.0
 ALL_WITHIN_S = 5.0

@@ -39,16 +39,17 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from contracts.errors import RecordRejected, SettingsError
-from contracts.ids import plain_name
-from contracts.job_labels import FIELDS, unreadable
-from contracts.job_settings import Mode
-from contracts.messages import PlainName, TaskSpec
-from contracts.modes import LABEL_PREFIX, MODE_LABEL
-from contracts.topology import topological_order
-from engines.compose.target import Service
-from engines.kubernetes.target import Target
-from engines.settings_file import SettingsFile
+from surescale.contracts.errors import RecordRejected, SettingsError
+from surescale.contracts.ids import plain_name
+from surescale.contracts.job_labels import written
+from surescale.contracts.job_settings import Mode
+from surescale.contracts.messages import PlainName, TaskSpec
+from surescale.contracts.topology import topological_order
+from surescale.engines.compose.target import Service
+from surescale.engines.groups import GroupsSettings
+from surescale.engines.kubernetes.target import Target
+from surescale.engines.settings import ClusterSettings
+from surescale.engines.settings_file import SettingsFile
 
 SETTING = "SURESCALE_GROUPS_FILE"
 _FILE = SettingsFile(SETTING, "docs/consumers.md")
@@ -91,7 +92,6 @@ class Chain:
 
     name: str
     groups: dict[str, Group]
-    mode: Mode | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def group_of(self, task: str) -> str:
@@ -116,7 +116,8 @@ def read_chains(path: Path) -> dict[str, Chain]:
         SettingsError: it cannot be read or is invalid; names the field and the fix in one line.
     """
     jobs = _FILE.read(path, dict[PlainName, _Job], may_be_empty=True)
-    chains = {name: Chain(name, dict(job.groups), job.mode, _labels(job, path)) for name, job in jobs.items()}
+    where = f"{SETTING}: {path}: limits"
+    chains = {name: Chain(name, dict(job.groups), written(job.mode, job.limits, where)) for name, job in jobs.items()}
     for chain in chains.values():
         _check(chain, path)
     _check_groups_once(chains.values(), path)
@@ -124,33 +125,23 @@ def read_chains(path: Path) -> dict[str, Chain]:
     return chains
 
 
-def _labels(job: _Job, path: Path) -> dict[str, str]:
-    """Return a job's mode and limits as its labels.
+def chains_of(settings: ClusterSettings, scaled_by: Literal["", "compose", "kubernetes"] = "") -> dict[str, Chain]:
+    """Return the jobs of the file that a role's settings name; none without a file.
 
     Raises:
-        SettingsError: a limit cannot be read.
+        SettingsError: the file cannot be used, or only some groups of a job say what scales them (``scaled_by``): what is asked
+            for is compared for the whole job.
     """
-    limits = {f"{LABEL_PREFIX}{name}": str(value) for name, value in job.limits.items()}
-    unknown = [name for name in job.limits if name not in FIELDS]
-    if unknown or (problems := unreadable(limits)):
-        why = f"there is no limit {unknown[0]!r}" if unknown else problems[0]
-        raise SettingsError(f"{SETTING}: {path}: limits: {why}; known: {', '.join(FIELDS)}")
-    return limits | ({MODE_LABEL: job.mode} if job.mode else {})
-
-
-def check_scaled_whole(chains: Mapping[str, Chain], field: Literal["compose", "kubernetes"]) -> None:
-    """Refuse a job if only some of its groups say what scales them: what is asked for is compared for the whole job.
-
-    Raises:
-        SettingsError: names the group.
-    """
+    file = settings.part(GroupsSettings).groups_file
+    chains = read_chains(Path(file)) if file else {}
     for chain in chains.values():
-        missing = [task for task, group in chain.groups.items() if getattr(group, field) is None]
+        missing = [task for task, group in chain.groups.items() if scaled_by and getattr(group, scaled_by) is None]
         if missing and len(missing) < len(chain.groups):
             raise SettingsError(
-                f"{SETTING}: {chain.name}.groups.{missing[0]}.{field}: not set, though other groups of the job have it; "
+                f"{SETTING}: {chain.name}.groups.{missing[0]}.{scaled_by}: not set, though other groups of the job have it; "
                 "set it, or make that group a job of its own"
             )
+    return chains
 
 
 def _check(chain: Chain, path: Path) -> None:

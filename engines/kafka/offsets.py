@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
 
-from contracts.errors import SurescaleError
-from contracts.settings import PipelineSettings
-from engines.kafka.positions import Answer, Extent, Partition
-from runtime.kafka import admin_client, end_offsets, log_bounds
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.settings import PipelineSettings
+from surescale.engines.kafka.positions import Answer, Extent, Partition
+from surescale.runtime.kafka import admin_client, end_offsets, log_bounds
 
 ANSWER_TIMEOUT_S = 5.0
 AWAY_FOR_S = 30.0  # a broker that has not answered is not asked again for so long: each question may take the whole timeout

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from contracts.clock import MINUTE_MS
+from surescale.contracts.clock import MINUTE_MS
 
 POINTS_MAX = 32  # of the ends of one job's topics: a few minutes
 STILL_MS = 3 * MINUTE_MS
@@ -28,7 +28,7 @@ LOOKS_KEPT = 60
 INTERVALS_KEPT = 20
 SELDOM_MS, SELDOM_LEAST = 2 * MINUTE_MS, 2
 """A reader stood so long before each of its moves, at least so many: it commits in waves, and works on in between."""
-SKIPPED = "they were skipped, and count neither as work nor as input of the next group"
+SKIPPED = "skipped, and counted neither as work nor as input of the next group"
 _WORDS_MAX, _REASONS_SHOWN = 512, 3
 
 Partition = tuple[str, int]
@@ -84,7 +84,8 @@ def in_words(unknown: Mapping[Partition, str]) -> str:
     shown = []
     for why, partitions in list(of.items())[:_REASONS_SHOWN]:
         shown.append(f"{_few(partitions)}: {why}")
-    words = f"what waits in {len(unknown)} partition(s) is unknown and not counted: {'; '.join(shown)}"
+    where = "1 partition" if len(unknown) == 1 else f"{len(unknown)} partitions"
+    words = f"what waits in {where} is unknown and not counted: {'; '.join(shown)}"
     return words if len(words) <= _WORDS_MAX else f"{words[: _WORDS_MAX - 3]}..."
 
 
@@ -268,9 +269,9 @@ class Positions:
         skips = self._pace.skips(self.moved, self.arrived, now_ms - looked_ms, are_new=are_new, busy_ms=busy_ms)
         passed += [(each, self.moved.pop(each)) for each in skips]
         if back:
-            self.notes.append(in_one_line(back, "was set back", "they are read again, and nothing was got through"))
+            self.notes.append(in_one_line(back, "set back", "read again, and nothing was got through"))
         if passed:
-            self.notes.append(in_one_line(passed, "was put forward", SKIPPED))
+            self.notes.append(in_one_line(passed, "put forward", SKIPPED))
         self.lag_ms = self._age_ms(committed, now_ms)
         self._read_ms = now_ms
 
@@ -315,10 +316,11 @@ class Positions:
 class Pace:
     """How fast one reader was over the last hour of looks, to tell work from positions that jumped."""
 
-    _worked: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))  # records a minute
+    # A minute, of the partition that had most: one partition is read by one member.
+    _worked: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))
     _came: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))
     _service_ms: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))
-    _suspected: float = 0.0
+    _suspected: dict[Partition, float] = field(default_factory=dict)
 
     def skips(
         self,
@@ -329,7 +331,7 @@ class Pace:
         are_new: bool = False,
         busy_ms: float | None = None,
     ) -> list[Partition]:
-        """Return the partitions whose position moved further than the members' time explains, and learn from other looks.
+        """Return the partitions whose position moved further than the members' time explains, and learn from all others.
 
         What has come since the look before is explained whatever its number: only a backlog can be skipped.
 
@@ -342,25 +344,34 @@ class Pace:
         """
         if passed_ms <= 0:
             return []
-        minutes, total, came = passed_ms / MINUTE_MS, sum(moved.values()), sum(arrived.values())
-        gained = {each: by - arrived.get(each, 0) for each, by in moved.items() if by > arrived.get(each, 0)}
-        is_told = busy_ms is not None and bool(self._service_ms)
+        minutes, is_told = passed_ms / MINUTE_MS, busy_ms is not None and bool(self._service_ms)
         # Without a counter of busy time, what came in a burst may be worked off as fast.
         usual = max(max(self._worked, default=0.0), 0.0 if is_told else max(self._came, default=0.0)) * minutes
         most = max(SKIP_LEAST, usual * (SKIP_FACTOR_OF_NEW if are_new else SKIP_FACTOR))
-        is_explained = busy_ms is not None and is_told and total * min(self._service_ms) <= BUSY_SLACK * busy_ms
         # Whoever goes on at that speed for another look is really that fast.
-        goes_on = 0 < total / minutes <= BUSY_SLACK * self._suspected
-        if (self._worked or are_new) and sum(gained.values()) > most and not is_explained and not goes_on:
-            self._suspected = total / minutes
-            return [each for each, more in gained.items() if more > most / len(gained)]
-        self._suspected = 0.0
-        self._came.append(came / minutes)
-        if total:
-            self._worked.append(total / minutes)
+        too_fast = [
+            each
+            for each, by in moved.items()
+            if by - arrived.get(each, 0) > most and by / minutes > BUSY_SLACK * self._suspected.get(each, 0.0)
+        ]
+        if not (self._worked or are_new) or self._has_time_for(too_fast, moved, busy_ms):
+            too_fast = []
+        self._suspected = {each: moved[each] / minutes for each in too_fast}
+        self._came.append(max(arrived.values(), default=0) / minutes)
+        worked = {each: by for each, by in moved.items() if each not in self._suspected}
+        if total := sum(worked.values()):
+            self._worked.append(max(worked.values()) / minutes)
             if busy_ms:
                 self._service_ms.append(busy_ms / total)
-        return []
+        return too_fast
+
+    def _has_time_for(self, some: Collection[Partition], moved: Mapping[Partition, float], busy_ms: float | None) -> bool:
+        """Return whether the busy time that the other partitions leave explains the work on some; False where it is unknown."""
+        if busy_ms is None or not self._service_ms:
+            return False
+        least_ms, mine = min(self._service_ms), sum(moved[each] for each in some)
+        left_ms = busy_ms - least_ms * (sum(moved.values()) - mine)
+        return mine * least_ms <= BUSY_SLACK * max(left_ms, 0.0)
 
 
 def first_count(now_ms: int) -> int:
@@ -371,12 +382,16 @@ def first_count(now_ms: int) -> int:
 def in_one_line(moves: Collection[tuple[Partition, float]], what: str, so: str) -> str:
     """Return in words how far the positions in some partitions were moved, and what follows.
 
-    >>> in_one_line([(("orders", 3), 40)], "was set back", "they are read again")
-    'orders[3] was set back by 40 records: they are read again'
+    >>> in_one_line([(("orders", 3), 40)], "set back", "read again")
+    'orders[3] was set back by 40 records: read again'
+    >>> in_one_line([(("orders", 3), 1), (("orders", 5), 0)], "put forward", "skipped")
+    'orders[3] and 1 more were put forward by 1 record: skipped'
     """
     worst = max(moves, key=lambda move: (move[1], move[0]))
     others = [each for each, _ in moves if each != worst[0]]
-    return f"{_few([worst[0], *others])} {what} by {sum(by for _, by in moves):.0f} records: {so}"
+    records = round(sum(by for _, by in moves))
+    were, them = "were" if others else "was", "record" if records == 1 else "records"
+    return f"{_few([worst[0], *others])} {were} {what} by {records} {them}: {so}"
 
 
 def _move(log: Log, at: int | None) -> tuple[int | None, int]:

@@ -3,20 +3,25 @@
 All of them are of the stable API (``autoscaling/v1`` for scales, ``autoscaling/v2``, ``v1``), the same from Kubernetes 1.23 on.
 """
 
+import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from contracts.addresses import without_password
-from engines.kubernetes.answers import Autoscaler, Event, Page, Pod, Review, Scale, Workload
-from engines.kubernetes.errors import ApiUnavailable, NotAuthenticated, NotFound, not_kubernetes, problem_of
-from engines.kubernetes.rights import Right
-from engines.kubernetes.target import Target, namespaced
-from runtime.access import Access, TokenUnreadable
-from runtime.http import NoAnswer
-from runtime.http_pool import ConnectionPool
+from surescale.contracts.addresses import without_password
+from surescale.contracts.errors import SettingsError
+from surescale.engines.kubernetes import KubernetesSettings
+from surescale.engines.kubernetes.answers import Autoscaler, Event, Page, Pod, Review, Scale, Workload
+from surescale.engines.kubernetes.errors import ApiUnavailable, NotAuthenticated, NotFound, not_kubernetes, problem_of
+from surescale.engines.kubernetes.target import Target, namespaced
+from surescale.engines.settings import ClusterSettings
+from surescale.runtime.access import Access, TokenUnreadable
+from surescale.runtime.http import NoAnswer
+from surescale.runtime.http_pool import ConnectionPool
 
 T = TypeVar("T")
 
@@ -27,6 +32,39 @@ ANSWER_BYTES_MAX = 32 * 2**20
 PAGE_ITEMS = 250
 PAGES_MAX = 80
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds the token of its account and the authorities of the API server."""
+_SETTINGS = "SURESCALE_KUBERNETES"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One verb on one kind of object in a namespace. ``name``: of the only object; empty: all of that kind."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    subresource: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        kind = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+        return f"{self.verb} {kind}{f'.{self.group}' if self.group else ''}"
+
+
+def rights_for(target: Target) -> tuple[Right, ...]:
+    """Return what the rescaler's account needs to scale a workload, and to say why pods are missing."""
+    here, group, resource, name = target.namespace, target.group, target.resource, target.name
+    return (
+        Right("get", group, resource, here, "scale", name),
+        Right("update", group, resource, here, "scale", name),
+        Right("get", group, resource, here, "", name),
+        Right("list", "autoscaling", "horizontalpodautoscalers", here),
+        Right("list", "keda.sh", "scaledobjects", here),
+        Right("list", "", "pods", here),
+        Right("list", "", "events", here),
+    )
 
 
 class KubernetesClient:
@@ -163,3 +201,39 @@ class KubernetesClient:
             return msgspec.json.decode(answer.body, type=kind)
         except _UNREADABLE:
             raise not_kubernetes(answer, request) from None
+
+
+def client_of(
+    settings: ClusterSettings,
+    *,
+    timeout_s: float = ANSWER_TIMEOUT_S,
+    environment: Mapping[str, str] = os.environ,
+    in_pod: Path = IN_POD,
+) -> KubernetesClient:
+    """Return the client that a role's settings name; nothing is asked yet.
+
+    Args:
+        settings: of the role.
+        timeout_s: how long a whole answer may take.
+        environment: in which a pod finds the address.
+        in_pod: folder in which it finds the rest.
+
+    Raises:
+        SettingsError: no address is set and this is no pod, or the authorities' file cannot be used.
+    """
+    own = settings.part(KubernetesSettings)
+    url, token_file, ca_file = own.kubernetes_url, own.kubernetes_token_file, own.kubernetes_ca_file
+    if not url:
+        url = _url_in_pod(environment)
+        token_file, ca_file = token_file or str(in_pod / "token"), ca_file or str(in_pod / "ca.crt")
+    return KubernetesClient(url, Access(token_file=token_file, ca_file=ca_file, settings=_SETTINGS), timeout_s=timeout_s)
+
+
+def _url_in_pod(environment: Mapping[str, str]) -> str:
+    host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise SettingsError(
+            "SURESCALE_KUBERNETES_URL: not set, and this is not a pod of a cluster; "
+            "set the address of the API server, or http://127.0.0.1:8001 with `kubectl proxy`"
+        )
+    return f"https://{f'[{host}]' if ':' in host else host}:{port}"

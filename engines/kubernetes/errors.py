@@ -12,9 +12,9 @@ KubernetesError
 
 import msgspec
 
-from contracts.errors import SurescaleError
-from engines.kubernetes.answers import Status
-from runtime.http_pool import Answer
+from surescale.contracts.errors import SurescaleError
+from surescale.engines.kubernetes.answers import Status
+from surescale.runtime.http_pool import Answer
 
 REASON_LENGTH_MAX = 400
 _AWAY = frozenset({408, 425, 429, 500, 502, 503, 504})

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from engines.kubernetes.answers import Condition, ContainerStatus, Event, Pod
-from engines.kubernetes.errors import one_line
-from engines.kubernetes.target import Target
+from surescale.engines.kubernetes.answers import Condition, ContainerStatus, Event, Pod
+from surescale.engines.kubernetes.errors import one_line
+from surescale.engines.kubernetes.target import Target
 
 _NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"})
 _NO_CONTAINER = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})

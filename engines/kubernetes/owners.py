@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from engines.kubernetes.answers import Autoscaler, ManagedFields, OwnerReference, Workload
-from engines.kubernetes.client import FIELD_MANAGER
-from engines.kubernetes.target import Target
+from surescale.engines.kubernetes.answers import Autoscaler, ManagedFields, OwnerReference, Workload
+from surescale.engines.kubernetes.client import FIELD_MANAGER
+from surescale.engines.kubernetes.target import Target
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """The annotation in which `kubectl apply` keeps what it applied."""

@@ -3,11 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engines.groups.chains import Chain
-from engines.groups.requirement import digest
-from engines.kubernetes.answers import Scale
-from engines.kubernetes.client import KubernetesClient
-from engines.kubernetes.target import Target
+from surescale.engines.groups.chains import SETTING, Chain, chains_of
+from surescale.engines.kubernetes import KUBERNETES
+from surescale.engines.kubernetes.answers import Scale
+from surescale.engines.kubernetes.client import KubernetesClient, client_of
+from surescale.engines.kubernetes.errors import NotFound
+from surescale.engines.kubernetes.target import Target
+from surescale.engines.ports.requirement import Requirements, digest
+from surescale.engines.ports.source import HELD, SourceUnavailable
+from surescale.engines.settings import SourceSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +49,23 @@ def requirement_of(client: KubernetesClient, chain: Chain) -> Requirement | None
     """
     targets = targets_of(chain)
     return Requirement({task: client.scale(target) for task, target in targets.items()}) if targets else None
+
+
+class RequiredPods(Requirements):
+    """The workloads of the groups file."""
+
+    def __init__(self, settings: SourceSettings) -> None:
+        super().__init__(KUBERNETES)
+        self._chains = chains_of(settings, "kubernetes")
+        self._client = client_of(settings)
+
+    def look(self, job: str) -> Requirement | None:
+        """Ask the API server."""
+        try:
+            return requirement_of(self._client, self._chains[job]) if job in self._chains else None
+        except NotFound as problem:
+            raise SourceUnavailable(f"{job}: {problem}; create it, or correct {SETTING}; {HELD}") from None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()

@@ -5,8 +5,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$(?!\n)"
+_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$(?!\n)"
 Namespace = Annotated[str, Meta(pattern=_LABEL, max_length=63)]
 ObjectName = Annotated[str, Meta(pattern=_SUBDOMAIN, max_length=253)]
 
@@ -23,8 +23,8 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     namespace: Namespace
     name: ObjectName
-    resource: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]*$", max_length=63)] = "deployments"
-    api: Annotated[str, Meta(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[0-9][a-z0-9]*$", max_length=253)] = "apps/v1"
+    resource: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]*$(?!\n)", max_length=63)] = "deployments"
+    api: Annotated[str, Meta(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[0-9][a-z0-9]*$(?!\n)", max_length=253)] = "apps/v1"
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.resource}/{self.name}"

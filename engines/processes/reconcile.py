@@ -12,20 +12,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from contracts.errors import reason_of
-from contracts.settings import PipelineSettings
-from engines.groups.chains import Chain, Workers, read_chains
-from engines.processes import launch
-from engines.processes.worker_store import Failure, FolderUnavailable, Requirement, Worker, WorkerStore
-from runtime.backoff import Throttle
-from runtime.beats import beat
-from runtime.http import is_ok
-from runtime.ports import free_port
+from surescale.contracts.errors import reason_of
+from surescale.engines.groups import GroupsSettings
+from surescale.engines.groups.chains import Chain, Workers, chains_of
+from surescale.engines.processes import ProcessesSettings, launch
+from surescale.engines.processes.worker_store import Failure, FolderUnavailable, Requirement, Worker, WorkerStore
+from surescale.engines.settings import ClusterSettings
+from surescale.runtime.backoff import Throttle
+from surescale.runtime.beats import beat
+from surescale.runtime.http import is_ok
+from surescale.runtime.ports import free_port
 
 STEADY_S = 10.0  # a worker that ended sooner after its start has failed to start
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
@@ -34,7 +35,7 @@ DRAIN_S = 20.0
 SILENT_S = 30.0  # without an answer a worker that has answered before is replaced
 SAY_EVERY_S = 60.0
 LOG_BYTES_MAX = 16 * 2**20
-_LOG_BYTES_SHOWN = 400
+_LOG_BYTES_SHOWN, _LOG_LINES_SHOWN = 400, 3
 _Slot = tuple[str, str, int]
 _log = logging.getLogger("surescale.workers")
 
@@ -52,6 +53,7 @@ class _Past:
     not_before_ms: int = 0
     started_ms: int = 0
     answered_ms: int = 0
+    log_from: int = 0  # where the output of this start begins
 
 
 @dataclass(slots=True)
@@ -77,18 +79,21 @@ class WorkerReconciler:
     _seldom_others: Throttle = field(default_factory=lambda: Throttle(SAY_EVERY_S))
 
     @classmethod
-    def of(cls, settings: PipelineSettings) -> Self:
+    def of(cls, settings: ClusterSettings) -> Self:
         """Return what reconciles the workers that a role's settings name; they are run in the folder of the groups file.
 
         Raises:
             SettingsError: the groups file cannot be used.
         """
-        file = Path(settings.groups_file).resolve()
-        store = WorkerStore(Path(settings.workers_folder).resolve(), settings.cluster)
-        return cls(store, read_chains(file), file.parent, settings.workers_max)
+        groups = settings.part(GroupsSettings)
+        store = WorkerStore(Path(settings.part(ProcessesSettings).workers_folder).resolve(), settings.cluster)
+        return cls(store, chains_of(settings), Path(groups.groups_file).resolve().parent, groups.workers_max)
 
-    def reconcile(self) -> None:
+    def reconcile(self, only: Collection[str] | None = None) -> None:
         """Do what can be done now. Does nothing while another process reconciles the same workers.
+
+        Args:
+            only: tend these jobs, and say nothing of others.
 
         Raises:
             FolderUnavailable: the folder cannot be used.
@@ -103,9 +108,12 @@ class WorkerReconciler:
                 if past.process is not None:
                     past.process.poll()  # no zombies
             alive = {job: self.store.workers(job) for job in {*self.store.jobs(), *self.chains}}
-            self._name_strangers(alive)
+            if only is None:
+                self._name_strangers(alive)
             room, faults = self.workers_max - sum(map(len, alive.values())) - self._starting(alive), list[Exception]()
             for job, chain in self.chains.items():
+                if only is not None and job not in only:
+                    continue
                 beat()
                 try:
                     required = self._required(chain)
@@ -185,6 +193,7 @@ class WorkerReconciler:
             if log_path.exists() and log_path.stat().st_size > LOG_BYTES_MAX:
                 log_path.replace(log_path.with_suffix(".log.1"))
             with open(log_path, "ab", opener=_for_us_alone) as log:
+                past.log_from = log.tell()
                 past.process = subprocess.Popen(
                     [sys.executable, "-I", "-S", launch.__file__, str(path), str(port), *filled],
                     stdin=subprocess.DEVNULL,
@@ -223,7 +232,7 @@ class WorkerReconciler:
         pause_s = min(FIRST_PAUSE_S * 2 ** (past.failures - 1), LONGEST_PAUSE_S)
         past.not_before_ms = now_ms + round(pause_s * 1000)
         words = f"exit code {code}" if code >= 0 else f"signal {_signal_name(-code)}"
-        last = _last_line(self.store.file(chain.name, task, index, "log"))
+        last = _last_lines(self.store.file(chain.name, task, index, "log"), past.log_from)
         if ran_s < STEADY_S:
             told = f"ended after {ran_s:.0f} s with {words}; its last output: {last or 'nothing'}"
             self.store.note_failure(chain.name, task, index, Failure(now_ms, past.failures, told))
@@ -243,12 +252,8 @@ class WorkerReconciler:
 
     def failures(self, chain: Chain, required: Requirement) -> str:
         """Return how workers that are asked for ended soon after their start, for people; empty if none did."""
-        for task, count in required.counts.items():
-            for index in range(count):
-                failure = self.store.failure(chain.name, task, index)
-                if failure is not None:
-                    return f"worker {task} {index} failed to start, {failure.times} times in a row: it {failure.words}"
-        return ""
+        found = (self.store.failing(chain.name, task, count) for task, count in required.counts.items())
+        return next(filter(None, found), "")
 
     def _is_steady(self, worker: Worker) -> bool:
         return self.now_ms() - worker.started_ms >= STEADY_S * 1000
@@ -310,9 +315,10 @@ def _clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("SURESCALE_")}
 
 
-def _last_line(path: Path) -> str:
+def _last_lines(path: Path, begin: int) -> str:
+    """Return the last lines of a log that lie behind its first ``begin`` bytes, as one line."""
     with contextlib.suppress(OSError), path.open("rb") as log:
-        log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_BYTES_SHOWN))
-        lines = log.read().decode(errors="replace").splitlines()
-        return lines[-1] if lines else ""
+        log.seek(max(begin, log.seek(0, os.SEEK_END) - _LOG_BYTES_SHOWN))
+        lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+        return " | ".join(lines[-_LOG_LINES_SHOWN:])
     return ""

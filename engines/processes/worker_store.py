@@ -24,16 +24,18 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from contracts.errors import SurescaleError, reason_of
-from engines.groups.chains import Chain
-from engines.processes.launch import born
-from runtime.atomic_files import replace_atomically
+from surescale.contracts.errors import SurescaleError, reason_of
+from surescale.engines.groups.chains import Chain
+from surescale.engines.processes.launch import born
+from surescale.runtime.atomic_files import replace_atomically
 
 _SETTING = "SURESCALE_WORKERS_FOLDER"
 _FILE_MAX = 4096
 _OWN = 0o600
 _LOCK_AGAIN_S = 0.02
 _LOCK_WITHIN_S = 5.0  # changes of what is asked for take milliseconds
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are none of ours."""
 _WORKER_FILE = re.compile(r"(0|[1-9][0-9]{0,6})\.worker")
 
 
@@ -111,7 +113,7 @@ class WorkerStore:
             return msgspec.json.decode((self._of(job) / "requirement.json").read_bytes(), type=Requirement)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, *_UNREADABLE) as error:
             raise self._away(error) from None
 
     def deploy(self, chain: Chain) -> Requirement:
@@ -175,7 +177,7 @@ class WorkerStore:
         path = self.file(job, task, index)
         try:
             written = msgspec.json.decode(_read(path), type=_Written)
-        except (FileNotFoundError, msgspec.MsgspecError):
+        except (FileNotFoundError, *_UNREADABLE):
             return None
         except OSError as error:
             if error.errno == errno.ELOOP:  # a link; the next start of this worker says so
@@ -200,8 +202,16 @@ class WorkerStore:
         """Return how a worker ended soon after its start, None if it did not or has run for a while since."""
         try:
             return msgspec.json.decode(_read(self.file(job, task, index, "failed")), type=Failure)
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, *_UNREADABLE):
             return None
+
+    def failing(self, job: str, task: str, count: int) -> str:
+        """Return how one of ``count`` workers of a task ended soon after its start, for people; empty if none did."""
+        for index in range(count):
+            failure = self.failure(job, task, index)
+            if failure is not None:
+                return f"worker {task} {index} failed to start, {failure.times} times in a row: it {failure.words}"
+        return ""
 
     def note_failure(self, job: str, task: str, index: int, failure: Failure | None) -> None:
         """Remember how a worker ended soon after its start, or forget it (None).

@@ -12,13 +12,14 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from contracts.addresses import without_password
-from contracts.errors import SurescaleError
-from contracts.figures import known_count, known_number
-from runtime.access import Access, TokenUnreadable
-from runtime.http import NoAnswer
-from runtime.http_pool import Answer, ConnectionPool
-from runtime.printable import printable
+from surescale.contracts.addresses import without_password
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.figures import known_count, known_number
+from surescale.engines.prometheus import PrometheusSettings
+from surescale.runtime.access import Access, TokenUnreadable
+from surescale.runtime.http import NoAnswer
+from surescale.runtime.http_pool import Answer, ConnectionPool
+from surescale.runtime.printable import printable
 
 ANSWER_TIMEOUT_S = 4.0
 ANSWER_BYTES_MAX = 32 * 2**20
@@ -199,3 +200,19 @@ def _milliseconds(seconds: float | None, at_ms: int) -> int:
 def _one_line(text: Any) -> str:
     """Return what the other side said, as one short line that is safe to print."""
     return printable(" ".join(str(text).split()))[:_LINE_MAX]
+
+
+def replicas_of(settings: PrometheusSettings) -> list[PrometheusClient]:
+    """Return a client of each replica, in the order in which they are to be asked; nothing is asked yet.
+
+    Raises:
+        SettingsError: a certificate cannot be used.
+    """
+    access = Access(
+        settings.prometheus_token_file,
+        settings.prometheus_ca_file,
+        settings.prometheus_certificate_file,
+        settings.prometheus_key_file,
+        settings="SURESCALE_PROMETHEUS",
+    )
+    return [PrometheusClient(url, access) for url in settings.prometheus_urls()]

@@ -4,6 +4,7 @@
 mapping = "flink"                           # expressions that are ready; without it, all figures are given below
 select = 'job_name="orders"'                # more matchers, for every expression of the mapping
 mode = "advise"                             # act, advise or observe; settings of the job win
+limits = {max = 12, utilisation = 0.6}      # labels of the job: any option of `surescale job set`, without the dashes
 fresh_s = 120                               # older figures count as unknown
 
 [orders.tasks.parse]
@@ -19,7 +20,7 @@ busy = { query = 'parser_busy_seconds_total', task = "stage", subtask = ["pod"],
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -27,12 +28,13 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from contracts.errors import RecordRejected, SettingsError
-from contracts.job_settings import Mode
-from contracts.messages import Parallelism, PlainName, TaskSpec, Text
-from contracts.topology import topological_order
-from engines.prometheus.mappings import MAPPINGS, TIMES, Figure, FigureName, JoinedBy, Label, Mapping, MappingName
-from engines.settings_file import SettingsFile
+from surescale.contracts.errors import RecordRejected, SettingsError
+from surescale.contracts.job_labels import written
+from surescale.contracts.job_settings import Mode
+from surescale.contracts.messages import Parallelism, PlainName, TaskSpec, Text
+from surescale.contracts.topology import topological_order
+from surescale.engines.prometheus.mappings import MAPPINGS, TIMES, Figure, FigureName, JoinedBy, Label, Mapping, MappingName
+from surescale.engines.settings_file import SettingsFile
 
 SETTING = "SURESCALE_PROMETHEUS_FILE"
 _FILE = SettingsFile(SETTING, "docs/prometheus.md")
@@ -66,18 +68,19 @@ class _Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     joined_by: JoinedBy | None = None
     fresh_s: Annotated[float, Meta(gt=0, le=3_600)] = 120.0
     mode: Mode | None = None
+    limits: dict[str, str | int | float | bool] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedJob:
-    """One job. ``figures`` are as they are asked for: filled in, with all labels."""
+    """One job. ``figures`` are as they are asked for: filled in, with all labels; ``labels`` of the job: its mode and limits."""
 
     name: str
     tasks: dict[str, Task]
     figures: dict[FigureName, Figure]
     joined_by: JoinedBy = "buffers"
     fresh_ms: int = 120_000
-    mode: Mode | None = None
+    labels: dict[str, str] = field(default_factory=dict)
 
     def series_of(self, task: str) -> str:
         """Return how the series call a task."""
@@ -119,8 +122,9 @@ def read_jobs(path: Path) -> dict[str, WatchedJob]:
 def _watched(name: str, job: _Job, where: str) -> WatchedJob:
     mapping = MAPPINGS[job.mapping] if job.mapping is not None else _OWN
     given = {figure: Figure(each) if isinstance(each, str) else each for figure, each in job.figures.items()}
-    bare = WatchedJob(name, job.tasks, {}, job.joined_by or mapping.joined_by, round(job.fresh_s * 1000), job.mode)
+    bare = WatchedJob(name, job.tasks, {}, job.joined_by or mapping.joined_by, round(job.fresh_s * 1000))
     _check_tasks(bare, where)
+    labels = written(job.mode, job.limits, f"{where}.limits")
     figures: dict[FigureName, Figure] = {}
     for figure, asked in {**mapping.figures, **given}.items():
         at = f"{where}.figures.{figure}"
@@ -136,7 +140,7 @@ def _watched(name: str, job: _Job, where: str) -> WatchedJob:
         if figure == "parallelism":
             subtask = ()
         figures[figure] = replace(asked, query=query, task=task, subtask=subtask)
-    watched = WatchedJob(name, job.tasks, figures, bare.joined_by, bare.fresh_ms, job.mode)
+    watched = WatchedJob(name, job.tasks, figures, bare.joined_by, bare.fresh_ms, labels)
     _check_figures(watched, where)
     return watched
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-Label = Annotated[str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
+Label = Annotated[str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$(?!\n)")]
 Unit = Literal["s", "ms", "us", "ns"]
 Names = Literal["task", "reads", "writes"]
 JoinedBy = Literal["topics", "buffers"]

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from contracts.figures import known_number
-from engines.prometheus.client import Labels, QueryRefused, Series
-from engines.prometheus.jobs import WatchedJob
-from engines.prometheus.mappings import TIMES, Figure, FigureName
-from runtime.printable import printable
+from surescale.contracts.figures import known_number
+from surescale.engines.prometheus.client import Labels, QueryRefused, Series
+from surescale.engines.prometheus.jobs import WatchedJob
+from surescale.engines.prometheus.mappings import TIMES, Figure, FigureName
+from surescale.runtime.printable import printable
 
 MILLISECONDS = {"s": 1_000.0, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
 _SHOWN_MAX = 160

@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from contracts.messages import Text
-from policies.package import (
+from surescale.contracts.messages import Text
+from surescale.policies.package import (
     CARD,
     Minutes,
     PackageRejected,

@@ -8,16 +8,16 @@ from hashlib import sha256
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.windows import Float32
-from policies.answer import RATIO_MAX, RATIO_MIN, Answer, Float64, PolicyFailed, answer_in_ratios
-from policies.features import SURE_WIDTH, Encoded, encode
-from policies.graph import Int64
-from policies.onnx_sessions import NO_NUMBER, Errors, Opener, cannot_be_run
-from policies.paper.card import PaperCard, PaperPackage
-from policies.paper.models import PaperModel, open_model
-from policies.question import Question
-from policies.self_check import check_answers
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.windows import Float32
+from surescale.policies.answer import RATIO_MAX, RATIO_MIN, Answer, Float64, PolicyFailed, answer_in_ratios
+from surescale.policies.features import SURE_WIDTH, Encoded, encode
+from surescale.policies.graph import Int64
+from surescale.policies.onnx_sessions import NO_NUMBER, Errors, Opener, cannot_be_run
+from surescale.policies.paper.card import PaperCard, PaperPackage
+from surescale.policies.paper.models import PaperModel, open_model
+from surescale.policies.question import Question
+from surescale.policies.self_check import check_answers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.answer import Answer, Float64
-from policies.graph import Int64
-from policies.policy import SPAN_MINUTES
-from policies.question import Question
-from policies.rules.reading import Estimate, Reading, answer_of
+from surescale.policies.answer import Answer, Float64
+from surescale.policies.graph import Int64
+from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.question import Question
+from surescale.policies.rules.reading import Estimate, Reading, answer_of
 
 EXTRA_MAX = 24  # subtasks a task can get beyond stability; with them no record waits
 STABLE_MAX = 2_000  # subtasks; above any bound used anywhere

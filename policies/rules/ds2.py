@@ -1,17 +1,23 @@
-"""The rule ``ds2``: the subtasks that the rate needs at their true speed, at every span.
+"""The rules ``ds2`` and ``ds2-gate`` (Kalavri et al., "Three steps is all you need", OSDI 2018).
 
-Kalavri et al., "Three steps is all you need", OSDI 2018: o_i = records processed / busy time is a subtask's true rate, rates
-propagate along the graph by selectivity, and p_i = ceil(lambda_i / o_i). The paper aims at 100 %; a target utilisation u leaves
-room for bursts: p_i = ceil(lambda_i / (u x o_i)).
+o_i = records processed / busy time is a subtask's true rate, rates propagate along the graph by selectivity, and
+p_i = ceil(lambda_i / o_i). The paper aims at 100 %; a target utilisation u leaves room for bursts:
+p_i = ceil(lambda_i / (u x o_i)). ``ds2`` asks for that at every span.
+
+``ds2-gate`` does if the change is worth a restart. A restart stops every task, so small changes are not made. The gate opens
+when a task needs more than ``need`` above its present size, max over i of lambda_i d_i / (u p_i) - 1; when more than a share
+``saving`` of all subtasks can go; or, in an emergency, when a task that wants more has ``backlog_minutes`` of backlog.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from policies.answer import Answer
-from policies.graph import Int64
-from policies.policy import SPAN_MINUTES
-from policies.question import Question
-from policies.rules.reading import Estimate, Reading, answer_of
+from surescale.policies.answer import Answer, Float64
+from surescale.policies.graph import Int64
+from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.question import Question
+from surescale.policies.rules.reading import Estimate, Reading, answer_of, changed_where, rates_by
+from surescale.policies.sizing import Constants, Sizing, target_size, worth_a_restart
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,4 +42,56 @@ class DS2:
 
     def answer(self, question: Question) -> Answer:
         """Return the sizes that bring every task to the target."""
+        return answer_of(self, question)
+
+
+NO_CATCH_UP = 1e9  # minutes: DS2 has no term for backlog
+
+
+@dataclass(frozen=True, slots=True)
+class GatedDS2:
+    """p' = ceil(rate x d / u) for all tasks at once, or no change."""
+
+    utilisation: float = 0.75
+    need: float = 0.25
+    saving: float = 0.14
+    backlog_minutes: float = 1.0
+    estimate: Estimate = "quick-up"
+    name: str = "ds2-gate"
+    sha256: str = ""
+    span_minutes: int = SPAN_MINUTES
+    floor_applies: bool = True
+
+    def wanted(self, reading: Reading) -> Int64:
+        """Return wanted parallelism [.., N]; the present one while the gate is closed."""
+        return self.sized(reading, reading.rate(self.estimate, self.span_minutes), self.constants(reading))
+
+    def expected_by(self, rules: Sequence["GatedDS2"], reading: Reading) -> Float64:
+        """Return the load [B] of several rules' rows (``SizingRule``)."""
+        return rates_by([(rule.estimate, rule.span_minutes) for rule in rules], reading)
+
+    def constants(self, reading: Reading) -> Sizing:
+        """Return the rule's constants as those of a sizing."""
+        return Sizing(
+            utilisation=reading.aim(self.utilisation),
+            catch_up_minutes=NO_CATCH_UP,
+            need=self.need,
+            saving=self.saving,
+            backlog_minutes=self.backlog_minutes,
+        )
+
+    def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:
+        """Return wanted parallelism [.., N] for a load [..]."""
+        exact = reading.demand(load) / reading.target(constants.utilisation)
+        asked = target_size(reading.measured.widened(exact), reading.current, reading.graph)
+        opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, constants)
+        return changed_where(opened, asked.wanted, reading.current)
+
+    def sentence(self, reading: Reading) -> str:
+        """Return the load that the sizes are for."""
+        rate = float(reading.rate(self.estimate, self.span_minutes))
+        return f"Sized for {rate:.0f} records a minute at {reading.aim(self.utilisation):.0%} busy."
+
+    def answer(self, question: Question) -> Answer:
+        """Return the sizes that bring every task to the target, or the present ones if that is not worth a restart."""
         return answer_of(self, question)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.answer import Answer, RawAnswer
-from policies.policy import SPAN_MINUTES
-from policies.question import Question
+from surescale.policies.answer import Answer, RawAnswer
+from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.question import Question
 
 
 @dataclass(frozen=True, slots=True)

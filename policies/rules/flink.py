@@ -19,12 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.answer import Answer, Float64
-from policies.graph import Int64
-from policies.measure import mean_of_last
-from policies.policy import SPAN_MINUTES
-from policies.question import Question
-from policies.rules.reading import Reading, answer_of, changed_where
+from surescale.policies.answer import Answer, Float64
+from surescale.policies.graph import Int64
+from surescale.policies.measure import mean_of_last
+from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.question import Question
+from surescale.policies.rules.reading import Reading, answer_of, changed_where
 
 UTILISATION_MIN = 0.05  # lower bound of u - boundary
 

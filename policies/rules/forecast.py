@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from contracts.decisions import LoadOutlook
-from policies.answer import Answer, Float64, RawAnswer
-from policies.forecast import LookedBack
-from policies.graph import Int64
-from policies.policy import SPAN_MINUTES
-from policies.question import Question
-from policies.rules.reading import Reading, answer_of, changed_where, parts_of
-from policies.sizing import Constants, Sizing, exact_subtasks, target_size, worth_a_restart
-from policies.sure.base import Base
+from surescale.contracts.decisions import LoadOutlook
+from surescale.policies.answer import Answer, Float64, RawAnswer
+from surescale.policies.forecast import LookedBack
+from surescale.policies.graph import Int64
+from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.question import Question
+from surescale.policies.rules.reading import Reading, answer_of, changed_where, parts_of
+from surescale.policies.sizing import Constants, Sizing, exact_subtasks, target_size, worth_a_restart
+from surescale.policies.sure.base import Base
 
 
 @dataclass(frozen=True, slots=True)

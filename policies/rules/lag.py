@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.windows import FIGURE
-from policies.answer import Answer, RawAnswer
-from policies.graph import Bool, Int64
-from policies.policy import SPAN_MINUTES
-from policies.question import Question
-from policies.rules.reading import Reading, answer_of
+from surescale.contracts.windows import FIGURE
+from surescale.policies.answer import Answer, RawAnswer
+from surescale.policies.graph import Bool, Int64
+from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.question import Question
+from surescale.policies.rules.reading import Reading, answer_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from hashlib import sha256
 
 import numpy as np
 
-from policies.answer import RATIO_MAX, Answer, answer_in_ratios
-from policies.policy import SPAN_MINUTES
-from policies.question import Question
+from surescale.policies.answer import RATIO_MAX, Answer, answer_in_ratios
+from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.question import Question
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from contracts.job_settings import LatencyBound
-from contracts.windows import FIGURE, Float32
-from policies.answer import Answer, Float64, RawAnswer
-from policies.dealt import carried
-from policies.graph import Bool, Int64, JobGraph
-from policies.latency_bound import busy_most
-from policies.measure import Measured, completed, mean_of_last, measured_of
-from policies.question import Question
-from policies.sizing import Constants, Sizing, SizingRows, target_size
+from surescale.contracts.job_settings import LatencyBound
+from surescale.contracts.windows import FIGURE, Float32
+from surescale.policies.answer import Answer, Float64, RawAnswer
+from surescale.policies.dealt import carried
+from surescale.policies.graph import Bool, Int64, JobGraph
+from surescale.policies.latency_bound import busy_most
+from surescale.policies.measure import Measured, completed, mean_of_last, measured_of
+from surescale.policies.question import Question
+from surescale.policies.sizing import Constants, Sizing, SizingRows, target_size
 
 Estimate = Literal["mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up"]
 ESTIMATES: tuple[Estimate, ...] = ("mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up")

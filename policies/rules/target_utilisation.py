@@ -7,12 +7,12 @@ let it remove no subtask.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from policies.answer import Answer, Float64
-from policies.graph import Int64
-from policies.policy import SPAN_MINUTES
-from policies.question import Question
-from policies.rules.reading import Estimate, Reading, answer_of, changed_where, rates_by
-from policies.sizing import Constants, Sizing, exact_subtasks, target_size, worth_a_restart
+from surescale.policies.answer import Answer, Float64
+from surescale.policies.graph import Int64
+from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.question import Question
+from surescale.policies.rules.reading import Estimate, Reading, answer_of, changed_where, rates_by
+from surescale.policies.sizing import Constants, Sizing, exact_subtasks, target_size, worth_a_restart
 
 # Calibrated on ClarkNet's first week over the training jobs; docs/policy.md shows how flat the optimum is.
 CALIBRATED = Sizing(utilisation=0.75, catch_up_minutes=30.0, need=0.27, saving=0.14, backlog_minutes=1.0)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.answer import Answer
-from policies.dealt import larger, smaller
-from policies.graph import Int64
-from policies.policy import SPAN_MINUTES
-from policies.question import Question
-from policies.rules.reading import Reading, answer_of
+from surescale.policies.answer import Answer
+from surescale.policies.dealt import larger, smaller
+from surescale.policies.graph import Int64
+from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.question import Question
+from surescale.policies.rules.reading import Reading, answer_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 import msgspec
 
-from policies.forecast import Forecast
-from policies.sizing import Sizing
-from policies.sure.outlook import Outlook
-from policies.sure.planning_input import Planning
+from surescale.policies.forecast import Forecast
+from surescale.policies.sizing import Sizing
+from surescale.policies.sure.outlook import Outlook
+from surescale.policies.sure.planning_input import Planning
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):

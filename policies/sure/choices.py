@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.answer import Float64
-from policies.dealt import carried, needed
-from policies.flows import Undivided
-from policies.graph import Bool, Int64, JobGraph
-from policies.guardrails import Situation, guard_rows, one_step, situation
-from policies.measure import Measured, busiest_of, or_zero, widened_by
-from policies.sure.outlook import Expected
-from policies.sure.planning_input import Planning, PlanningInput
-from policies.sure.queue_delay import LEAST
+from surescale.policies.answer import Float64
+from surescale.policies.dealt import carried, needed
+from surescale.policies.flows import Undivided
+from surescale.policies.graph import Bool, Int64, JobGraph
+from surescale.policies.guardrails import Situation, guard_rows, one_step, situation
+from surescale.policies.measure import Measured, busiest_of, or_zero, widened_by
+from surescale.policies.sure.outlook import Expected
+from surescale.policies.sure.planning_input import Planning, PlanningInput
+from surescale.policies.sure.queue_delay import LEAST
 
 _EACH_CHOICE = (slice(None), None)  # an axis for the choices
 _UNBOUNDED = 1e9  # records per minute that a task of unknown cost passes

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.windows import Float32
-from policies.answer import Float64
-from policies.graph import JobGraph
+from surescale.contracts.windows import Float32
+from surescale.policies.answer import Float64
+from surescale.policies.graph import JobGraph
 
 RESIDUAL_MAX = 0.7  # service times count as exp(-0.7) to exp(0.7) times what was measured
 EASE_MAX = 1.5  # the least gain is scaled by exp(-1.5) to exp(1.5)

@@ -6,11 +6,11 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from contracts.decisions import FeatureDrift
-from contracts.messages import Share
-from contracts.windows import Float32
-from policies.features import SLOTS, Encoded
-from policies.graph import JobGraph
+from surescale.contracts.decisions import FeatureDrift
+from surescale.contracts.messages import Share
+from surescale.contracts.windows import Float32
+from surescale.policies.features import SLOTS, Encoded
+from surescale.policies.graph import JobGraph
 
 SLACK = 1e-4
 """Beyond a range: features that are constant in training differ by rounding."""

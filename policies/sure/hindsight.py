@@ -16,15 +16,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from policies.answer import Float64
-from policies.forecast import TINY
-from policies.graph import Bool
-from policies.limits import Limits
-from policies.sure.choices import Choices, Work, calmness
-from policies.sure.outlook import SURGE_MAX, Expected
-from policies.sure.past import Past
-from policies.sure.planning_input import Planning
-from policies.sure.queue_delay import BUSY, waiting_at, waiting_by_bursts, waiting_by_surges
+from surescale.policies.answer import Float64
+from surescale.policies.forecast import TINY
+from surescale.policies.graph import Bool
+from surescale.policies.limits import Limits
+from surescale.policies.sure.choices import Choices, Work, calmness
+from surescale.policies.sure.outlook import SURGE_MAX, Expected
+from surescale.policies.sure.past import Past
+from surescale.policies.sure.planning_input import Planning
+from surescale.policies.sure.queue_delay import BUSY, waiting_at, waiting_by_bursts, waiting_by_surges
 
 KNOWN_HOURS_MIN = 66  # fewer cannot tell whether following pays
 CALM_HOURS_MIN = 12  # fewer cannot tell that a load is constant
@@ -67,8 +67,11 @@ def hindsight(
 
 
 def known_hours(past: Past) -> Bool:
-    """Return [B, 72] which hours have both load and peak."""
-    known: Bool = ~np.isnan(past.loads) & ~np.isnan(past.peaks)
+    """Return [B, 72] which hours have both load and peak, and a record.
+
+    An hour without one tells nothing of constant sizes: in it the job goes to its least, whatever sizes are worth over days.
+    """
+    known: Bool = (past.loads > 0.0) & ~np.isnan(past.peaks)
     return known
 
 

@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from contracts.clock import MINUTE_MS
-from contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES
-from policies.answer import Float64
-from policies.forecast import DAYS, TINY, log_ratio
-from policies.measure import mean_of_last, or_zero
-from policies.sure.past import Past, past_of
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES
+from surescale.policies.answer import Float64
+from surescale.policies.forecast import DAYS, TINY, log_ratio
+from surescale.policies.measure import mean_of_last, or_zero
+from surescale.policies.sure.past import Past, past_of
 
 TREND_MINUTES = (5, 15, 30)
 TRENDS = (

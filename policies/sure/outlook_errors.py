@@ -15,10 +15,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from contracts.windows import HOUR_MS, HOURS
-from policies.answer import Float64
-from policies.forecast import TINY
-from policies.sure.outlook import SPREAD, Expected, Outlook
+from surescale.contracts.windows import HOUR_MS, HOURS
+from surescale.policies.answer import Float64
+from surescale.policies.forecast import TINY
+from surescale.policies.sure.outlook import SPREAD, Expected, Outlook
 
 SHARE = 0.8
 DEVIATIONS = 1.2816  # within which a normal error lies in four of five cases

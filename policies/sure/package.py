@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from contracts.messages import Text
-from policies import forecast
-from policies.features import WIDTH
-from policies.package import (
+from surescale.contracts.messages import Text
+from surescale.policies import forecast
+from surescale.policies.features import WIDTH
+from surescale.policies.package import (
     CARD,
     Minutes,
     PackageRejected,
@@ -23,9 +23,9 @@ from policies.package import (
     read_file,
     read_verified,
 )
-from policies.sure import outlook
-from policies.sure.base import Base
-from policies.sure.drift import Ranges
+from surescale.policies.sure import outlook
+from surescale.policies.sure.base import Base
+from surescale.policies.sure.drift import Ranges
 
 SAMPLER = "sampler.onnx"
 POLICY = "policy.onnx"
@@ -64,7 +64,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, str]  # file name -> sha256
     training: dict[str, object]
     terms: str
-    ranges: Ranges | msgspec.UnsetType = msgspec.UNSET  # absent: drift from the training is not known
+    ranges: Ranges | None = None  # null: drift from the training is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _check_numbers(folder: Path, card: Card) -> None:
         "base.outlook.spread": (coming.spread, (stages, 2)),
         "base.outlook.trend_spread": (coming.trend_spread, (stages,)),
     }
-    if card.ranges is not msgspec.UNSET:
+    if card.ranges is not None:
         wanted |= {"ranges.low": (card.ranges.low, (WIDTH,)), "ranges.high": (card.ranges.high, (WIDTH,))}
     for field, (numbers, shape) in wanted.items():
         if np.array(numbers, dtype=object).shape != shape:

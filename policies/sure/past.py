@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from contracts.windows import HOURS
-from policies.answer import Float64
-from policies.forecast import DAYS, TINY, log_ratio
-from policies.measure import mean_of_last
+from surescale.contracts.windows import HOURS
+from surescale.policies.answer import Float64
+from surescale.policies.forecast import DAYS, TINY, log_ratio
+from surescale.policies.measure import mean_of_last
 
 PAST_HOURS = 72  # one day is too short to tell whether following its load pays
 DAY_HOURS = 24

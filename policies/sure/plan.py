@@ -21,15 +21,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from policies.answer import Float64
-from policies.graph import Bool, Int64
-from policies.measure import NOTHING_MINUTES
-from policies.sure.choices import Choices, Work, calmness, choices_of
-from policies.sure.correction import Correction
-from policies.sure.hindsight import hindsight
-from policies.sure.outlook import Expected
-from policies.sure.planning_input import Planning, PlanningInput
-from policies.sure.queue_delay import DRAIN_SHARE, LEAST, waiting_at, waiting_by_bursts, waiting_by_surges, waiting_inside
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Bool, Int64
+from surescale.policies.measure import NOTHING_MINUTES
+from surescale.policies.sure.choices import Choices, Work, calmness, choices_of
+from surescale.policies.sure.correction import Correction
+from surescale.policies.sure.hindsight import hindsight
+from surescale.policies.sure.outlook import Expected
+from surescale.policies.sure.planning_input import Planning, PlanningInput
+from surescale.policies.sure.queue_delay import (
+    DRAIN_SHARE,
+    LEAST,
+    waiting_at,
+    waiting_by_bursts,
+    waiting_by_surges,
+    waiting_inside,
+)
 
 WALK_SHARE = 0.7  # of the spread of the task that walks most: it is not always the bottleneck
 WALK_GAIN = 30.0  # times that spread more must a change gain: what it is sized for may have walked off before it has paid
@@ -53,6 +60,7 @@ class Planned:
         forced: bool [B], the guardrails change the present size in any case; ``holding`` is then what they make of it.
         gain_needed: float64 [B], by which the best choice must beat holding, per stage like these; 0 where ``forced``.
         heed: float64 [B], the weight of the past in it, 0 to 1 (``policies.sure.hindsight``).
+        blind: bool [B], of no task another size can be judged (``policies.sure.choices.Work.sized``).
     """
 
     wanted: Int64
@@ -64,6 +72,7 @@ class Planned:
     forced: Bool
     gain_needed: Float64
     heed: Float64
+    blind: Bool
 
 
 def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Planned:
@@ -103,6 +112,7 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
         forced=forced,
         gain_needed=needed / stages,
         heed=heed,
+        blind=np.logical_not(work.sized.any(axis=-1)),
     )
 
 

@@ -7,13 +7,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from contracts.job_settings import LatencyBound, Objective
-from policies.graph import Int64, JobGraph
-from policies.latency_bound import Bound
-from policies.limits import Limits
-from policies.measure import Measured
-from policies.sure.outlook import Expected
-from policies.sure.queue_delay import DRAIN_SHARE
+from surescale.contracts.job_settings import LatencyBound, Objective
+from surescale.policies.graph import Int64, JobGraph
+from surescale.policies.latency_bound import Bound
+from surescale.policies.limits import Limits
+from surescale.policies.measure import Measured
+from surescale.policies.sure.outlook import Expected
+from surescale.policies.sure.queue_delay import DRAIN_SHARE
 
 LATER_POWER = 2.0  # of a restart's length, in the price of a later one
 RESTART_STAGE_MINUTES = 20.0  # over which the minutes that a later restart puts above a bound are spread
@@ -65,9 +65,9 @@ def with_restart(shipped: Planning, restart_seconds: float | None) -> Planning:
     )
 
 
-def with_objective(shipped: Planning, objective: Objective | None) -> Planning:
+def with_objective(shipped: Planning, objective: Objective | LatencyBound | None) -> Planning:
     """Return the constants of a plan that weighs latency as a job's owner wants; None and ``balanced``: as shipped."""
-    weight = None if objective is None else WEIGHTS.get(objective)
+    weight = WEIGHTS.get(objective) if isinstance(objective, str) else None
     return shipped if weight is None else msgspec.structs.replace(shipped, latency_weight=weight)
 
 

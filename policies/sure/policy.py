@@ -9,17 +9,16 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-from msgspec import UNSET, UnsetType
 
-from contracts.clock import MINUTE_MS
-from contracts.decisions import ChangeScore, FeatureDrift, LoadOutlook, SampledMinute
-from contracts.windows import Float32
-from policies.answer import Answer, Float64, PolicyFailed, RawAnswer
-from policies.features import Encoded, encode
-from policies.graph import JobGraph
-from policies.latency_bound import path_minutes
-from policies.measure import restarts_seen
-from policies.nvss import (
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import ChangeScore, FeatureDrift, LoadOutlook, SampledMinute
+from surescale.contracts.windows import Float32
+from surescale.policies.answer import Answer, Float64, PolicyFailed, RawAnswer
+from surescale.policies.features import Encoded, encode
+from surescale.policies.graph import JobGraph
+from surescale.policies.latency_bound import path_minutes
+from surescale.policies.measure import restarts_seen
+from surescale.policies.nvss import (
     MASKED,
     SampledNodes,
     Subgraphs,
@@ -30,16 +29,16 @@ from policies.nvss import (
     sample_nodes,
     subgraphs,
 )
-from policies.onnx_sessions import NO_NUMBER, Errors, Opener, Session, cannot_be_run, open_graphs
-from policies.question import Question
-from policies.self_check import check_answers
-from policies.sure.correction import Correction
-from policies.sure.drift import drift_of, in_words
-from policies.sure.outlook import Expected
-from policies.sure.outlook_errors import calibrated
-from policies.sure.package import Card, Package
-from policies.sure.plan import Planned, plan
-from policies.sure.planning_input import Planning, PlanningInput, with_bound, with_objective, with_restart
+from surescale.policies.onnx_sessions import NO_NUMBER, Errors, Opener, Session, cannot_be_run, open_graphs
+from surescale.policies.question import Question
+from surescale.policies.self_check import check_answers
+from surescale.policies.sure.correction import Correction
+from surescale.policies.sure.drift import drift_of, in_words
+from surescale.policies.sure.outlook import Expected
+from surescale.policies.sure.outlook_errors import calibrated
+from surescale.policies.sure.package import Card, Package
+from surescale.policies.sure.plan import Planned, plan
+from surescale.policies.sure.planning_input import Planning, PlanningInput, with_bound, with_objective, with_restart
 
 CHUNK_TASKS = 256  # wider jobs pass the policy graph in pieces, which bounds memory
 LOOKED_AT_MAX = 1_000  # snapshots kept in the explanation of one decision
@@ -96,7 +95,7 @@ class SurePolicy:
             return PolicyFailed(f"the figures are stale: nothing new for {max(silent, stale)} minutes")
         end = np.array(window.window_end_ms, dtype=np.int64)
         encoded = encode(figures, graph, end, window.hourly_load, measured)
-        drift = None if self.card.ranges is UNSET else drift_of(encoded, graph, self.card.ranges)
+        drift = None if self.card.ranges is None else drift_of(encoded, graph, self.card.ranges)
         if drift is not None and (refused := _too_far(drift, question.settings.feature_drift_max)):
             return PolicyFailed(refused, drift)
         try:
@@ -154,9 +153,9 @@ class SurePolicy:
         return looked, omega, outputs
 
 
-def _too_far(drift: FeatureDrift, percent_max: float | UnsetType) -> str:
+def _too_far(drift: FeatureDrift, percent_max: float | None) -> str:
     """Return why a policy is not asked about a window like this; empty if it is."""
-    if percent_max is UNSET or 100.0 * drift.outside <= percent_max:
+    if percent_max is None or 100.0 * drift.outside <= percent_max:
         return ""
     return f"too far from the training: {in_words(drift)}; {percent_max:g} % are allowed"
 
@@ -177,6 +176,8 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
             f"{load}: the guardrails do not let the present {have} subtasks stay, so a restart is paid for in any case. "
             f"The least that they allow should score {holding:.3f}, and {best} score {changing:.3f}."
         )
+    if planned.blind[0]:
+        return f"{load}: no other size can be judged, so the present {have} subtasks stay."
     if changing <= holding:
         return f"{load}: no change should score better than the present {have} subtasks ({holding:.3f})."
     charged = f"charged with {planning.restart_minutes} min without service"

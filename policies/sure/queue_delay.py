@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from policies.answer import Float64
-from policies.graph import JobGraph
-from policies.latency_bound import Bound
-from policies.measure import Measured
+from surescale.policies.answer import Float64
+from surescale.policies.graph import JobGraph
+from surescale.policies.latency_bound import Bound
+from surescale.policies.measure import Measured
 
 DRAIN_SHARE = 0.35  # spare capacity assumed while a queue drains later, as a share of the load
 LEAST = 1e-6  # records per minute

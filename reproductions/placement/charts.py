@@ -9,8 +9,8 @@ from reproductions.placement.claims import CLAIMS, change
 from reproductions.placement.evaluation import AlgorithmResult, Figures
 from reproductions.placement.paper import COMPARED, JOBS, NETWORK, SHARES, cluster
 from reproductions.placement.report import METRIC_WORDS
-from rescaler.placement import PlaceRequest, place
-from rescaler.placement.problem import problem_of
+from surescale.rescaler.placement import PlaceRequest, place
+from surescale.rescaler.placement.problem import problem_of
 
 _PANELS: tuple[tuple[str, Callable[[Figures], float]], ...] = (
     ("cost: rent x slow-down, 1e-3 $/s", lambda one: one.cost * 1e3),

@@ -8,7 +8,7 @@ from typing import Literal
 
 from reproductions.placement.evaluation import AlgorithmResult
 from reproductions.placement.paper import RECORDS_PER_S
-from rescaler.placement.model import Algorithm
+from surescale.rescaler.placement.model import Algorithm
 
 Metric = Literal["cost", "time", "std_used", "traffic", "throughput", "u_cpu", "u_memory"]
 AGREES = 0.05

@@ -11,10 +11,10 @@ from dataclasses import dataclass, fields, replace
 from math import sqrt
 from statistics import fmean
 
-from rescaler.placement.costs import traffic
-from rescaler.placement.model import Algorithm, PlaceRequest, Sub
-from rescaler.placement.problem import problem_of
-from rescaler.placement.solve import PlaceResponse, place
+from surescale.rescaler.placement.costs import traffic
+from surescale.rescaler.placement.model import Algorithm, PlaceRequest, Sub
+from surescale.rescaler.placement.problem import problem_of
+from surescale.rescaler.placement.solve import PlaceResponse, place
 
 START_S = 6.0
 """t0, the start-up time of a job."""

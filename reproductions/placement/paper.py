@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rescaler.placement.model import Algorithm, Edge, History, Host, Network, Task
+from surescale.rescaler.placement.model import Algorithm, Edge, History, Host, Network, Task
 
 HOST_TYPES = {"m": ("Small", 4.0, 8.0, 2.417e-3), "l": ("Medium", 8.0, 12.0, 4.861e-3), "xl": ("Large", 12.0, 16.0, 7.778e-3)}
 """Table 4: type, cores, GB, $/s. $8.70 to $28.00 an hour is far above any real machine; only the ratios matter."""

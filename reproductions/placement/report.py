@@ -21,9 +21,9 @@ from reproductions.placement.paper import (
     mean_time_change,
 )
 from reproductions.placement.sweeps import against_round_robin, gaps, grid, random_clusters, small_instances
-from rescaler.placement.model import ALGORITHMS, PlaceRequest
-from rescaler.placement.problem import problem_of
-from rescaler.placement.solve import place
+from surescale.rescaler.placement.model import ALGORITHMS, PlaceRequest
+from surescale.rescaler.placement.problem import problem_of
+from surescale.rescaler.placement.solve import place
 
 SEED = 20230601
 RANDOM_CLUSTERS = 60

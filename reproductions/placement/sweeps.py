@@ -9,11 +9,11 @@ from statistics import fmean, median
 
 from reproductions.placement.evaluation import compare
 from reproductions.placement.paper import COMPARED, HOST_TYPES, NETWORK, cluster
-from rescaler.placement import exact
-from rescaler.placement.gap import relative
-from rescaler.placement.model import ALGORITHMS, Algorithm, Edge, Host, Network, Pattern, PlaceRequest, Task
-from rescaler.placement.problem import problem_of
-from rescaler.placement.solve import place
+from surescale.rescaler.placement import exact
+from surescale.rescaler.placement.gap import relative
+from surescale.rescaler.placement.model import ALGORITHMS, Algorithm, Edge, Host, Network, Pattern, PlaceRequest, Task
+from surescale.rescaler.placement.problem import problem_of
+from surescale.rescaler.placement.solve import place
 
 SWEEP_SEEDS = tuple(range(10))
 

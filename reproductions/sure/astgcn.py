@@ -10,9 +10,9 @@ one hour and no days or weeks. Two blocks shorten the window, and the newest min
 import torch
 from torch import Tensor, nn
 
-from policies.features import SURE_WIDTH
-from policies.sure.package import Statistics
 from reproductions.sure.layers import Head, Method, exists
+from surescale.policies.features import SURE_WIDTH
+from surescale.policies.sure.package import Statistics
 
 ORDER = 3
 MASKED = -1e9

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from model_export.checkpoints import CHECKPOINT
-from policies.sure.package import Statistics
 from reproductions.sure import forecast_rule, results
 from reproductions.sure.environment import (
     DECISIONS,
@@ -34,9 +32,11 @@ from reproductions.sure.statistics import fit_statistics
 from reproductions.sure.sweeps import ANCHORS, FIGURE_4_JOB, LAMBDAS
 from reproductions.sure.train import PaperRun, Torch, begin, best_model, resume, train
 from reproductions.sure.zscores import PEERS
-from simulation.load.jobs import SizedJob, load_job
-from simulation.load.workload import Workload, load_workload
-from simulation.loops.rows import Terms
+from surescale.model_export.checkpoints import CHECKPOINT
+from surescale.policies.sure.package import Statistics
+from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.workload import Workload, load_workload
+from surescale.simulation.loops.rows import Terms
 
 TUNING_RUNS, TUNING_DECISIONS = 6, 60
 

@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from model_export.checkpoints import CHECKPOINT
-from policies.answer import Float64
 from reproductions.sure.environment import View, offsets, start, terms_of, week
 from reproductions.sure.figures import Attention, attention, distances
 from reproductions.sure.layers import State
 from reproductions.sure.sure import PaperSure, subgraph_inputs
 from reproductions.sure.train import Torch, begin, best_model, resume
-from simulation.load.jobs import load_job
-from simulation.load.workload import load_workload
-from simulation.loops.rows import LoopRows
+from surescale.model_export.checkpoints import CHECKPOINT
+from surescale.policies.answer import Float64
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import load_workload
+from surescale.simulation.loops.rows import LoopRows
 
 CASE_JOB = "j_2521346"  # Small-1
 RUNS, STEPS = 10, 10  # a hundred states

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from policies.features import SURE_WIDTH
-from policies.sure.package import Statistics
 from reproductions.sure.layers import Head, Method, State, exists, row_mean, window_mean
+from surescale.policies.features import SURE_WIDTH
+from surescale.policies.sure.package import Statistics
 
 LAYERS = 2
 EMBEDDING = 8

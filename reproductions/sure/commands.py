@@ -15,10 +15,10 @@ from click.core import ParameterSource
 from benchmarks.machine import conditions, conditions_line
 from benchmarks.markdown import read_page, with_part
 from benchmarks.report import say
-from contracts.errors import SurescaleError
-from model_export.commands import make_folder, need_libraries
-from runtime import options
-from runtime.atomic_files import write_atomically
+from surescale.contracts.errors import SurescaleError
+from surescale.model_export.commands import make_folder, need_libraries
+from surescale.runtime import options
+from surescale.runtime.atomic_files import write_atomically
 
 if TYPE_CHECKING:
     from reproductions.sure.environment import PaperMode

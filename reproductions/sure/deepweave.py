@@ -9,9 +9,9 @@ priority.
 import torch
 from torch import Tensor, nn
 
-from policies.features import SURE_WIDTH
-from policies.sure.package import Statistics
 from reproductions.sure.layers import Head, Method, exists, row_mean, task_mean, window_mean
+from surescale.policies.features import SURE_WIDTH
+from surescale.policies.sure.package import Statistics
 
 ROUNDS = 3
 

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from policies.answer import Float64
-from policies.graph import Bool
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Bool
 
 ADVANTAGE_MAX = 5.0
 OWN_SPREAD = 0.75

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from policies.features import SURE_WIDTH
-from policies.paper.graphs import visiting_order
-from policies.sure.package import Statistics
 from reproductions.sure.layers import Head, Method, State, exists, row_mean, task_mean, window_mean
+from surescale.policies.features import SURE_WIDTH
+from surescale.policies.paper.models import visiting_order
+from surescale.policies.sure.package import Statistics
 
 LAYERS = 2
 OUT_OF_SIGHT = -1e9

@@ -6,14 +6,14 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from policies.answer import Float64
-from policies.features import SURE_WIDTH, Encoded, encode
-from policies.graph import Int64, JobGraph
-from policies.measure import Measured, measure
-from simulation.load.jobs import SizedJob
-from simulation.load.workload import Workload
-from simulation.loops.rows import LoopRows, Observed, Terms, resized
+from surescale.contracts.clock import MINUTE_MS
+from surescale.policies.answer import Float64
+from surescale.policies.features import SURE_WIDTH, Encoded, encode
+from surescale.policies.graph import Int64, JobGraph
+from surescale.policies.measure import Measured, measure
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.rows import LoopRows, Observed, Terms, resized
 
 WEEK_MINUTES = 7 * 24 * 60
 SPAN_MINUTES = 60

@@ -11,12 +11,6 @@ import msgspec
 import numpy as np
 import torch
 
-from model_export.cards import write_card
-from model_export.export import TERMS, ParityError, check_name, put_in_place, strip_traces
-from policies.features import FEATURE_VERSION, SLOTS_SHA256, SURE_WIDTH
-from policies.paper.card import FORMAT, Kind, PaperCard, read_paper_package
-from policies.paper.models import open_model
-from policies.scores import Scores, write_scores
 from reproductions.sure.ccrnn import LAYERS, Ccrnn
 from reproductions.sure.dream import Dream
 from reproductions.sure.environment import REACH, SPAN_MINUTES, View, sizes_of, terms_of, week
@@ -24,9 +18,15 @@ from reproductions.sure.layers import Method, State
 from reproductions.sure.statistics import spread_start
 from reproductions.sure.sure import PaperSure
 from reproductions.sure.train import PaperRun, best_model
-from simulation.load.jobs import load_job
-from simulation.load.workload import load_workload
-from simulation.loops.rows import LoopRows, Terms
+from surescale.model_export.export import TERMS, ParityError, check_name, put_in_place, strip_traces
+from surescale.model_export.feature_ranges import write_card
+from surescale.policies.features import FEATURE_VERSION, SLOTS_SHA256, SURE_WIDTH
+from surescale.policies.paper.card import FORMAT, Kind, PaperCard, read_paper_package
+from surescale.policies.paper.models import open_model
+from surescale.policies.scores import Scores, write_scores
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import load_workload
+from surescale.simulation.loops.rows import LoopRows, Terms
 
 PARITY_MAX = 1e-5
 STALE_MINUTES = 3

@@ -9,11 +9,11 @@ from sklearn.manifold import TSNE
 from sklearn.metrics import silhouette_score
 
 from benchmarks.charts import HeatMap, Line, LinePanel, heat_maps, lines, scatter
-from policies.answer import Float64
-from policies.graph import Int64, JobGraph
-from policies.paper.graphs import neighbourhood
 from reproductions.sure.results import Result
 from reproductions.sure.sweeps import ANCHORS, FIGURE_4_JOB, LAMBDAS
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Int64, JobGraph
+from surescale.policies.paper.models import neighbourhood
 
 FIGURE_4_MODE = "clean"
 

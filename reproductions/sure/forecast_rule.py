@@ -9,15 +9,15 @@ from typing import Protocol
 
 import numpy as np
 
-from contracts.windows import FIGURE, Float32
-from policies.answer import Float64
-from policies.graph import Int64
-from policies.rules.reading import Reading
 from reproductions.sure.environment import View, follow, offsets
 from reproductions.sure.hpa import TARGETS
-from simulation.load.jobs import SizedJob
-from simulation.load.workload import Workload
-from simulation.loops.rows import Terms
+from surescale.contracts.windows import FIGURE, Float32
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Int64
+from surescale.policies.rules.reading import Reading
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.rows import Terms
 
 RECORDS_MIN = 1.0  # records per minute; below that, a ratio of two rates is meaningless
 

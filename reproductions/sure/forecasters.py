@@ -16,20 +16,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import smooth_l1_loss
 
-from contracts.windows import Float32
-from policies.answer import Float64
-from policies.features import SURE_WIDTH, Encoded
-from policies.graph import Int64, JobGraph
-from policies.sure.package import Statistics
 from reproductions.sure.astgcn import NEWEST, Astgcn
 from reproductions.sure.ccrnn import Ccrnn
 from reproductions.sure.environment import SPAN_MINUTES, WEEK_MINUTES, View, offsets, sizes_of
 from reproductions.sure.forecast_rule import arrivals
 from reproductions.sure.layers import Head, Method, State
 from reproductions.sure.statistics import spread_start
-from simulation.load.jobs import SizedJob
-from simulation.load.workload import Workload
-from simulation.loops.rows import LoopRows, Terms
+from surescale.contracts.windows import Float32
+from surescale.policies.answer import Float64
+from surescale.policies.features import SURE_WIDTH, Encoded
+from surescale.policies.graph import Int64, JobGraph
+from surescale.policies.sure.package import Statistics
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.rows import LoopRows, Terms
 
 HOURS = WEEK_MINUTES // SPAN_MINUTES
 TRAINED_HOURS = HOURS * 3 // 4

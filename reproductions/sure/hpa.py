@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.graph import Int64
-from policies.rules.hpa import HorizontalPodAutoscaler
-from policies.rules.reading import read_figures
 from reproductions.sure.environment import View, follow, offsets
-from simulation.load.jobs import SizedJob
-from simulation.load.workload import Workload
-from simulation.loops.rows import Terms
+from surescale.policies.graph import Int64
+from surescale.policies.rules.hpa import HorizontalPodAutoscaler
+from surescale.policies.rules.reading import read_figures
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.rows import Terms
 
 TARGETS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 

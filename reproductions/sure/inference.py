@@ -12,18 +12,18 @@ import msgspec
 import numpy as np
 
 from benchmarks.machine import peak_mebibytes
-from contracts.messages import TaskSpec
-from policies.answer import Float64
-from policies.features import SURE_WIDTH, WIDTH, Encoded
-from policies.graph import JobGraph, job_graph
-from policies.paper.models import SubgraphModel
-from policies.registry import SHIPPED
 from reproductions.sure.environment import JOBS
 from reproductions.sure.packages import SHIPPED as VARIANTS
 from reproductions.sure.packages import Served, served
 from reproductions.sure.sweeps import ANCHORS
-from simulation.load.jobs import load_job
-from simulation.load.workload import load_workload
+from surescale.contracts.messages import TaskSpec
+from surescale.policies.answer import Float64
+from surescale.policies.features import SURE_WIDTH, WIDTH, Encoded
+from surescale.policies.graph import JobGraph, job_graph
+from surescale.policies.paper.models import SubgraphModel
+from surescale.policies.registry import SHIPPED
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import load_workload
 
 PACKAGE = SHIPPED / "sure-paper"
 RIVAL = VARIANTS / "j_2521346" / "ccrnn"

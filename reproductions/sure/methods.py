@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from policies.sure.package import Statistics
 from reproductions.sure.astgcn import Astgcn
 from reproductions.sure.ccrnn import Ccrnn
 from reproductions.sure.deepweave import DeepWeave
@@ -11,6 +10,7 @@ from reproductions.sure.dream import Dream
 from reproductions.sure.layers import Method
 from reproductions.sure.sure import PaperSure, SureOptions
 from reproductions.sure.tvw_rl import TvwRl
+from surescale.policies.sure.package import Statistics
 
 LEARNED = ("DeepWeave", "DREAM", "TVW-RL", "ASTGCN", "CCRNN", "SURE", "w/o NVSS", "w/o MI")
 

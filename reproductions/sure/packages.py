@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from policies.graph import Int64
-from policies.paper.card import PaperCard, is_paper_package, read_paper_package
-from policies.paper.models import PaperModel, open_model
 from reproductions.sure.environment import View, sizes_of
+from surescale.policies.graph import Int64
+from surescale.policies.paper.card import PaperCard, is_paper_package, read_paper_package
+from surescale.policies.paper.models import PaperModel, open_model
 
 SHIPPED = Path(__file__).parent / "models"
 """Small models of the learned variants for the short form, one folder per job."""

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from contracts.errors import SurescaleError
-from policies.answer import Float64
 from reproductions.sure.environment import PaperMode, PolicyRuns
-from runtime.atomic_files import write_atomically
-from simulation.load.jobs import SizedJob
+from surescale.contracts.errors import SurescaleError
+from surescale.policies.answer import Float64
+from surescale.runtime.atomic_files import write_atomically
+from surescale.simulation.load.jobs import SizedJob
 
 FILE = "result.json"
 

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from contracts.errors import SurescaleError
-from model_export.objective import INFORMATION
 from reproductions.sure.environment import PaperMode
 from reproductions.sure.sure import Estimator, Gnn, Pairing, Readout
+from surescale.contracts.errors import SurescaleError
+from surescale.model_export.network import INFORMATION
 
 TAU_LAST = 0.1
 

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from model_export.checkpoints import CHECKPOINT
-from policies.scores import JobScores, PolicyScore, Scores
 from reproductions.sure.campaign import Item
 from reproductions.sure.environment import DECISIONS, JOBS, RUNS, follow, offsets, terms_of, week
 from reproductions.sure.export import export_run, slug
@@ -16,9 +14,11 @@ from reproductions.sure.results import method_scores, read_all
 from reproductions.sure.settings import PaperSettings
 from reproductions.sure.statistics import fit_statistics
 from reproductions.sure.train import PaperRun, Torch, begin, best_model, resume, train
-from simulation.load.graphs import load_graph
-from simulation.load.jobs import load_job
-from simulation.load.workload import load_workload
+from surescale.model_export.checkpoints import CHECKPOINT
+from surescale.policies.scores import JobScores, PolicyScore, Scores
+from surescale.simulation.load.graphs import load_graph
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import load_workload
 
 QUICK_JOBS = ("j_2521346",)  # the eight networks of one job take 1.2 MB; a second job would double that
 NAME = "sure-paper"

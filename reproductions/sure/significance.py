@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import wilcoxon
 
-from contracts.errors import SurescaleError
-from policies.answer import Float64
 from reproductions.sure.environment import JOBS
 from reproductions.sure.results import Result
 from reproductions.sure.zscores import VARIANTS, bootstrap
+from surescale.contracts.errors import SurescaleError
+from surescale.policies.answer import Float64
 
 OURS = "SURE"
 RIVALS = tuple(name for name in VARIANTS if name != OURS)

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from policies.features import SURE_WIDTH
-from policies.graph import Int64
-from policies.sure.package import Statistics
 from reproductions.sure.environment import JOBS, PaperMode, View, sizes_of, terms_of, week
-from simulation.load.jobs import SizedJob, load_job
-from simulation.load.workload import Workload
-from simulation.loops.rows import LoopRows
+from surescale.policies.features import SURE_WIDTH
+from surescale.policies.graph import Int64
+from surescale.policies.sure.package import Statistics
+from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.rows import LoopRows
 
 STD_MIN = 0.05  # so that a slot that hardly varies in training cannot explode later
 ROWS, DECISIONS = 12, 16

@@ -16,16 +16,22 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import DenseSAGEConv
 
-from contracts.windows import Float32
-from model_export.objective import Information, Weights, cross_entropy, kl_to_prior, negative_log_density
-from model_export.sampler import Sampler, plackett_luce, straight_through
-from policies.graph import JobGraph
-from policies.nvss import MASKED, SampledNodes, neighbours_sampled
-from policies.paper.graphs import neighbourhood
-from policies.paper.models import even_noise
-from policies.paper.subgraphs import Blocks, blocks, look_at, neighbour_places
-from policies.sure.package import Statistics
 from reproductions.sure.layers import ForwardPass, Head, Method, State
+from surescale.contracts.windows import Float32
+from surescale.model_export.network import (
+    Information,
+    Sampler,
+    Weights,
+    cross_entropy,
+    kl_to_prior,
+    negative_log_density,
+    plackett_luce,
+    straight_through,
+)
+from surescale.policies.graph import JobGraph
+from surescale.policies.nvss import MASKED, SampledNodes, neighbours_sampled
+from surescale.policies.paper.models import Blocks, blocks, even_noise, look_at, neighbour_places, neighbourhood
+from surescale.policies.sure.package import Statistics
 
 LAYERS = 3
 

@@ -20,12 +20,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model_export import checkpoints
-from model_export.objective import Weights
-from model_export.optimise import TrainingDiverged, take_step
-from policies.answer import Float64
-from policies.graph import Int64
-from policies.sure.package import Statistics
 from reproductions.sure.draws import credit, draw, gains, log_probability
 from reproductions.sure.environment import SPAN_MINUTES, View, action_for, asked_for, follow, offsets, sizes_of, terms_of, week
 from reproductions.sure.layers import ForwardPass, Method, State
@@ -33,9 +27,15 @@ from reproductions.sure.methods import build
 from reproductions.sure.settings import TAU_LAST, PaperSettings
 from reproductions.sure.statistics import spread_start
 from reproductions.sure.sure import SureOptions
-from simulation.load.jobs import SizedJob, load_job
-from simulation.load.workload import Workload, load_workload
-from simulation.loops.rows import LoopRows, Terms
+from surescale.model_export import checkpoints
+from surescale.model_export.network import Weights
+from surescale.model_export.train import TrainingDiverged, take_step
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Int64
+from surescale.policies.sure.package import Statistics
+from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.workload import Workload, load_workload
+from surescale.simulation.loops.rows import LoopRows, Terms
 
 STD_FIRST = {"clean": 0.2, "compat": 0.3}
 """Exploration at the start. It is small, since every task limits the whole job, and larger where sizes round towards zero."""

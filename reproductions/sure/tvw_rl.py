@@ -8,9 +8,9 @@ every feature -> GRU -> head; the one action goes to all tasks, and one draw exp
 import torch
 from torch import Tensor, nn
 
-from policies.features import SURE_WIDTH
-from policies.sure.package import Statistics
 from reproductions.sure.layers import Head, Method, exists
+from surescale.policies.features import SURE_WIDTH
+from surescale.policies.sure.package import Statistics
 
 LOW = -1e3
 

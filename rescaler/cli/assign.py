@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from rescaler import learners, learners_model
-from rescaler.cli import documents
-from rescaler.cli.documents import Document
-from rescaler.fields import Complaint, Fields, is_integer
-from rescaler.learners_model import (
+from surescale.rescaler import learners, learners_model
+from surescale.rescaler.cli import documents
+from surescale.rescaler.cli.documents import Document
+from surescale.rescaler.fields import Complaint, Fields, is_integer
+from surescale.rescaler.learners_model import (
     Assignment,
     AssignRefusal,
     HostState,
     LearnerHost,
-    Limits,
+    LearnerLimits,
+    LearnerVersion,
     Replica,
     Round,
     StatefulTask,
-    Version,
 )
-from rescaler.refusals import Refused
+from surescale.rescaler.refusals import Refused
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 class Input:
     """A document that was read and checked."""
 
-    version: Version
+    version: LearnerVersion
     factor: Fraction
-    limits: Limits
+    limits: LearnerLimits
     hosts: tuple[LearnerHost, ...]
     tasks: tuple[StatefulTask, ...]
 
@@ -86,12 +86,12 @@ def read(document: Document) -> Input:
     return Input(version, factor, _limits(params), hosts, tasks)
 
 
-def _version(fields: Fields) -> Version:
+def _version(fields: Fields) -> LearnerVersion:
     given = fields.value.get("version")
-    if "version" in fields.value and not (isinstance(given, str) and given in {known.value for known in Version}):
-        message = f"version must be one of {', '.join(Version)}, not {str(given)[:40]!r}"
+    if "version" in fields.value and not (isinstance(given, str) and given in {known.value for known in LearnerVersion}):
+        message = f"version must be one of {', '.join(LearnerVersion)}, not {str(given)[:40]!r}"
         raise Refused(AssignRefusal.INVALID_VERSION, message, {"field": "version"})
-    return fields.word("version", Version)
+    return fields.word("version", LearnerVersion)
 
 
 def _factor(value: object) -> Fraction:
@@ -101,9 +101,9 @@ def _factor(value: object) -> Fraction:
     return learners_model.exact_factor(value)
 
 
-def _limits(params: Mapping[str, Any]) -> Limits:
+def _limits(params: Mapping[str, Any]) -> LearnerLimits:
     known = {name: params[name] for name in ("acceptable_lag", "num_standbys", "max_learners") if name in params}
-    return Limits(**known)
+    return LearnerLimits(**known)
 
 
 def _host(fields: Fields) -> LearnerHost:

@@ -14,8 +14,8 @@ from typing import BinaryIO, NoReturn
 
 import click
 
-from rescaler.fields import Complaint, kind_of, listed
-from rescaler.refusals import Refused
+from surescale.rescaler.fields import Complaint, kind_of, listed
+from surescale.rescaler.refusals import Refused
 
 Document = dict[str, object]
 """A JSON object; its members are unchecked when it is read."""

@@ -11,11 +11,11 @@ from typing import BinaryIO
 
 import click
 
-from rescaler import gate_settings
-from rescaler.cli import documents
-from rescaler.cli.documents import Document
-from rescaler.fields import Complaint, Fields
-from rescaler.gate import Entries, Gate, Mode, Target
+from surescale.rescaler import gate_settings
+from surescale.rescaler.cli import documents
+from surescale.rescaler.cli.documents import Document
+from surescale.rescaler.fields import Complaint, Fields
+from surescale.rescaler.gate import Entries, Gate, Mode, Target
 
 
 class EventType(StrEnum):

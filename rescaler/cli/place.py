@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 import click
 
-from rescaler.cli.documents import EXIT_REFUSED, file_argument, read_input
+from surescale.rescaler.cli.documents import EXIT_REFUSED, file_argument, read_input
 
 EXIT_INFEASIBLE = 3
 
@@ -22,7 +22,7 @@ def command(file: BinaryIO, gap: bool, repair: bool) -> None:
     Reads one place/1 request (JSON) from FILE, or from standard input, and prints the answer. Exit code 0 if all subtasks are
     placed, 3 if not (the answer shows the partial placement), 2 if the request is wrong.
     """
-    from rescaler.placement import RequestError, document, error_document, parse_json, place, to_json
+    from surescale.rescaler.placement import RequestError, document, error_document, parse_json, place, to_json
 
     try:
         request = parse_json(read_input(file))
@@ -33,7 +33,7 @@ def command(file: BinaryIO, gap: bool, repair: bool) -> None:
     response = place(request, repair=repair)
     answer = document(response)
     if gap:
-        from rescaler.placement.gap import gap_document
+        from surescale.rescaler.placement.gap import gap_document
 
         answer["gap"] = gap_document(response)
     click.echo(to_json(answer))

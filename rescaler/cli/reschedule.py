@@ -8,14 +8,13 @@ from typing import Any, BinaryIO
 
 import click
 
-from contracts.vnodes import DEFAULT_VNODES
-from rescaler import reschedule
-from rescaler.cli import documents
-from rescaler.cli.documents import Document
-from rescaler.fields import Complaint, Fields
-from rescaler.reschedule import Change, Plan
-from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker, WorkerState
-from rescaler.vnodes import VNODES_MAX
+from surescale.contracts.vnodes import DEFAULT_VNODES
+from surescale.rescaler import reschedule
+from surescale.rescaler.cli import documents
+from surescale.rescaler.cli.documents import Document
+from surescale.rescaler.fields import Complaint, Fields
+from surescale.rescaler.reschedule import Change, Cluster, Distribution, Fragment, Plan, Worker, WorkerState
+from surescale.rescaler.vnodes import VNODES_MAX
 
 _DECIMAL = re.compile(r"0|-?[1-9][0-9]*")
 _DIGITS_MAX = 4_000  # Python's limit of digits in an integer is a little higher

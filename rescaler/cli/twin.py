@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime import options
+from surescale.runtime import options
 
 if TYPE_CHECKING:
-    from policies.policy import Policy
-    from rescaler.service.settings import RescalerSettings
-    from simulation.engine.cluster import RunOptions
-    from simulation.load.jobs import SizedJob
-    from simulation.load.workload import Workload
+    from surescale.policies.policy import Policy
+    from surescale.rescaler.service.settings import RescalerSettings
+    from surescale.simulation.engine.cluster import RunOptions
+    from surescale.simulation.load.jobs import SizedJob
+    from surescale.simulation.load.workload import Workload
 
 POLICIES = ("static", "target-utilisation")
 FIGURES = (
@@ -64,14 +64,14 @@ def command(
     Prints each policy's figures as JSON. Gate, planning and the cost of a rescale are those of a pipeline in lockstep, in
     this one process.
     """
-    from contracts.settings import from_environment
-    from rescaler.service.settings import RescalerSettings
-    from runtime.atomic_files import check_folder
-    from simulation.engine.cluster import RunOptions
-    from simulation.load.jobs import load_job
-    from simulation.load.workload import load_workload
-    from simulation.model.costs import chosen_cost
-    from simulation.model.worlds import cluster_world
+    from surescale.contracts.settings import from_environment
+    from surescale.rescaler.service.settings import RescalerSettings
+    from surescale.runtime.atomic_files import check_folder
+    from surescale.simulation.engine.cluster import RunOptions
+    from surescale.simulation.load.jobs import load_job
+    from surescale.simulation.load.workload import load_workload
+    from surescale.simulation.model.costs import chosen_cost
+    from surescale.simulation.model.worlds import cluster_world
 
     if out is not None:
         check_folder(out, option="--out")
@@ -101,7 +101,7 @@ def _figures(
     policies: tuple[str, ...],
     span_minutes: int | None,
 ) -> dict[str, object]:
-    from rescaler.twin import run_twin
+    from surescale.rescaler.twin import run_twin
 
     loaded = {name: _policy(name, settings) for name in policies}
     jobs_figures: dict[str, dict[str, dict[str, object]]] = {}
@@ -125,10 +125,16 @@ def _figures(
 
 
 def _policy(name: str, settings: "RescalerSettings") -> "Policy":
-    from policies.registry import check_policy, load_policy, policy_names
+    from surescale.contracts.errors import SettingsError
+    from surescale.policies.registry import Unavailable, check_policy, load_policy, policy_names
+    from surescale.runtime.limited_graphs import opener_for
 
-    check_policy(name, policy_names(settings.policy_folder))
-    return load_policy(name, settings.policy_folder, span_minutes=settings.span_minutes)
+    folder = settings.policy_folder
+    check_policy(name, policy_names(folder))
+    policy = load_policy(name, folder, span_minutes=settings.span_minutes, opener=opener_for(folder))
+    if isinstance(policy, Unavailable):
+        raise SettingsError(f"--policy: {name}: {policy.reason}")
+    return policy
 
 
 def _write(figures: dict[str, object], out: Path | None) -> None:
@@ -138,6 +144,6 @@ def _write(figures: dict[str, object], out: Path | None) -> None:
     if out is None:
         click.echo(text)
         return
-    from runtime.atomic_files import write_atomically
+    from surescale.runtime.atomic_files import write_atomically
 
     write_atomically(out, text + "\n", option="--out")

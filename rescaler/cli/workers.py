@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contracts.errors import SettingsError
+from surescale.contracts.errors import SettingsError
 
 if TYPE_CHECKING:
-    from engines.processes.reconcile import WorkerReconciler
+    from surescale.engines.processes.reconcile import WorkerReconciler
 
 POLL_S = 0.2
 
@@ -25,13 +25,16 @@ def command() -> None:
 def list_workers() -> None:
     """List every worker that lives, also of jobs that the groups file no longer has."""
     reconciler = _reconciler()
+    if not reconciler.store.jobs():
+        click.echo("no worker lives here and none is asked for; the rescaler starts those of SURESCALE_GROUPS_FILE")
     for job in reconciler.store.jobs():
         required = reconciler.store.requirement(job)
         wanted = ", ".join(f"{task} {count}" for task, count in required.counts.items()) if required else "nothing"
         click.echo(f"{job}: {wanted} asked for{'' if job in reconciler.chains else '; not in the groups file'}")
         for each in reconciler.store.workers(job):
             ending = ", ending" if each.draining_ms is not None else ""
-            click.echo(f"  {each.task} {each.index}: pid {each.pid}, port {each.port}{ending}")
+            log = reconciler.store.file(job, each.task, each.index, "log")
+            click.echo(f"  {each.task} {each.index}: pid {each.pid}, port {each.port}{ending}, log {log}")
         for task, count in required.counts.items() if required else ():
             for index in range(count):
                 failure = reconciler.store.failure(job, task, index)
@@ -43,18 +46,18 @@ def list_workers() -> None:
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 def stop_workers(jobs: tuple[str, ...]) -> None:
     """Let all workers of a job finish what they have in hand, and wait for their end. They stay stopped."""
-    from engines.groups.chains import Chain, Group
+    from surescale.engines.groups.chains import Chain, Group
 
     reconciler = _reconciler()
-    _check_known(jobs, reconciler.store.jobs())
-    chains = {}
+    jobs = _known(jobs, reconciler.store.jobs())
+    chains = dict(reconciler.chains)
     for job in jobs:
         reconciler.store.stop(job)
         found = {worker.task: Group() for worker in reconciler.store.workers(job)}
         chains[job] = Chain(job, found | (reconciler.chains[job].groups if job in reconciler.chains else {}))
-    reconciler.chains = chains  # nothing else is started here
+    reconciler.chains = chains
     while any(reconciler.store.workers(job) for job in jobs):
-        reconciler.reconcile()
+        reconciler.reconcile(only=jobs)
         time.sleep(POLL_S)
 
 
@@ -63,22 +66,28 @@ def stop_workers(jobs: tuple[str, ...]) -> None:
 def start_workers(jobs: tuple[str, ...]) -> None:
     """Ask for the workers of a job as the groups file wants them at the beginning; the rescaler starts them."""
     reconciler = _reconciler()
-    _check_known(jobs, sorted(reconciler.chains))
+    jobs = _known(jobs, sorted(reconciler.chains))
     for job in jobs:
         reconciler.store.deploy(reconciler.chains[job])
 
 
-def _check_known(jobs: tuple[str, ...], known: list[str]) -> None:
-    for job in jobs:
+def _known(jobs: tuple[str, ...], known: list[str]) -> tuple[str, ...]:
+    """Return the jobs by the names that the groups file gives them; ``cluster/name`` means the same."""
+    from surescale.contracts.settings import PipelineSettings, from_environment
+
+    names = tuple(job.removeprefix(f"{from_environment(PipelineSettings).cluster}/") for job in jobs)
+    for job in names:
         if job not in known:
             raise click.UsageError(f"there is no job {job!r}; there are: {', '.join(known) or 'none'}")
+    return names
 
 
 def _reconciler() -> "WorkerReconciler":
-    from contracts.settings import PipelineSettings, from_environment
-    from engines.processes.reconcile import WorkerReconciler
+    from surescale.contracts.settings import from_environment
+    from surescale.engines.processes.reconcile import WorkerReconciler
+    from surescale.engines.settings import ClusterSettings
 
-    settings = from_environment(PipelineSettings)
+    settings = from_environment(ClusterSettings)
     if settings.actuator_kind != "processes":
         raise SettingsError("SURESCALE_ACTUATOR: not processes, so there are no workers here; set it as for the rescaler")
     return WorkerReconciler.of(settings)

@@ -10,35 +10,29 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 
-import msgspec
-
-from contracts.capabilities import UNKNOWN
-from contracts.commands import Progress, RescheduleCommand
-from contracts.decisions import Decision
-from contracts.errors import RecordRejected
-from contracts.ids import Cluster
-from contracts.job_settings import JobSettings
-from contracts.messages import EngineEvent, JobTopology
-from contracts.pauses import NO_PAUSES, Pauses
-from contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, MemoryKey, RescalerRecord
-from contracts.steps import Timed, untimed
-from contracts.wire import decode
-from rescaler.control.conditions import conditions_of
-from rescaler.control.effects import Effects, StateRecord, state_record
-from rescaler.control.hosts.balance import LookReason, MovableJob
-from rescaler.control.hosts.looks import Looks
-from rescaler.control.job import job as job_control
-from rescaler.control.job import own_acts
-from rescaler.control.job.command_status import CommandStatus, status_of
-from rescaler.control.job.context import JobContext
-from rescaler.control.job.gate import settings_after, settings_for
-from rescaler.control.job.job import RELEVANT_EVENTS
-from rescaler.control.job.memory import JobMemory
-from rescaler.control.job.record import job_record, restored
-from rescaler.control.job.waits import wake_at_ms
-from rescaler.control.outcomes import LastOutcome
-from rescaler.control.settings import ControlSettings
-from rescaler.control.world import View, World, calling_jobs, running_jobs
+from surescale.contracts.capabilities import UNKNOWN
+from surescale.contracts.commands import Progress, RescheduleCommand
+from surescale.contracts.decisions import Decision
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.ids import Cluster
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import EngineEvent, JobTopology
+from surescale.contracts.pauses import NO_PAUSES, Pauses
+from surescale.contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, MemoryKey, RescalerRecord
+from surescale.contracts.steps import Timed, untimed
+from surescale.contracts.wire import decode
+from surescale.rescaler.control.conditions import conditions_of
+from surescale.rescaler.control.effects import Effects, StateRecord, state_record
+from surescale.rescaler.control.hosts import LookReason, Looks, MovableJob
+from surescale.rescaler.control.job import job as job_control
+from surescale.rescaler.control.job import own_acts
+from surescale.rescaler.control.job.context import JobContext
+from surescale.rescaler.control.job.job import RELEVANT_EVENTS
+from surescale.rescaler.control.job.job_gate import settings_after, settings_for
+from surescale.rescaler.control.job.memory import CommandStatus, JobMemory, job_record, restored, status_of, wake_at_ms
+from surescale.rescaler.control.outcomes import LastOutcome
+from surescale.rescaler.control.settings import ControlSettings
+from surescale.rescaler.control.world import View, World, calling_jobs, running_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +182,8 @@ class Controller:
     def _is_news(self, job: str, view: View, now_ms: int) -> bool:
         """Say whether an approval waits, or a job on a real engine has changed since the last tick: somebody else may have."""
         kept, topology, settings = self._jobs[job], view.jobs.get(job), view.settings.get(job)
-        approval = settings.approval if settings is not None else msgspec.UNSET
-        if approval is not msgspec.UNSET and approval != kept.memory.approval:
+        approval = settings.approval if settings is not None else None
+        if approval is not None and approval != kept.memory.approval:
             return True
         by_counts = view.engine is not None and view.engine.acts == "counts"
         now = topology, settings, self._pauses(kept, view, now_ms)

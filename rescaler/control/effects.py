@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from contracts.commands import Balance, Drift, Outcome, Progress, RescheduleCommand
-from contracts.ids import Cluster
-from contracts.rescaler_state import JobSummary, Kind, RescalerRecord
-from contracts.wire import encode
+from surescale.contracts.commands import Balance, Drift, Outcome, Progress, RescheduleCommand
+from surescale.contracts.ids import Cluster
+from surescale.contracts.rescaler_state import JobSummary, Kind, RescalerRecord
+from surescale.contracts.wire import encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ def state_record(
     of: str,
     memory: msgspec.Struct | None,
     at_ms: int,
-    summary: JobSummary | msgspec.UnsetType = msgspec.UNSET,
+    summary: JobSummary | None = None,
 ) -> StateRecord:
     """Return the record that keeps (or, with None, forgets) a piece of memory. Its key is ``cluster/kind/id``."""
     key = f"{cluster}/{kind}/{of}"

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from rescaler.gate import Phase
+from surescale.rescaler.gate import Phase
 
 OutcomeStatus = Literal["held", "pending", "commanded", "superseded", "refused"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from rescaler.gate_settings import GateSettings
+from surescale.rescaler.gate_settings import GateSettings
 
 WarmUpThen = Literal["elsewhere", "cold"]
 BalanceVersion = Literal["V1", "V2", "off"]

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from contracts.capabilities import Capabilities
-from contracts.ids import Cluster
-from contracts.job_labels import in_force
-from contracts.job_settings import JobSettings
-from contracts.messages import ClusterTopology, Host, JobTopology
-from contracts.modes import ModeInForce, mode_in_force
-from contracts.pauses import NO_PAUSES, Pauses, pauses_of
-from contracts.topology import units_of
-from rescaler.gate import Mode
+from surescale.contracts.capabilities import Capabilities
+from surescale.contracts.ids import Cluster
+from surescale.contracts.job_labels import in_force
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClusterTopology, Host, JobTopology
+from surescale.contracts.modes import ModeInForce, mode_in_force
+from surescale.contracts.pauses import NO_PAUSES, Pauses, pauses_of
+from surescale.contracts.topology import units_of
+from surescale.rescaler.gate import Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ A pure library: `place(request)` answers a `PlaceRequest`; `parse_json` and `to_
 `place/1`. Models and algorithms follow the CETSA / LBA-CE paper (Flink, 2023); see docs/placement.md.
 """
 
-from .model import ALGORITHMS, Edge, History, Host, Network, Params, PlaceRequest, Subtask, Task
-from .request import RequestError, parse_json, parse_request
-from .response import document, error_document, to_json
-from .solve import PlacementChange, PlaceResponse, place
+from surescale.rescaler.placement.model import ALGORITHMS, Edge, History, Host, Network, Params, PlaceRequest, Subtask, Task
+from surescale.rescaler.placement.request import RequestError, parse_json, parse_request
+from surescale.rescaler.placement.response import document, error_document, to_json
+from surescale.rescaler.placement.solve import PlacementChange, PlaceResponse, place
 
 __all__ = [
     "ALGORITHMS",

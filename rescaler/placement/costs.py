@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from math import fsum
 from typing import TypeVar
 
-from .loads import counts_by_host
-from .model import Edge, Sub
-from .problem import Problem
+from surescale.rescaler.placement.loads import counts_by_host
+from surescale.rescaler.placement.model import Edge, Sub
+from surescale.rescaler.placement.problem import Problem
 
 BYTES_PER_GB = 1e9
 

@@ -14,10 +14,10 @@ from itertools import product
 from math import comb, fsum
 from typing import Any
 
-from .costs import Meetings, all_meetings, by_zone, cost_figures, gb_per_s_of_pair
-from .model import TOLERANCE, Sub
-from .problem import Problem
-from .room import Room
+from surescale.rescaler.placement.costs import Meetings, all_meetings, by_zone, cost_figures, gb_per_s_of_pair
+from surescale.rescaler.placement.model import TOLERANCE, Sub
+from surescale.rescaler.placement.problem import Problem
+from surescale.rescaler.placement.room import Room
 
 COUNTS_MAX = 50_000
 """Most count vectors that `countable` accepts."""

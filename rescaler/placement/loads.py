@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
 
-from .model import Sub
-from .problem import Problem
+from surescale.rescaler.placement.model import Sub
+from surescale.rescaler.placement.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

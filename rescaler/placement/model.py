@@ -52,7 +52,7 @@ class History:
 
     @property
     def efficiency(self) -> float | None:
-        """Observed cost efficiency CE = cost / records (eq. 22), in $ per record; None without data."""
+        """Observed cost efficiency = cost / records (eq. 22), in $ per record; None without data."""
         if self.cost is None or not self.tuples:
             return None
         return self.cost / self.tuples

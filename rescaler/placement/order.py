@@ -1,4 +1,4 @@
-"""Orders that make every answer unique: topological ranks, the subtask list (STL), and ties.
+"""Orders that make every answer unique: topological ranks, the order in which subtasks are placed, and ties.
 
 Ties are broken the same way everywhere: keys rounded to twelve significant digits, then the position in the list.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 
-from .model import Sub
+from surescale.rescaler.placement.model import Sub
 
 
 class CycleError(ValueError):
@@ -76,7 +76,7 @@ def _one_cycle(ranks: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[i
 
 
 def subtask_key(sub: Sub, parallelism: int, rank: int, interleaved: bool) -> tuple[float, int, int]:
-    """Return the sort key of one subtask in STL.
+    """Return the sort key of one subtask in placing order.
 
     Interleaved: (index / parallelism, rank, index): neighbours share hosts, as slot sharing does. The double
     i/p orders as the exact fraction does: division rounds correctly and fractions differ by at least 1/(p q),
@@ -88,6 +88,6 @@ def subtask_key(sub: Sub, parallelism: int, rank: int, interleaved: bool) -> tup
 
 
 def subtask_list(parallelism: Sequence[int], ranks: Sequence[int], interleaved: bool) -> list[Sub]:
-    """Return the subtask list STL: every subtask of the job in the order in which it is placed."""
+    """Return every subtask of the job in the order in which it is placed."""
     subs = [Sub(task, index) for task, count in enumerate(parallelism) for index in range(count)]
     return sorted(subs, key=lambda sub: subtask_key(sub, parallelism[sub.task], ranks[sub.task], interleaved))

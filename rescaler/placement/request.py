@@ -13,10 +13,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields as dataclass_fields
 from typing import Any
 
-from rescaler.fields import Complaint, Fields, listed
-
-from .model import ALGORITHMS, Edge, History, Host, Mode, Network, Params, Pattern, PlaceRequest, Subtask, Task
-from .order import CycleError, topological_ranks
+from surescale.rescaler.fields import Complaint, Fields, listed
+from surescale.rescaler.placement.model import (
+    ALGORITHMS,
+    Edge,
+    History,
+    Host,
+    Mode,
+    Network,
+    Params,
+    Pattern,
+    PlaceRequest,
+    Subtask,
+    Task,
+)
+from surescale.rescaler.placement.order import CycleError, topological_ranks
 
 SCHEMA = "place/1"
 HOSTS_MAX = 100_000

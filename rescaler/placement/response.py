@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from .request import SCHEMA, RequestError
-from .solve import PlaceResponse
+from surescale.rescaler.placement.request import SCHEMA, RequestError
+from surescale.rescaler.placement.solve import PlaceResponse
 
 
 def document(response: PlaceResponse) -> dict[str, object]:

@@ -2,14 +2,20 @@
 
 `fits` is the package's only admission rule: a free slot, and CPU and memory within the algorithm's share of the capacity after
 others' use and what is already placed, give or take TOLERANCE.
+
+`Columns` is a room as numpy columns, for the algorithms that look at every host for every subtask.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .model import TOLERANCE, Sub
-from .problem import Problem
+import numpy as np
+import numpy.typing as npt
+
+from surescale.rescaler.placement.model import TOLERANCE, Sub
+from surescale.rescaler.placement.order import twelve_digits
+from surescale.rescaler.placement.problem import Problem
 
 
 class Room:
@@ -152,3 +158,50 @@ def place_first_fit(room: Room, todo: Sequence[Sub], order: Sequence[int]) -> di
         tree.refresh(host)
         placed[sub] = host
     return placed
+
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+class Columns:
+    """Free cores, GB and slots of the hosts in `order`, kept in step with a room through `take`."""
+
+    def __init__(self, room: Room, order: Sequence[int]) -> None:
+        self.room = room
+        self.order = tuple(order)
+        self.cpu: Floats = np.array([room.cpu[host] for host in order], dtype=np.float64)
+        self.memory: Floats = np.array([room.memory[host] for host in order], dtype=np.float64)
+        self.slots = np.array([room.slots[host] for host in order], dtype=np.int64)
+
+    def fitting(self, task: int) -> Flags:
+        """Return which hosts fit one more subtask of `task`, by the rule of `Room.fits`."""
+        cpu, memory = self.room.demand[task]
+        flags: Flags = (self.slots > 0) & (self.cpu + TOLERANCE >= cpu) & (self.memory + TOLERANCE >= memory)
+        return flags
+
+    def take(self, at: int, task: int) -> int:
+        """Put one subtask of `task` on the host at position `at` of the order; returns that host."""
+        host = self.order[at]
+        self.room.take(host, task)
+        self.cpu[at], self.memory[at] = self.room.cpu[host], self.room.memory[host]
+        self.slots[at] = self.room.slots[host]
+        return host
+
+
+def first_smallest(values: Floats) -> int | None:
+    """Return the position of the smallest value, the first of those that tie at twelve digits; None if all are infinite.
+
+    Only candidates within 1e-11 of the smallest can round to the same twelve digits, so only they are rounded.
+    """
+    if not len(values):
+        return None
+    smallest = float(values[np.argmin(values)])
+    if smallest == np.inf:
+        return None
+    key = twelve_digits(smallest)
+    slack = 1e-11 * abs(smallest)
+    for at in np.flatnonzero(values <= smallest + slack).tolist():
+        if twelve_digits(float(values[at])) == key:
+            return int(at)
+    raise AssertionError("the smallest value rounds to its own key")

@@ -11,27 +11,26 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from contracts.commands import Progress
-from contracts.dead_letters import Coordinates, dead_letter, key_of_letter
-from contracts.decisions import OVERTAKEN_BY, Decision
-from contracts.errors import RecordRejected
-from contracts.ids import Cluster, cluster_of
-from contracts.messages import DeadLetter, EngineEvent
-from contracts.wire import decode
-from rescaler.actuators.base import EngineApi
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.service.actuator import ActuatorThread
-from rescaler.service.memory import remembered
-from rescaler.service.pipeline_view import VIEWED, PipelineView
-from rescaler.service.settings import RescalerSettings
-from rescaler.service.status import Status
-from rescaler.service.traces import HandledDecision, Traces
-from rescaler.service.transactions import Transactions
-from runtime.kafka import LogReader
-from runtime.topic_records import key_of
-from runtime.tracing.context import GivenHeaders
-from runtime.tracing.spans import NO_TRACER, Tracer
+from surescale.contracts.commands import Progress
+from surescale.contracts.decisions import OVERTAKEN_BY, Decision
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.ids import Cluster, cluster_of
+from surescale.contracts.messages import Coordinates, DeadLetter, EngineEvent, dead_letter, key_of_letter
+from surescale.contracts.wire import decode
+from surescale.engines.ports.actuator import EngineApi
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.service.actuator import ActuatorThread
+from surescale.rescaler.service.memory import remembered
+from surescale.rescaler.service.pipeline_view import VIEWED, PipelineView
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.service.status import Status
+from surescale.rescaler.service.traces import HandledDecision, Traces
+from surescale.rescaler.service.transactions import Transactions
+from surescale.runtime.kafka import LogReader
+from surescale.runtime.topic_records import key_of
+from surescale.runtime.tracing.context import GivenHeaders
+from surescale.runtime.tracing.spans import NO_TRACER, Tracer
 
 News = Progress | EngineEvent
 """What happened: taken once."""
@@ -61,7 +60,7 @@ def activate(
     records = remembered(settings, status.count, traces)
     controller = Controller(Cluster(settings.cluster), settings.control(), records, timed=traces.timed)
     with contextlib.ExitStack() as opened:
-        view = PipelineView(settings, LogReader(settings, VIEWED), status, log)
+        view = PipelineView(settings, lambda: LogReader(settings, VIEWED), status, log)
         opened.callback(view.close)
         worker = ActuatorThread(settings, engine, controller.status_of, view.now_ms, status, log, traces)
         opened.callback(worker.stop)

@@ -9,31 +9,29 @@ Only commands that its own rescaler remembers as outstanding reach the engine.
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException, Message, TopicPartition
 
-from contracts.commands import Progress, RescheduleCommand
-from contracts.errors import RecordRejected
-from contracts.topics import RESCHEDULE_COMMANDS, TopicNames, actuator_group
-from contracts.wire import decode
-from rescaler.actuators.base import EngineApi
-from rescaler.actuators.choice import execution_of
-from rescaler.actuators.command_execution import CommandExecution
-from rescaler.actuators.traced import TracedEngine
-from rescaler.control.job.command_status import CommandStatus
-from rescaler.service.partitions import partition_of
-from rescaler.service.settings import RescalerSettings
-from rescaler.service.status import Status
-from rescaler.service.traces import Traces
-from rescaler.service.transactions import ActuatorPosition
-from runtime.backoff import Throttle
-from runtime.beats import beat, beside
-from runtime.kafka import REQUEST_TIMEOUT_S, consumer, partitions_of
-from runtime.tracing.spans import Span
+from surescale.contracts.capabilities import Capabilities
+from surescale.contracts.commands import Progress, RescheduleCommand
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.topics import RESCHEDULE_COMMANDS, TopicNames, actuator_group
+from surescale.contracts.wire import decode
+from surescale.engines.ports.actuator import Accepted, EngineApi, JobStatus
+from surescale.rescaler.control.job.memory import CommandStatus
+from surescale.rescaler.execution import CommandExecution, RequirementExecution, UnitsExecution
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.service.status import Status
+from surescale.rescaler.service.traces import Traces
+from surescale.rescaler.service.transactions import ActuatorPosition, partition_of
+from surescale.runtime.backoff import Throttle
+from surescale.runtime.beats import beat, beside
+from surescale.runtime.kafka import REQUEST_TIMEOUT_S, consumer, partitions_of
+from surescale.runtime.tracing.spans import Span
 
 POLL_S = 0.05
 STOP_WITHIN_S = 10.0
@@ -239,3 +237,36 @@ class ActuatorThread:
             if progress.status == "failed":
                 fields = {"job": progress.job, "command_id": progress.command_id}
                 self._log.warning("failed: %s %s", progress.code, progress.detail, extra=fields)
+
+
+class TracedEngine:
+    """Passes every call on. What changes something has a span; looks, many a second, are counted."""
+
+    def __init__(self, engine: EngineApi, call: Callable[[str], Span]) -> None:
+        """``call`` begins the span of a call."""
+        self._engine, self._call = engine, call
+        self.looks = 0
+
+    def capabilities(self) -> Capabilities:
+        """Return what the engine can do."""
+        return self._engine.capabilities()
+
+    def request(self, command: RescheduleCommand) -> Accepted:
+        """Request that a command be carried out."""
+        with self._call("engine.request"):
+            return self._engine.request(command)
+
+    def look(self, job: str) -> JobStatus:
+        """Return the progress of a job."""
+        self.looks += 1
+        return self._engine.look(job)
+
+    def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
+        """Stop wanting what a command asked for."""
+        with self._call("engine.withdraw"):
+            self._engine.withdraw(command, put_back)
+
+
+def execution_of(command: RescheduleCommand) -> CommandExecution:
+    """Return the work that a command begins: with a state to compare with where the engine remembers no generation of ours."""
+    return UnitsExecution(command) if command.expected is None else RequirementExecution(command)

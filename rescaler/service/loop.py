@@ -8,20 +8,20 @@ from functools import partial
 
 from confluent_kafka import KafkaException
 
-from contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
-from rescaler.actuators.base import EngineApi, TendsWorkers
-from rescaler.service.active import ActiveRescaler, activate
-from rescaler.service.pipeline_view import VIEWED
-from rescaler.service.session import Session, decisions_of, group_member
-from rescaler.service.settings import RescalerSettings
-from rescaler.service.status import Status
-from rescaler.service.transactions import TransactionLost
-from runtime.backoff import Stopped
-from runtime.beats import pause
-from runtime.health import HealthServer
-from runtime.kafka import wait_for_topics
-from runtime.tracing.setup import tracer_of
-from runtime.watchdog import Watchdog
+from surescale.contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
+from surescale.engines.ports.actuator import EngineApi, TendsWorkers
+from surescale.rescaler.service.active import ActiveRescaler, activate
+from surescale.rescaler.service.pipeline_view import VIEWED
+from surescale.rescaler.service.session import Session, decisions_of, group_member
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.service.status import Status
+from surescale.rescaler.service.transactions import TransactionLost
+from surescale.runtime.backoff import Stopped
+from surescale.runtime.beats import pause
+from surescale.runtime.health import HealthServer
+from surescale.runtime.kafka import wait_for_topics
+from surescale.runtime.tracing.setup import tracer_of
+from surescale.runtime.watchdog import Watchdog
 
 PAUSE_S = 0.5  # before the next session; waiting for Kafka itself has its own back-off
 NEEDED = (*VIEWED, DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, RESCALER_STATE, DEAD_LETTERS)

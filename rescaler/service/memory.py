@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
-from contracts.errors import RecordRejected
-from contracts.rescaler_state import KEY_SHOWN_MAX, MemoryKey, RescalerRecord, memory_key, memory_of
-from contracts.topics import RESCALER_STATE
-from rescaler.control.controller import Unreadable, check_memory
-from rescaler.service.partitions import partition_of
-from rescaler.service.settings import RescalerSettings
-from rescaler.service.traces import Traces
-from runtime.kafka import LogReader
-from runtime.topic_records import append_ms, key_of, value_of
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.rescaler_state import KEY_SHOWN_MAX, MemoryKey, RescalerRecord, memory_key, memory_of
+from surescale.contracts.topics import RESCALER_STATE
+from surescale.rescaler.control.controller import Unreadable, check_memory
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.service.traces import Traces
+from surescale.rescaler.service.transactions import partition_of
+from surescale.runtime.kafka import LogReader
+from surescale.runtime.topic_records import append_ms, key_of, value_of
 
 _log = logging.getLogger("surescale.memory")
 LARGE_BYTES = 64 * 1024

@@ -1,10 +1,10 @@
 """The rescaler's metrics: names and meanings. `rescaler.service.status` has the figures."""
 
-from runtime.metrics import SECONDS, Metric
+from surescale.runtime.metrics import SECONDS, Metric
 
 ACTIVE = Metric(
     "surescale_rescaler_active", "gauge", "1 for the process that is active for its cluster, 0 for one on standby.",
-    labels=("cluster",),
+    labels=("streaming_cluster",),
 )  # fmt: skip
 RECORDS_READ = Metric("surescale_rescaler_records_read_total", "counter", "Records handled, by topic.", labels=("topic",))
 RECORDS_WRITTEN = Metric(
@@ -55,7 +55,7 @@ CLUSTER_RENT = Metric(
     "gauge",
     "Rent of all hosts with subtasks of any job, each counted once.",
     "dollars_per_second",
-    ("cluster",),
+    ("streaming_cluster",),
 )
 TRANSACTION_DURATION = Metric(
     "surescale_rescaler_transaction_duration_seconds",

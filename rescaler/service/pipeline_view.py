@@ -1,22 +1,14 @@
-"""The rescaler's view of the world, read from topics: clock, topologies, settings, and what happened to the engine.
-
-A record that does not parse or contradicts itself is counted, and the one before it stays in force.
-"""
+"""The rescaler's view of the world, read from topics: clock, topologies, settings, and what happened to the engine."""
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
-import msgspec
-from confluent_kafka import Message
-
-from contracts.clock import pipeline_time_ms
-from contracts.errors import RecordRejected
-from contracts.ids import cluster_of
-from contracts.job_settings import JobSettings
-from contracts.messages import ClockSegment, ClusterTopology, EngineEvent, JobTopology
-from contracts.topics import (
+from surescale.contracts.clock import pipeline_time_ms
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.job_settings import JobSettings, newer
+from surescale.contracts.messages import ClockSegment, ClusterTopology, EngineEvent, JobTopology
+from surescale.contracts.topics import (
     CLOCK,
     CLUSTER_TOPOLOGY,
     ENGINE_EVENTS,
@@ -24,13 +16,14 @@ from contracts.topics import (
     JOB_TOPOLOGY,
     TopicNames,
 )
-from contracts.topology import check_cluster, check_topology
-from contracts.wire import decode
-from rescaler.control.job.job import RELEVANT_EVENTS
-from rescaler.control.world import View
-from rescaler.service.settings import RescalerSettings
-from rescaler.service.status import Status
-from runtime.kafka import LogReader
+from surescale.contracts.topology import check_cluster, check_topology
+from surescale.contracts.wire import decode
+from surescale.rescaler.control.job.job import RELEVANT_EVENTS
+from surescale.rescaler.control.world import View
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.service.status import Status
+from surescale.runtime.kafka import LogReader
+from surescale.runtime.latest_of import LatestOf
 
 VIEWED = (CLOCK, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, JOB_SETTINGS, ENGINE_EVENTS)
 
@@ -38,23 +31,22 @@ VIEWED = (CLOCK, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, JOB_SETTINGS, ENGINE_EVENTS)
 class PipelineView:
     """Reads the topics of the view from their beginning; what was acknowledged before `refresh` is visible after it."""
 
-    def __init__(self, settings: RescalerSettings, reader: LogReader, status: Status, log: logging.Logger) -> None:
-        """Begin with an empty world; ``reader`` reads `VIEWED`, and `close` closes it."""
-        self._settings, self._status, self._log = settings, status, log
-        self._names = TopicNames(settings.topic_prefix)
-        self._reader = reader
+    def __init__(self, settings: RescalerSettings, opened: Callable[[], LogReader], status: Status, log: logging.Logger) -> None:
+        """Begin with an empty world; ``opened`` opens a reader of `VIEWED`, and `close` closes it."""
+        self._settings, self._status = settings, status
         self._clock: ClockSegment | None = None
         self._cluster: ClusterTopology | None = None
         self._jobs: dict[str, JobTopology] = {}
         self._events = 0  # sequence of the newest engine event
         self._allowed: dict[str, JobSettings] = {}
-        self._take: dict[str, Callable[[bytes | None], EngineEvent | None]] = {
+        take: dict[str, Callable[[bytes | None], EngineEvent | None]] = {
             CLOCK: self._take_clock,
             JOB_TOPOLOGY: self._take_job,
             CLUSTER_TOPOLOGY: self._take_cluster,
             JOB_SETTINGS: self._take_settings,
             ENGINE_EVENTS: self._take_engine_event,
         }
+        self._topics = LatestOf(TopicNames(settings.topic_prefix), take, opened, log, count=self._count)
 
     def refresh(self) -> list[EngineEvent]:
         """Read everything committed before now, and return the events in it that matter; each is returned once.
@@ -62,32 +54,32 @@ class PipelineView:
         Raises:
             TimeoutError, KafkaException: Kafka does not answer.
         """
-        return self._take_records(self._reader.read_to_end())
+        return self._topics.refresh()
 
     def look(self) -> tuple[list[EngineEvent], bool]:
         """Return events that have arrived meanwhile, without asking for more, and whether the world has changed."""
-        records = self._reader.poll(0)
-        return self._take_records(records), any(record.topic() != self._names(ENGINE_EVENTS) for record in records)
+        news, topics = self._topics.look()
+        return news, bool(topics - {ENGINE_EVENTS})
 
     def now_ms(self) -> int | None:
         """Return the pipeline's time; None while its clock has not been seen."""
-        if self._clock is None and self._settings.road_clock:
+        if self._clock is None and self._settings.pipeline_clock:
             return None
-        return pipeline_time_ms(self._clock if self._settings.road_clock else None, time.time_ns() // 1_000_000)
+        return pipeline_time_ms(self._clock if self._settings.pipeline_clock else None, time.time_ns() // 1_000_000)
 
     @property
     def is_in_lockstep(self) -> bool:
         """The clock waits at its stops."""
-        return self._settings.road_clock and self._clock is not None and self._clock.told is not msgspec.UNSET
+        return self._settings.pipeline_clock and self._clock is not None and self._clock.told is not None
 
     def is_up_to_date(self) -> bool:
         """Say whether all news is known that must be known before acting."""
-        clock = self._clock if self._settings.road_clock else None
+        clock = self._clock if self._settings.pipeline_clock else None
         return clock is None or knows_all(clock, self._cluster, self._jobs, self._events)
 
     def stop_ms(self) -> int | None:
         """Return where the clock stops next or has stopped; None: it runs free, or has not been seen."""
-        return self._clock.until_ms if self._clock and self._settings.road_clock else None
+        return self._clock.until_ms if self._clock and self._settings.pipeline_clock else None
 
     def view(self) -> View:
         """Return the world as last seen."""
@@ -95,26 +87,17 @@ class PipelineView:
 
     def close(self) -> None:
         """Leave the broker."""
-        self._reader.close()
+        self._topics.close()
 
-    def _take_records(self, records: Iterable[Message]) -> list[EngineEvent]:
-        found = []
-        for record in records:
-            topic: Any = record.topic()
-            self._status.count_read(self._names.bare(topic))
-            try:
-                news = self._take[self._names.bare(topic)](record.value())
-            except RecordRejected as error:
-                self._status.count("rejected")
-                self._log.warning("%s[%s]@%s ignored: %s", topic, record.partition(), record.offset(), error)
-                continue
-            found += [news] if news is not None else []
-        return found
+    def _count(self, topic: str, taken: bool) -> None:
+        self._status.count_read(topic)
+        if not taken:
+            self._status.count("rejected")
 
     def _take_clock(self, raw: bytes | None) -> None:
         segment = decode(raw, ClockSegment)
         newer = self._clock is None or segment.sequence >= self._clock.sequence or segment.w0_ms > self._clock.w0_ms
-        if segment.road == self._settings.road and newer:
+        if segment.pipeline == self._settings.pipeline and newer:
             self._clock = segment
 
     def _take_job(self, raw: bytes | None) -> None:
@@ -131,9 +114,8 @@ class PipelineView:
 
     def _take_settings(self, raw: bytes | None) -> None:
         allowed = decode(raw, JobSettings)
-        before = self._allowed.get(allowed.job)
-        if self._is_ours(allowed.job) and (before is None or before.version <= allowed.version):
-            self._allowed[allowed.job] = allowed
+        if self._is_ours(allowed.job):
+            self._allowed[allowed.job] = newer(self._allowed.get(allowed.job), allowed)
 
     def _take_engine_event(self, raw: bytes | None) -> EngineEvent | None:
         event = decode(raw, EngineEvent)
@@ -153,7 +135,7 @@ def knows_all(clock: ClockSegment, cluster: ClusterTopology | None, jobs: Mappin
     is never waited for.
     """
     told = clock.told
-    if told is msgspec.UNSET:
+    if told is None:
         return True
     stands = clock.e0_ms >= clock.until_ms
     has_all = told.events <= newest_event and told.hosts <= (cluster.version if cluster else 0)

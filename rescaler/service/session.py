@@ -10,17 +10,18 @@ from collections.abc import Callable, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from contracts.topics import DECISIONS, TopicNames
-from rescaler.service.active import HOLD_BACK_S, ActiveRescaler
-from rescaler.service.partitions import partition_of
-from rescaler.service.settings import RescalerSettings
-from rescaler.service.status import Status
-from runtime.backoff import Throttle
-from runtime.beats import beat
-from runtime.kafka import REQUEST_TIMEOUT_S, batch, consumer, partitions_of
-from runtime.stable_offset_lag import StableOffsetLag
+from surescale.contracts.topics import DECISIONS, TopicNames
+from surescale.rescaler.service.active import HOLD_BACK_S, ActiveRescaler
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.service.status import Status
+from surescale.rescaler.service.transactions import partition_of
+from surescale.runtime.backoff import Throttle
+from surescale.runtime.beats import beat
+from surescale.runtime.kafka import REQUEST_TIMEOUT_S, batch, consumer, partitions_of
+from surescale.runtime.stable_offset_lag import StableOffsetLag
 
 POLL_S = 0.05
+STANDBY_LOOK_S, SAY_STANDBY_S = 10.0, 300.0
 BATCH_RECORDS = 1_000
 
 
@@ -84,6 +85,8 @@ class Session:
         self._status, self._stop, self._log = status, stop, log
         self._assigned = False
         self._active: ActiveRescaler | None = None
+        self._looked_s = time.monotonic()
+        self._seldom = Throttle(SAY_STANDBY_S)
 
     def run(self) -> None:
         """Wait on standby, work while active, until the process has to stop.
@@ -104,9 +107,25 @@ class Session:
                     self._deactivate()
                 elif self._active is not None:
                     self._active.round(records)
+                    self._looked_s = time.monotonic()
+                else:
+                    self._stand_by()
                 self._status.state = "active" if self._active else "standby"
         finally:
             self._deactivate()
+
+    def _stand_by(self) -> None:
+        """Say now and then why nothing is done. A topic that is gone ends the session, or its return would show minutes later.
+
+        Raises:
+            KafkaException: the topic is not there, or Kafka does not answer.
+        """
+        if time.monotonic() - self._looked_s < STANDBY_LOOK_S:
+            return
+        self._looked_s = time.monotonic()
+        partitions_of(self._member, self._decisions.topic)
+        if self._seldom.is_time():
+            self._log.info("on standby: another process rescales cluster %s; this one goes on when that ends", self._cluster)
 
     def _poll(self) -> list[Message]:
         beat()

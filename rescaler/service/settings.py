@@ -3,10 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from contracts.errors import SettingsError
-from contracts.settings import PipelineSettings, like
-from contracts.topics import rescaler_group
-from rescaler.control.settings import (
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.settings import like
+from surescale.contracts.topics import rescaler_group
+from surescale.engines.settings import ClusterSettings
+from surescale.rescaler.control.settings import (
     PLACING_ALGORITHMS,
     BalanceVersion,
     Balancing,
@@ -15,13 +16,13 @@ from rescaler.control.settings import (
     PlacingSettings,
     WarmUpThen,
 )
-from rescaler.gate_settings import COOLDOWN, EXECUTING_STABILIZATION, OLD_NAMES, GateSettings, ParamWarning, resolve
-from rescaler.learners_model import exact_factor
-from rescaler.refusals import Refused
+from surescale.rescaler.gate_settings import COOLDOWN, EXECUTING_STABILIZATION, OLD_NAMES, GateSettings, ParamWarning, resolve
+from surescale.rescaler.learners_model import exact_factor
+from surescale.rescaler.refusals import Refused
 
 
 @dataclass(frozen=True, slots=True)
-class RescalerSettings(PipelineSettings):
+class RescalerSettings(ClusterSettings):
     """Shared settings, how long things may take (milliseconds of the pipeline's clock), and how hosts are chosen."""
 
     cooldown_ms: int = like(GateSettings, "cooldown_ms")
@@ -48,7 +49,7 @@ class RescalerSettings(PipelineSettings):
         Raises:
             SettingsError: an unknown word, or a number out of its range.
         """
-        PipelineSettings.__post_init__(self)
+        ClusterSettings.__post_init__(self)
         if self.placement not in PLACING_ALGORITHMS:
             known = ", ".join(PLACING_ALGORITHMS)
             raise SettingsError(f"SURESCALE_PLACEMENT: there is no placement {self.placement!r}; known: {known}")

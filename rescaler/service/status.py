@@ -6,17 +6,17 @@ from typing import Any, Literal
 
 from confluent_kafka import Message
 
-from contracts.commands import Progress
-from contracts.messages import DeadLetter
-from contracts.rent import occupancy_of, prices_of, rent_per_s
-from contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
-from rescaler.control.effects import Effects
-from rescaler.control.job.memory import JobMemory
-from rescaler.control.world import View
-from rescaler.gate import Phase
-from rescaler.service import metrics
-from runtime.metrics import Reading, RoleMetrics, Tally
-from runtime.stable_offset_lag import StableOffsetLag
+from surescale.contracts.commands import Progress
+from surescale.contracts.messages import DeadLetter
+from surescale.contracts.rent import occupancy_of, prices_of, rent_per_s
+from surescale.contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.job.memory import JobMemory
+from surescale.rescaler.control.world import View
+from surescale.rescaler.gate import Phase
+from surescale.rescaler.service import metrics
+from surescale.runtime.metrics import Reading, RoleMetrics, Tally
+from surescale.runtime.stable_offset_lag import StableOffsetLag
 
 State = Literal["starting", "standby", "active"]
 

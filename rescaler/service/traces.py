@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from contracts.commands import Outcome, Progress, RescheduleCommand
-from contracts.decisions import Decision
-from contracts.steps import Timed, untimed
-from rescaler.control.effects import Effects, StateRecord
-from runtime.tracing.context import GivenHeaders, Headers, TraceContext, context_of
-from runtime.tracing.spans import NO_SPAN, NO_TRACER, Attributes, Span, Tracer
+from surescale.contracts.commands import Outcome, Progress, RescheduleCommand
+from surescale.contracts.decisions import Decision
+from surescale.contracts.steps import Timed, untimed
+from surescale.rescaler.control.effects import Effects, StateRecord
+from surescale.runtime.tracing.context import GivenHeaders, Headers, TraceContext, context_of
+from surescale.runtime.tracing.spans import NO_SPAN, NO_TRACER, Attributes, Span, Tracer
 
 KEPT_MAX = 10_000
 """Decisions, and commands, whose place is remembered; the oldest is forgotten first."""

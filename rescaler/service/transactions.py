@@ -1,4 +1,8 @@
-"""One transaction per round: consumed offsets, effects and memory are written together or not at all."""
+"""One transaction per round: consumed offsets, effects and memory are written together or not at all.
+
+The rescaler's memory has one key per record, but belongs in its cluster's partition: it is written there by number, by Kafka's
+murmur2 partitioner.
+"""
 
 import queue
 import threading
@@ -8,17 +12,16 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from contracts.errors import SurescaleError
-from contracts.messages import DeadLetter
-from contracts.topics import DEAD_LETTERS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, TopicNames
-from contracts.wire import encode
-from rescaler.control.effects import Effects
-from rescaler.service.partitions import partition_of
-from rescaler.service.settings import RescalerSettings
-from rescaler.service.traces import Traces
-from runtime.beats import beat
-from runtime.kafka import partitions_of, producer
-from runtime.threads import background
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.messages import DeadLetter
+from surescale.contracts.topics import DEAD_LETTERS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, TopicNames
+from surescale.contracts.wire import encode
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.service.traces import Traces
+from surescale.runtime.beats import beat
+from surescale.runtime.kafka import partitions_of, producer
+from surescale.runtime.threads import background
 
 ATTEMPT_S = 10.0
 HANGS_AFTER_S = 15.0
@@ -160,3 +163,27 @@ class Transactions:
         except KafkaException as problem:
             why = f"{why}; {problem.args[0].str()}"  # the broker aborts it after its timeout, or when it is fenced
         return TransactionLost(why)
+
+
+_MASK = 0xFFFFFFFF
+_MIX = 0x5BD1E995
+_SEED = 0x9747B28C
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """Return a key's partition as Kafka's clients compute it: ``(murmur2(key) & 0x7fffffff) % partitions``."""
+    return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions
+
+
+def murmur2(key: bytes) -> int:
+    """Return Austin Appleby's 32-bit MurmurHash2 with Kafka's seed, unsigned."""
+    whole = len(key) // 4 * 4
+    value = _SEED ^ len(key)
+    for at in range(0, whole, 4):
+        word = int.from_bytes(key[at : at + 4], "little") * _MIX & _MASK
+        word = (word ^ word >> 24) * _MIX & _MASK
+        value = value * _MIX & _MASK ^ word
+    if rest := key[whole:]:
+        value = (value ^ int.from_bytes(rest, "little")) * _MIX & _MASK
+    value = (value ^ value >> 13) * _MIX & _MASK
+    return value ^ value >> 15

@@ -13,10 +13,10 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExport
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from runtime.backoff import Throttle
-from runtime.threads import background
-from runtime.tracing.context import Headers, TraceContext
-from runtime.tracing.spans import Attributes, Kind, Span
+from surescale.runtime.backoff import Throttle
+from surescale.runtime.threads import background
+from surescale.runtime.tracing.context import Headers, TraceContext
+from surescale.runtime.tracing.spans import Attributes, Kind, Span
 
 _log = logging.getLogger("surescale.traces")
 CLOSE_WITHIN_S = 3.0

@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from contracts.errors import SettingsError
-from runtime.tracing.spans import NO_TRACER, Tracer
+from surescale.contracts.errors import SettingsError
+from surescale.runtime.tracing.spans import NO_TRACER, Tracer
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -26,7 +26,7 @@ def tracer_of(role: str, environment: Mapping[str, str] = os.environ) -> Tracer:
     if exporter is None:
         return NO_TRACER
     try:
-        from runtime.tracing.opentelemetry import OpenTelemetryTracer
+        from surescale.runtime.tracing.opentelemetry import OpenTelemetryTracer
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("opentelemetry", "google", "requests"):
             raise

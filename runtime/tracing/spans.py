@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, Protocol, Self
 
-from runtime.tracing.context import Headers, TraceContext
+from surescale.runtime.tracing.context import Headers, TraceContext
 
 Value = str | bool | int | float
 Attributes = Mapping[str, Value]

@@ -5,7 +5,7 @@ import threading
 
 import click
 
-from runtime import options
+from surescale.runtime import options
 
 
 @click.command("agent")
@@ -19,18 +19,18 @@ def command(**given: str | int | None) -> None:
 
     Every window that ends a span gets one decision, from the policy of its job.
     """
-    from runtime.logs import set_up_logs
-    from runtime.signals import stop_event
+    from surescale.runtime.logs import set_up_logs
+    from surescale.runtime.signals import stop_event
 
     serve(stop_event(), set_up_logs("agent"), **given)
 
 
 def serve(stop: threading.Event, log: logging.Logger, **given: str | int | None) -> None:
     """Run the agent until told to stop. Settings that are not given come from the environment."""
-    from contracts.settings import from_environment
-    from runtime.kafka_rotation import ended_by_new_secrets
-    from services.agent.settings import AgentSettings
-    from services.agent.worker import run
+    from surescale.contracts.settings import from_environment
+    from surescale.runtime.kafka_rotation import ended_by_new_secrets
+    from surescale.services.agent.settings import AgentSettings
+    from surescale.services.agent.worker import run
 
     settings = from_environment(AgentSettings, **given)
     with ended_by_new_secrets(settings, stop, log):

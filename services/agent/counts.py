@@ -3,12 +3,10 @@
 import time
 from collections.abc import Iterator, Mapping
 
-from msgspec import UNSET
-
-from contracts.decisions import Decision
-from contracts.topics import DEAD_LETTERS, DECISIONS, SHADOW_DECISIONS, SNAPSHOTS
-from runtime.metrics import Reading, RoleMetrics, Tally
-from services.agent import metrics
+from surescale.contracts.decisions import Decision
+from surescale.contracts.topics import DEAD_LETTERS, DECISIONS, SHADOW_DECISIONS, SNAPSHOTS
+from surescale.runtime.metrics import Reading, RoleMetrics, Tally
+from surescale.services.agent import metrics
 
 LOST = "lost"
 """How a question to a shadow policy ended if Kafka did not take the record."""
@@ -37,7 +35,7 @@ class AgentCounts:
         self._decided.add(decision.action, policy.name)
         if policy.fallback_reason is not None:
             self._fallbacks.add(policy.asked or policy.name)
-        if policy.left is not UNSET:
+        if policy.left is not None:
             self._left.add(policy.name)
         self.metrics.observe(metrics.DECISION_DURATION, took_s)
         if decision.closed_append_ms is not None:

@@ -1,6 +1,6 @@
 """The agent's metrics: names and meanings. The figures come from `services.agent.counts`."""
 
-from runtime.metrics import SECONDS, Metric
+from surescale.runtime.metrics import SECONDS, Metric
 
 RECORDS_READ = Metric("surescale_agent_records_read_total", "counter", "Windows read, by topic.", labels=("topic",))
 RECORDS_WRITTEN = Metric(

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from contracts.errors import SettingsError
-from contracts.settings import PipelineSettings
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.limited_graphs import MEMORY_MB, SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,9 +13,9 @@ class AgentSettings(PipelineSettings):
 
     agent_session_ms: int = 6_000
     """How long an agent may be silent before Kafka gives its partitions to another one."""
-    policy_seconds: float = 10.0
+    policy_seconds: float = SECONDS
     """Time for one run of a package's graphs; then they are stopped and the rule decides. 0: they run in the agent, unlimited."""
-    policy_memory_mb: int = 1_024
+    policy_memory_mb: int = MEMORY_MB
     """Memory for a package's graphs, besides what the runtime takes."""
     shadow_seconds: float = 10.0
     """Time for one answer of a shadow policy; then its process is stopped. 0: no policy runs in shadow."""

@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from contracts.decisions import Decision
-from contracts.errors import RecordRejected
-from contracts.job_settings import JobSettings
-from contracts.shadows import ShadowDecision
-from contracts.windows import decode_window
-from contracts.wire import decode, encode
-from policies.shadow import ShadowRun, is_asked
-from runtime.pipes import Child, limit_memory, limit_time, read_message, write_message
-from services.agent.limited_graphs import START_SECONDS, STARTS_MAX
+from surescale.contracts.decisions import Decision, ShadowDecision
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.windows import decode_window
+from surescale.contracts.wire import decode, encode
+from surescale.policies.shadow import ShadowRun, is_asked
+from surescale.runtime.limited_graphs import START_SECONDS, STARTS_MAX
+from surescale.runtime.pipes import Child, limit_memory, limit_time, read_message, write_message
 
 if TYPE_CHECKING:
-    from policies.policy import Policy
+    from surescale.policies.policy import Policy
 
 NICENESS = 10
 """The process stands back where processors are scarce, so that the policy that serves finds one."""
@@ -115,7 +114,7 @@ class ShadowProcess:
             if self._child is not None:
                 return self._child
             self._loaded.clear()
-            self._child = child = Child("services.agent.shadow_process")
+            self._child = child = Child("surescale.services.agent.shadow_process")
         child.ask(msgspec.msgpack.encode(self._start), START_SECONDS)
         return child
 
@@ -138,7 +137,7 @@ class _Policies:
         self._known: dict[tuple[str, str], Policy] = {}
 
     def of(self, name: str, sha256: str) -> "Policy":
-        from policies.released_policy import released_policy
+        from surescale.policies.released_policy import released_policy
 
         if (name, sha256) not in self._known:
             policy = released_policy(name, sha256, self._start.folder, span_minutes=self._start.span_minutes)
@@ -150,7 +149,7 @@ class _Policies:
 
 def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
     """Answer until the other end closes the pipe."""
-    from policies.onnx_sessions import runtime_errors
+    from surescale.policies.onnx_sessions import runtime_errors
 
     os.nice(NICENESS)
     runtime_errors()  # the runtime takes its own memory before the limit counts
@@ -171,7 +170,7 @@ def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
 
 def _answer(asked: _Ask, policy: "Policy") -> bytes:
     """Return the record, empty if the policy has no answer to this window."""
-    from policies.decide import decide
+    from surescale.policies.decide import decide
 
     window, settings, served = decode_window(asked.window), decode(asked.settings, JobSettings), decode(asked.served, Decision)
     if not is_asked(policy, window, settings):

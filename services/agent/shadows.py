@@ -7,14 +7,13 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from aiokafka.errors import KafkaError
 
-from contracts.decisions import Decision
-from contracts.job_settings import JobSettings
-from contracts.releases import ScopedRelease
-from contracts.shadows import ShadowDecision
-from policies.shadow import ShadowRun
-from runtime.backoff import Throttle
-from services.agent.counts import LOST, AgentCounts
-from services.agent.shadow_process import ShadowProcess, ShadowQuestion
+from surescale.contracts.decisions import Decision, ShadowDecision
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.releases import Release
+from surescale.policies.shadow import ShadowRun
+from surescale.runtime.backoff import Throttle
+from surescale.services.agent.counts import LOST, AgentCounts
+from surescale.services.agent.shadow_process import ShadowProcess, ShadowQuestion
 
 WAITING_MAX = 256
 WAITING_BYTES_MAX = 64 * 2**20
@@ -35,9 +34,7 @@ class Shadows:
         self._arrived = asyncio.Event()
         self._seldom = Throttle()
 
-    def offer(
-        self, raw: bytes, served: Decision, took_ms: float, settings: JobSettings, releases: Iterable[ScopedRelease]
-    ) -> None:
+    def offer(self, raw: bytes, served: Decision, took_ms: float, settings: JobSettings, releases: Iterable[Release]) -> None:
         """Let policies look at a window on which the decision is made and acknowledged. Returns at once.
 
         A policy that was asked for this decision anyway is not asked twice.

@@ -1,25 +1,28 @@
-"""The agent as a process: Faust wiring, at-least-once delivery, health, and an orderly shutdown. Decides nothing."""
+"""The agent as a process: Faust wiring, at-least-once delivery, health, and an orderly shutdown. Decides nothing.
+
+The event loop runs in a thread that can be left behind: Faust may hang in its shutdown, and other roles share the process.
+"""
 
 import asyncio
 import contextlib
 import logging
 import threading
 import time
-from collections.abc import AsyncIterable, Collection
+from collections.abc import AsyncIterable, Collection, Coroutine, Iterator
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import faust
 from aiokafka.errors import KafkaError
 from faust.types import TP, EventT, StreamT, TopicT
 
-from contracts.dead_letters import Coordinates, dead_letter, key_of_letter
-from contracts.decisions import OVERTAKEN_BY, Decision
-from contracts.errors import RecordRejected, SurescaleError
-from contracts.ids import cluster_of
-from contracts.shadows import ShadowDecision
-from contracts.steps import Timed
-from contracts.topics import (
+from surescale.contracts.decisions import OVERTAKEN_BY, Decision, ShadowDecision
+from surescale.contracts.errors import RecordRejected, SurescaleError
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.messages import Coordinates, dead_letter, key_of_letter
+from surescale.contracts.steps import Timed, untimed
+from surescale.contracts.topics import (
     DEAD_LETTERS,
     DECISIONS,
     JOB_SETTINGS,
@@ -30,30 +33,128 @@ from contracts.topics import (
     TopicNames,
     agent_group,
 )
-from contracts.wire import encode
-from runtime.backoff import Stopped, Throttle
-from runtime.beats import allowed
-from runtime.health import HealthServer
-from runtime.kafka import wait_for_topics
-from runtime.tracing.context import Headers
-from runtime.tracing.setup import tracer_of
-from runtime.tracing.spans import Tracer
-from runtime.watchdog import Watchdog
-from services.agent.counts import AgentCounts
-from services.agent.decider import Decider
-from services.agent.event_loop import run_in_own_loop
-from services.agent.intake import BrokerEnds, Intake
-from services.agent.job_settings import JobSettingsView
-from services.agent.late_decisions import LateDecisions, is_late, overtaken_by_ms
-from services.agent.limited_graphs import Limits
-from services.agent.settings import AgentSettings
-from services.agent.shadow_process import ShadowProcess
-from services.agent.shadows import Shadows
-from services.agent.traced_answer import TracedAnswer
-from services.agent.transport import FaustReading, faust_credentials, read_committed
+from surescale.contracts.wire import encode
+from surescale.runtime.backoff import Stopped, Throttle
+from surescale.runtime.beats import allowed, beat
+from surescale.runtime.health import HealthServer
+from surescale.runtime.kafka import wait_for_topics
+from surescale.runtime.limited_graphs import Limits
+from surescale.runtime.threads import background
+from surescale.runtime.tracing.context import GivenHeaders, Headers, context_of
+from surescale.runtime.tracing.setup import tracer_of
+from surescale.runtime.tracing.spans import Attributes, Span, Tracer
+from surescale.runtime.watchdog import Watchdog
+from surescale.services.agent.acknowledgements import Acknowledgements
+from surescale.services.agent.counts import AgentCounts
+from surescale.services.agent.decider import Decider, LateDecisions, is_late, overtaken_by_ms
+from surescale.services.agent.job_settings import JobSettingsView
+from surescale.services.agent.settings import AgentSettings
+from surescale.services.agent.shadow_process import ShadowProcess
+from surescale.services.agent.shadows import Shadows
+from surescale.services.agent.transport import BrokerEnds, FaustReading, Intake, faust_credentials, read_committed
 
 if TYPE_CHECKING:
-    from policies.policy import Policy
+    from surescale.policies.policy import Policy
+
+
+class TracedAnswer:
+    """Times the parts while nobody knows yet whether anything is due; spans are made only for an answer.
+
+    Of ten windows nine ask for nothing, and cost one look at the clock.
+    """
+
+    def __init__(self, tracer: Tracer, headers: GivenHeaders) -> None:
+        """``headers``: of the window's record."""
+        self._tracer, self._headers = tracer, headers
+        self._parts: list[tuple[str, int, int]] = []
+        self._began_ns = time.time_ns() if tracer.is_on else 0
+
+    @property
+    def timed(self) -> Timed:
+        """What receives the beginning and end of each part of the work."""
+        return self._part if self._tracer.is_on else untimed
+
+    def of(self, decision: Decision) -> Span:
+        """Return the span of a decision that was made just now; the caller ends it when Kafka has the record."""
+        if not self._tracer.is_on:
+            return self._tracer.begin("agent.decide")
+        policy, acts = decision.policy, decision.action == "act"
+        about: Attributes = {
+            "surescale.job": decision.job,
+            "surescale.decision_id": decision.decision_id,
+            "surescale.action": decision.action,
+            "surescale.policy": policy.name,
+            "surescale.policy.asked": policy.asked or policy.name,
+            "surescale.span_end_ms": decision.span_end_ms,
+            "surescale.tasks": len(decision.tasks),
+            "surescale.tasks.changed": sum(task.desired != task.current for task in decision.tasks) if acts else 0,
+        }
+        span = self._begun(about)
+        if policy.fallback_reason is not None:
+            span.event("fallback", {"surescale.fallback_reason": policy.fallback_reason})
+        for name, began_ns, ended_ns in self._parts:
+            part = self._tracer.begin(f"agent.{name}", span.context, began_ns=began_ns)
+            part.end(ended_ns)
+        return span
+
+    def refused(self, why: str) -> Span:
+        """Return the span of a window that cannot be read."""
+        span = self._begun({})
+        span.fail(why)
+        return span
+
+    def _begun(self, about: Attributes) -> Span:
+        above = context_of(self._headers) if self._tracer.is_on else None
+        return self._tracer.begin("agent.decide", above, kind="consumer", attributes=about, began_ns=self._began_ns)
+
+    @contextlib.contextmanager
+    def _part(self, name: str, _of: str) -> Iterator[None]:
+        began_ns = time.time_ns()
+        yield
+        self._parts.append((name, began_ns, time.time_ns()))
+
+
+def run_in_own_loop(
+    serving: Coroutine[Any, Any, None],
+    *,
+    stop: threading.Event,
+    ending: threading.Event,
+    stop_within_s: float,
+    end_within_s: float,
+) -> bool:
+    """Run a coroutine in an event loop of its own; return whether it has ended, False if it was left behind.
+
+    Its thread does not keep the process alive, so what is left behind ends with it.
+
+    Args:
+        serving: ends by itself, at latest soon after ``stop``.
+        stop: the role was told to stop.
+        ending: set by the coroutine when it begins to end.
+        stop_within_s: how long it may take after ``stop``.
+        end_within_s: how long it may take after ``ending``.
+
+    Raises:
+        BaseException: what the coroutine raised.
+    """
+    outcome: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(asyncio.run(serving))
+        except BaseException as error:  # raised again in the thread that waits for it
+            outcome.set_exception(error)
+
+    background(run, "event loop").start()
+    until_s: dict[threading.Event, float] = {}
+    while not wait([outcome], timeout=_LOOK_EVERY_S).done:
+        beat()
+        now_s = time.monotonic()
+        for event, within_s in ((stop, stop_within_s), (ending, end_within_s)):
+            if event.is_set() and now_s > until_s.setdefault(event, now_s + within_s):
+                return False
+    outcome.result()
+    return True
+
 
 READS_AND_WRITES = (SNAPSHOTS, JOB_SETTINGS, POLICY_RELEASES, DECISIONS, SHADOW_DECISIONS, DEAD_LETTERS)
 WINDOWS_IN_MEMORY = 16  # a window may take 16 MiB
@@ -76,7 +177,7 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
         SurescaleError: Faust keeps ending by itself, or hangs in its own shutdown.
         Exception: a bug of ours. The window it happened on was not committed and will be read again.
     """
-    for ours in ("services.agent.transport", "services.agent.worker"):
+    for ours in ("surescale.services.agent.transport", "surescale.services.agent.worker"):
         logging.getLogger(ours).setLevel(logging.WARNING)  # Faust logs its own life cycle under the names of our modules
     for handler in logging.getLogger().handlers:
         handler.addFilter(RateLimit("aiokafka", "surescale.librdkafka"))
@@ -115,7 +216,7 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
 
 def warn_if_unknown(name: str, folder: str, log: logging.Logger) -> None:
     """Warn of a name that no policy has, before anything is waited for. A package may still arrive, so it is no error."""
-    from policies.registry import policy_names
+    from surescale.policies.registry import policy_names
 
     known = policy_names(folder)
     if name not in known:
@@ -124,7 +225,7 @@ def warn_if_unknown(name: str, folder: str, log: logging.Logger) -> None:
 
 def warn_if_unavailable(policy: "Policy", log: logging.Logger) -> None:
     """Warn at start if the agents' own policy cannot be loaded. Each decision says so too, and a rule answers in its place."""
-    from policies.registry import Unavailable
+    from surescale.policies.registry import Unavailable
 
     if isinstance(policy, Unavailable):
         log.warning("policy %s cannot be used, a rule answers in its place: %s", policy.name, policy.reason)
@@ -266,8 +367,9 @@ class _WindowHandler:
     ) -> None:
         self._watchdog, self._reading = watchdog, reading
         self._late, self._one_at_a_time = LateDecisions[_Answer](), asyncio.Lock()
+        self._acknowledgements = Acknowledgements()
         # A clock of the pipeline's own may run faster than we decide, and a recording is replayed by it: every span counts there.
-        self._can_be_late = not settings.road_clock
+        self._can_be_late = not settings.pipeline_clock
         full = TopicNames(settings.topic_prefix)
         self.windows = _raw_topic(app, full(SNAPSHOTS))
         self._decisions = _raw_topic(app, full(DECISIONS))
@@ -328,12 +430,14 @@ class _WindowHandler:
                 return
 
     def forget(self) -> None:
-        """Forget what was kept back: its windows, which are not acknowledged, go to whoever has the partitions now."""
+        """Forget what is in hand and kept back: its windows go to the agent that has the partitions now."""
         self._late.clear()
+        self._acknowledgements.clear()
 
     async def _handle(self, event: EventT[bytes]) -> None:
         raw, record = event.value, event.message
         self._counts.windows += 1
+        self._acknowledgements.begin(event)
         began_s, traced = time.monotonic(), TracedAnswer(self._tracer, record.headers)
         try:
             decision = await asyncio.to_thread(self._answer, raw, traced.timed)
@@ -344,7 +448,9 @@ class _WindowHandler:
                 await _send(self._dead_letters, key_of_letter(record.key), letter, span.headers())
             self._counts.refused(error.reason)
             self._log.warning("%s[%d]@%d is refused: %s", at.topic, at.partition, at.offset, error)
-            event.ack()
+            self._acknowledgements.done(event)
+            return
+        if not self._acknowledgements.is_open(event):  # its partition was taken away meanwhile
             return
         job = (record.key or b"").decode(errors="replace") if decision is None else decision.job
         kept = self._late.of(job)
@@ -352,8 +458,11 @@ class _WindowHandler:
         if by_ms is not None:
             await self._write(self._late.take(job), by_ms=by_ms)
             kept = None
+        if kept is not None and not self._acknowledgements.is_open(kept.event):  # the same record, read again
+            self._late.take(job)
+            kept = None
         if decision is None or (kept is not None and kept.decision.decision_id == decision.decision_id):
-            event.ack()
+            self._acknowledgements.done(event)
             return
         answer = _Answer(decision, raw, traced, time.monotonic() - began_s, event)
         if kept is not None:  # an older window was sent again
@@ -369,7 +478,7 @@ class _WindowHandler:
         with answer.traced.of(decision) as span:
             headers = [*span.headers(), *([(OVERTAKEN_BY, str(by_ms).encode())] if by_ms is not None else [])]
             await _send(self._decisions, cluster_of(decision.job).encode(), encode(decision), headers)
-        answer.event.ack()
+        self._acknowledgements.done(answer.event)
         self._counts.decided(decision, answer.took_s)
         fields = {"job": decision.job, "decision_id": decision.decision_id, "policy": decision.policy.name}
         self._log.debug("%s: %s", decision.action, decision.reason, extra=fields)

@@ -1,34 +1,33 @@
-"""Checks of Redis and the engine, and of their clocks."""
+"""Checks of this installation, of Redis and its clock, and of the webhook.
 
-import email.utils
-import json
+An image holds what its one role needs, and is judged by that.
+"""
+
+import os
+import platform
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from pathlib import Path
+from importlib.metadata import PackageNotFoundError, version
 
 import redis
 
-from contracts.addresses import without_password
-from contracts.errors import SettingsError
-from contracts.settings import PipelineSettings
-from engines.groups.chains import read_chains
-from engines.source_settings import SourceSettings
-from runtime.http import open_url
-from services.doctor.compose_checks import services
-from services.doctor.findings import Finding
-from services.doctor.flink_checks import flink
-from services.doctor.flink_operator_checks import operated_jobs
-from services.doctor.group_checks import groups
-from services.doctor.kubernetes_checks import workloads
-from services.doctor.prometheus_checks import figures
-from services.state.connection import Credentials, connect
+from surescale.contracts.addresses import without_password
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.settings import PipelineSettings
+from surescale.engines.ports.findings import Finding, in_words, skew
+from surescale.policies.package import PackageRejected
+from surescale.policies.registry import Unavailable, is_rule, load_policy, package_sha256
+from surescale.runtime.limited_graphs import opener_for
+from surescale.services.doctor.kafka_checks import KafkaChecks
+from surescale.services.local_stack.errors import JavaError
+from surescale.services.local_stack.java import find_java
+from surescale.services.state.connection import Credentials, connect
+from surescale.services.state.notify.settings import TEST, Notice, NotifySettings
+from surescale.services.state.notify.webhook import Webhook, cloud_event, event_id
 
-SKEW_S_MAX = 2.0
-"""Above the second that an HTTP date leaves out."""
 MEMORY_SHARE_MAX = 0.9
-ENGINE_TIMEOUT_S = 5.0
-_ADDRESS = "set SURESCALE_ENGINE to the engine's kind and SURESCALE_ENGINE_URL to the address of its API"
 
 
 def view(settings: PipelineSettings) -> Iterator[Finding]:
@@ -49,76 +48,137 @@ def view(settings: PipelineSettings) -> Iterator[Finding]:
     used, limit = int(memory.get("used_memory", 0)), int(memory.get("maxmemory", 0))
     detail = f"{shown}, {used / 2**20:.0f} MiB used{f' of {limit / 2**20:.0f}' if limit else ''}"
     policy = str(memory.get("maxmemory_policy", "noeviction")) if limit else "noeviction"
-    if policy.startswith("allkeys"):
+    if policy != "noeviction":
         yield Finding(
             "problem", "redis", f"{detail}; it drops keys when it is full (maxmemory-policy {policy})",
             "set maxmemory-policy to noeviction; the state service waits until then, since the view would lose single keys",
-        )  # fmt: skip
-    elif policy != "noeviction":
-        yield Finding(
-            "warning", "redis", f"{detail}; it drops keys with an expiry when it is full (maxmemory-policy {policy})",
-            "the view's keys have none, so they stay; noeviction keeps it so whatever else lies there",
         )  # fmt: skip
     elif limit and used > MEMORY_SHARE_MAX * limit:
         yield Finding("warning", "redis", detail, "raise maxmemory; docs/state.md says what a job takes")
     else:
         yield Finding("ok", "redis", detail)
-    yield from _skew("redis", skew_s)
+    yield from skew("redis", skew_s)
 
 
-def engine(settings: SourceSettings) -> Iterator[Finding]:
-    """Check that whatever gives figures answers as its kind does, and that the jobs can be rescaled."""
-    if settings.source_kind == "prometheus":
-        yield from figures(settings)
-    if settings.engine == "flink" and settings.actuator_kind == "kubernetes":
-        yield from operated_jobs(settings)
-    match settings.engine:
-        case "flink" if settings.source_kind == "prometheus":
-            return  # nobody asks it
-        case "flink":
-            yield from flink(settings)
-        case "kafka":
-            yield from _consumer_groups(settings)
-        case _:
-            yield from _simulated(settings)
+WAITING_S_MAX = 60.0
+"""A webhook that accepts events gets them within seconds."""
+_RUNBOOK = "see SurescaleNotificationsFail in docs/runbook.md"
 
 
-def _consumer_groups(settings: SourceSettings) -> Iterator[Finding]:
-    """Check the file that names the groups, the groups where they are the source, and what scales them."""
+def notifications(settings: NotifySettings, kafka: KafkaChecks, *, is_tried: bool) -> Iterator[Finding]:
+    """Check the webhook, if there is one; ``is_tried``: send it an event."""
+    if not settings.notify_url:
+        if is_tried:
+            yield Finding("problem", "webhook", "there is none", "set SURESCALE_NOTIFY_URL, as for the state service")
+        return
     try:
-        chains = read_chains(Path(settings.groups_file)) if settings.groups_file else None
-    except SettingsError as error:
-        yield Finding("problem", "engine", str(error), "correct the file, or set SURESCALE_GROUPS_FILE to another")
+        webhook = Webhook(settings)
+        webhook.check()
+    except SurescaleError as error:
+        wrong, _, remedy = str(error).rpartition("; ")
+        yield Finding("problem", "webhook", wrong or remedy, remedy)
         return
-    if settings.source_kind == "prometheus" and chains is None:
-        return
-    named = "every group with members is a job" if chains is None else f"jobs {', '.join(chains)} of {settings.groups_file}"
-    yield Finding("ok", "engine", f"consumer groups: {named}")
-    if settings.source_kind == "consumer-group":
-        yield from groups(settings, chains)
-    if settings.actuator_kind == "compose":
-        yield from services(settings, chains or {})
-    if settings.actuator_kind == "kubernetes":
-        yield from workloads(settings, chains or {})
+    yield _progress(webhook.shown, kafka)
+    if is_tried:
+        yield _tried(settings, webhook)
+    webhook.close()
 
 
-def _simulated(settings: PipelineSettings) -> Iterator[Finding]:
-    url = f"{settings.engine_url.rstrip('/')}/health"
-    asked_s = time.time()
+def _progress(shown: str, kafka: KafkaChecks) -> Finding:
+    found = kafka.notified()
+    if found is None:
+        return Finding("warning", "webhook", f"{shown} got nothing yet", "start surescale state-service with these settings")
+    behind, oldest_s = found
+    if oldest_s is not None and oldest_s > WAITING_S_MAX:
+        detail = f"{shown} has not received {behind} record(s) yet; the oldest is {in_words(oldest_s)} old"
+        return Finding("warning", "webhook", detail, f"it takes no events, or no state service runs; {_RUNBOOK}")
+    return Finding("ok", "webhook", f"{shown} keeps up; {behind} record(s) still to look at")
+
+
+def _tried(settings: NotifySettings, webhook: Webhook) -> Finding:
+    now_ms = round(time.time() * 1000)
+    words = "surescale doctor tries this webhook; nothing has happened"
+    notice = Notice(TEST, settings.cluster, settings.cluster, str(uuid.uuid4()), words, now_ms, now_ms)
+    reply = webhook.send(event_id(notice), cloud_event(notice, f"{settings.topic_prefix}{settings.pipeline}"))
+    if reply.verdict == "delivered":
+        return Finding("ok", "webhook", f"{webhook.shown} took a test event")
+    return Finding("problem", "webhook", reply.words, _RUNBOOK)
+
+
+_PACKAGES = ("confluent-kafka", "faust-streaming", "pyspark", "redis", "onnxruntime")
+_ROLE_OF_THE_IMAGE = "SURESCALE_ROLE"
+_ASK_THE_ENGINE = ("monitor", "rescaler")
+_INSTALL = "commands that need it name it; pip install 'surescale[all]' brings everything"
+_CHOOSE = "a rule answers in its place; set SURESCALE_POLICY or SURESCALE_POLICY_FOLDER, or see `surescale policy verify`"
+
+
+def role_of_the_image() -> str:
+    """Return the role whose image this runs in; empty: in none."""
+    return os.environ.get(_ROLE_OF_THE_IMAGE, "")
+
+
+def programs() -> Iterator[Finding]:
+    """Check Python's packages, and Java, which the Spark job and the demo need."""
+    role = role_of_the_image()
+    found = {name: _installed(name) for name in _PACKAGES}
+    detail = f"{version('surescale')} on Python {platform.python_version()}"
+    shown = "; ".join((detail, ", ".join(f"{name} {found[name]}" for name in _PACKAGES if found[name])))
+    missing = ", ".join(name for name in _PACKAGES if not found[name])
+    if role:
+        yield Finding("ok", "surescale", f"{shown}; image of the {role}")
+    elif missing:
+        yield Finding("warning", "surescale", f"{shown}; not installed: {missing}", _INSTALL)
+    else:
+        yield Finding("ok", "surescale", shown)
+    if role in ("", "spark"):
+        yield _java()
+
+
+def policy(settings: PipelineSettings) -> Iterator[Finding]:
+    """Check that the policy of jobs without one can be loaded; where nothing can run its graphs, that its files are whole."""
+    if not is_rule(settings.policy) and not _installed("onnxruntime"):
+        yield _files_of(settings)
+        return
+    found = load_policy(settings.policy, settings.policy_folder, opener=opener_for(settings.policy_folder))
+    if isinstance(found, Unavailable):
+        yield Finding("problem", "policy", f"{settings.policy} cannot be used: {found.reason}", _CHOOSE)
+        return
+    yield Finding("ok", "policy", f"{found.name}{f', sha256 {found.sha256[:12]}' if found.sha256 else ''}")
+
+
+def seen_from_here(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Pass on what was found of the engine; in the image of a role that never asks it, what is wrong is only a warning."""
+    role = role_of_the_image()
+    for finding in findings:
+        if finding.verdict != "problem" or role in ("", *_ASK_THE_ENGINE):
+            yield finding
+        else:
+            where = f"monitor and rescaler have to reach it, not the {role}, from which this was tried"
+            yield Finding("warning", finding.subject, finding.detail, f"{where}; see their logs, or {finding.remedy}")
+
+
+def _files_of(settings: PipelineSettings) -> Finding:
     try:
-        with open_url(url, timeout_s=ENGINE_TIMEOUT_S) as answer:
-            document, date = json.load(answer), answer.headers.get("Date")
-        if not isinstance(document, dict):
-            raise ValueError("the answer is no JSON object")
-    except (OSError, ValueError) as error:
-        yield Finding("problem", "engine", f"no simulated engine at {url}: {error}", _ADDRESS)
-        return
-    yield Finding("ok", "engine", f"simulated, at {settings.engine_url}")
-    if date and (told := email.utils.parsedate_to_datetime(date)):
-        yield from _skew("engine", told.timestamp() - asked_s)
+        sha256 = package_sha256(settings.policy, settings.policy_folder)
+    except PackageRejected as rejected:
+        return Finding("problem", "policy", f"{settings.policy} cannot be used: {rejected}", _CHOOSE)
+    detail = f"{settings.policy}, sha256 {sha256[:12]}; its graphs were not tried, since onnxruntime is not installed"
+    if role_of_the_image():
+        return Finding("ok", "policy", f"{detail} here")
+    return Finding("warning", "policy", detail, _INSTALL)
 
 
-def _skew(subject: str, skew_s: float) -> Iterator[Finding]:
-    if abs(skew_s) > SKEW_S_MAX:
-        detail = f"its clock is {abs(skew_s):.1f} s {'ahead of' if skew_s > 0 else 'behind'} this machine's"
-        yield Finding("warning", f"{subject} clock", detail, "let both follow one time server (NTP)")
+def _java() -> Finding:
+    try:
+        java = find_java()
+    except JavaError as error:
+        return Finding("warning", "java", str(error), "only the Spark job and `surescale demo` need Java")
+    return Finding("ok", "java", f"{java.major} at {java.home}")
+
+
+def _installed(name: str) -> str:
+    """Return the version of a package; empty: it is not there."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""

@@ -5,17 +5,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runtime import options
+from surescale.engines.options import engine_options
+from surescale.runtime import options
 
 if TYPE_CHECKING:
-    from services.doctor.findings import Finding
+    from surescale.engines.ports.findings import Finding
 
 
 @click.command("doctor")
 @options.bootstrap
 @options.prefix
 @options.redis_url
-@options.engine_options
+@engine_options
 @options.default_policy
 @options.policy_folder
 @click.option("--test-notification", is_flag=True, help="Send the webhook an event to try it.")
@@ -30,27 +31,29 @@ def command(*, test_notification: bool, before_start: bool, as_json: bool, **giv
     Reads the same settings as the roles. Changes nothing, and tells nobody unless asked to. Exit code 1 if there is a problem; a
     warning is none.
     """
-    from contracts.settings import PipelineSettings, from_environment
-    from engines.source_settings import SourceSettings
-    from services.doctor import checks, installation
-    from services.doctor.findings import is_well, run_checks
-    from services.doctor.kafka_checks import KafkaChecks
-    from services.doctor.notify_checks import notifications
-    from services.state.notify.settings import NotifySettings
+    from surescale.contracts.settings import PipelineSettings, from_environment, settings_in
+    from surescale.engines.ports.findings import is_well, run_checks
+    from surescale.engines.registry import checks_of
+    from surescale.engines.settings import SourceSettings
+    from surescale.services.doctor import checks
+    from surescale.services.doctor.checks import notifications
+    from surescale.services.doctor.kafka_checks import KafkaChecks
+    from surescale.services.state.notify.settings import NotifySettings
 
-    settings = options.settings_of(PipelineSettings, **given)
+    shared = {item.name: given[item.name] for item in settings_in(PipelineSettings) if item.name in given}
+    settings = options.settings_of(PipelineSettings, **shared)
     kafka = KafkaChecks(settings)
     findings = run_checks(
         [
-            ("surescale", installation.programs),
+            ("surescale", checks.programs),
             ("token", kafka.token),
             ("kafka", kafka.broker),
             ("topics", kafka.topics),
             *([] if before_start else [("writers", kafka.writers), ("readers", kafka.groups)]),
             ("redis", lambda: checks.view(settings)),
-            ("engine", lambda: installation.seen_from_here(checks.engine(from_environment(SourceSettings, **given)))),
-            ("policy", lambda: installation.policy(settings)),
-            ("webhook", lambda: notifications(from_environment(NotifySettings, **given), kafka, is_tried=test_notification)),
+            ("engine", lambda: checks.seen_from_here(checks_of(from_environment(SourceSettings, **given)))),
+            ("policy", lambda: checks.policy(settings)),
+            ("webhook", lambda: notifications(from_environment(NotifySettings, **shared), kafka, is_tried=test_notification)),
         ]
     )
     _print(findings, as_json=as_json)
@@ -61,8 +64,8 @@ def command(*, test_notification: bool, before_start: bool, as_json: bool, **giv
 def _print(findings: "Sequence[Finding]", *, as_json: bool) -> None:
     import msgspec
 
-    from runtime import terminal
-    from runtime.printable import printable
+    from surescale.runtime import terminal
+    from surescale.runtime.printable import printable
 
     if as_json:
         click.echo(msgspec.json.encode(findings))

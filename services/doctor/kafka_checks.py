@@ -15,8 +15,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # these names
     ResourceType,
 )
 
-from contracts.settings import PipelineSettings
-from contracts.topics import (
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import (
+    CLOCK,
     DECISIONS,
     READER_GROUP,
     SNAPSHOTS,
@@ -28,7 +29,9 @@ from contracts.topics import (
     notify_group,
     rescaler_group,
 )
-from runtime.kafka import (
+from surescale.engines.ports.findings import Finding, in_words
+from surescale.runtime.kafka import (
+    EMPTY,
     GROUP_REQUEST_TIMEOUT_S,
     METADATA_TIMEOUT_S,
     REQUEST_TIMEOUT_S,
@@ -38,12 +41,12 @@ from runtime.kafka import (
     committed_offsets,
     consumer,
     creation,
+    end_offsets,
 )
-from runtime.kafka_errors import Refusals, Refused, is_record
-from runtime.kafka_security import uses_tokens
-from runtime.oauth_tokens import NoToken, fetch_token
-from services.doctor.findings import Finding, in_words
-from services.state.notify.watch import WATCHED
+from surescale.runtime.kafka_errors import Refusals, Refused, is_record
+from surescale.runtime.kafka_security import uses_tokens
+from surescale.runtime.oauth_tokens import NoToken, fetch_token
+from surescale.services.state.notify.watch import WATCHED
 
 T = TypeVar("T")
 SETTINGS_THAT_MATTER = ("compression.type", "cleanup.policy", "max.message.bytes", "message.timestamp.type")
@@ -112,8 +115,15 @@ class KafkaChecks:
             )
         wrong = [*self._partitions(present), *self._configurations(present)]
         yield from wrong
-        if not (missing or wrong):
+        if not missing and not any(end_offsets(self._admin, self._parts_of(present), REQUEST_TIMEOUT_S).values()):
+            yield Finding("warning", "topics", f"all {len(TOPICS)} are there, and none ever had a record", EMPTY)
+        elif not (missing or wrong):
             yield Finding("ok", "topics", f"all {len(TOPICS)} are there, set up as they should be")
+
+    def _parts_of(self, topics: list[Topic]) -> list[TopicPartition]:
+        assert self._metadata is not None, "topics are looked at only where a broker answered"
+        names = [self._full(topic.name) for topic in topics]
+        return [TopicPartition(name, number) for name in names for number in self._metadata.topics[name].partitions]
 
     def _partitions(self, topics: list[Topic]) -> Iterator[Finding]:
         """Find topics whose number of partitions is not that of most with the same key; it is chosen when they are made."""
@@ -237,7 +247,7 @@ class KafkaChecks:
         return sum(max(0, end - max(0, reached.get(key, 0))) for key, end in ends.items())
 
     def writers(self) -> Iterator[Finding]:
-        """Check how long ago monitor and Spark job wrote. A simulated clock may be stopped meanwhile."""
+        """Check how long ago monitor and Spark job wrote. A simulated clock may stand still, and then nobody need write."""
         if self._metadata is None or any(self._full(topic) not in self._metadata.topics for topic in _WRITERS):
             return
         for topic, who in _WRITERS.items():
@@ -248,9 +258,16 @@ class KafkaChecks:
                 )
             elif age_s > LATE_S:
                 detail = f"wrote to {self._full(topic)} {in_words(age_s)} ago for the last time"
-                yield Finding("warning", who, detail, "look at its log and /health; a finished trace ends so too")
+                remedy = "look at its log and /health"
+                if self._has_simulated_clock():
+                    yield Finding("warning", who, detail, f"{remedy}; a finished trace ends so too")
+                else:
+                    yield Finding("problem", who, detail, f"{remedy}; start it if it does not run")
             else:
                 yield Finding("ok", who, f"wrote to {self._full(topic)} {in_words(max(0.0, age_s))} ago")
+
+    def _has_simulated_clock(self) -> bool:
+        return self._metadata is not None and self._full(CLOCK) in self._metadata.topics and self._age_s(CLOCK) is not None
 
     def _age_s(self, topic: str) -> float | None:
         """Return how long ago, by the broker's append time, somebody wrote to a topic; None if it is empty."""

@@ -7,18 +7,19 @@ from aiohttp import web
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from contracts.commands import RescheduleCommand
-from contracts.errors import RecordRejected
-from contracts.wire import decode
-from runtime.metrics import RoleMetrics
-from runtime.watchdog import Watchdog
-from services.engine import metrics
-from services.engine.clock_driver import ClockDriver
-from services.engine.documents import (
+from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.wire import decode
+from surescale.runtime.metrics import RoleMetrics
+from surescale.runtime.watchdog import Watchdog
+from surescale.services.engine import metrics
+from surescale.services.engine.clock_driver import ClockDriver
+from surescale.services.engine.documents import (
     AcceptedCommand,
     DyingHost,
     EngineError,
     EngineHealth,
+    EngineReport,
     Events,
     Figures,
     History,
@@ -26,15 +27,14 @@ from services.engine.documents import (
     JobState,
     JobStatus,
     MinuteDocument,
-    Report,
     ReportedJob,
     StandbyDocument,
 )
-from simulation.engine.cluster import SimulatedCluster
-from simulation.engine.hosts import NewHost
-from simulation.engine.job import RunningJob
-from simulation.engine.refusals import CONFLICTS, UNKNOWN, EngineRefusal
-from simulation.engine.simulated_minute import SimulatedMinute
+from surescale.simulation.engine.checked_changes import CONFLICTS, UNKNOWN, EngineRefusal
+from surescale.simulation.engine.cluster import SimulatedCluster
+from surescale.simulation.engine.hosts import NewHost
+from surescale.simulation.engine.running_job import RunningJob
+from surescale.simulation.engine.simulated_minute import SimulatedMinute
 
 LONG_POLL_S = 0.5
 MINUTES_MAX = 600  # in one answer
@@ -78,7 +78,7 @@ async def _refusals(request: web.Request, handler: Callable[[web.Request], Await
 async def _no_browsers(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Refuse changes that a page in a browser asks for: whoever opens the page may reach this engine, and wants none of it.
+    """Refuse changes that a page in a browser asks for: the person who opens the page may reach this engine without wanting to.
 
     Browsers send an Origin with every change. A body must be JSON by name too, which a page cannot send without asking first.
     """
@@ -224,7 +224,7 @@ async def _report(request: web.Request) -> web.Response:
     driver = _caught_up(request)
     with_tasks = "tasks" in request.query
     jobs = {name: _figures_of(driver.cluster, name, with_tasks=with_tasks) for name in driver.cluster.jobs}
-    return _json(Report(**asdict(driver.progress()), jobs=jobs))
+    return _json(EngineReport(**asdict(driver.progress()), jobs=jobs))
 
 
 class _Leaving(msgspec.Struct):

@@ -8,17 +8,14 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 
-import msgspec
-
-from contracts.clock import MINUTE_MS, pipeline_time_ms, wall_time_ms
-from contracts.commands import Balance, EventRecord, Outcome, Progress, RescheduleCommand
-from contracts.messages import ClockPrerequisites, ClockSegment
-from services.engine.documents import RunDocument
-from services.engine.pace import Checkpoint, Lockstep
-from services.engine.settings import EngineSettings
-from simulation.engine.cluster import SimulatedCluster
-from simulation.engine.refusals import EngineRefusal
-from simulation.engine.rescales import Rescale
+from surescale.contracts.clock import MINUTE_MS, pipeline_time_ms, wall_time_ms
+from surescale.contracts.commands import Balance, EventRecord, Outcome, Progress, RescheduleCommand
+from surescale.contracts.messages import ClockPrerequisites, ClockSegment
+from surescale.services.engine.documents import RunDocument
+from surescale.services.engine.pace import Checkpoint, Lockstep
+from surescale.services.engine.settings import EngineSettings
+from surescale.simulation.engine.checked_changes import EngineRefusal, Rescale
+from surescale.simulation.engine.cluster import SimulatedCluster
 
 Publish = Callable[[ClockSegment], None]
 
@@ -152,7 +149,7 @@ class ClockDriver:
         await self._started.wait()
         while not self.cluster.is_finished:
             until_ms = self._pace.move_on() if self._pace else self.cluster.end_ms
-            # To Kafka first: whoever sees a minute of this segment must be able to see the segment.
+            # To Kafka first: a reader that sees a minute of this segment must be able to see the segment.
             await self._go_on(self._segment(self.segment.sequence + 1, self.cluster.now_ms, until_ms))
             await self._move()
             if self._pace:
@@ -225,14 +222,14 @@ class ClockDriver:
 
     def _segment(self, sequence: int, from_ms: int, until_ms: int) -> ClockSegment:
         return ClockSegment(
-            road=self._settings.road,
+            pipeline=self._settings.pipeline,
             sequence=sequence,
             e0_ms=from_ms,
             w0_ms=self._wall_ms(),
             speed=self._settings.clock_speed,
             until_ms=until_ms,
             end_ms=self.cluster.end_ms,
-            told=self._prerequisites() if self._pace else msgspec.UNSET,
+            told=self._prerequisites() if self._pace else None,
         )
 
     def _prerequisites(self) -> ClockPrerequisites:

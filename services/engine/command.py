@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from contracts.settings import PORT_MAX
-from runtime import options
+from surescale.contracts.settings import PORT_MAX
+from surescale.runtime import options
 
 if TYPE_CHECKING:
-    from simulation.engine.cluster import SimulatedCluster
+    from surescale.simulation.engine.cluster import SimulatedCluster
 
 
 class _Stretch(TypedDict):
@@ -65,10 +65,10 @@ def command(
 
     Owns the pipeline's clock, which is stopped until POST /clock/start.
     """
-    from contracts.settings import from_environment
-    from runtime.logs import set_up_logs
-    from services.engine.process import serve
-    from services.engine.settings import EngineSettings
+    from surescale.contracts.settings import from_environment
+    from surescale.runtime.logs import set_up_logs
+    from surescale.services.engine.process import serve
+    from surescale.services.engine.settings import EngineSettings
 
     no_kafka = bootstrap == "none"
     settings = from_environment(
@@ -101,11 +101,11 @@ def _cluster(
     restore_mib_per_s: float,
     **stretch: Unpack[_Stretch],
 ) -> "SimulatedCluster":
-    from simulation.engine.cluster import RunOptions, SimulatedCluster
-    from simulation.load.jobs import load_job
-    from simulation.load.workload import load_workload
-    from simulation.model.costs import chosen_cost
-    from simulation.model.worlds import cluster_world
+    from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
+    from surescale.simulation.load.jobs import load_job
+    from surescale.simulation.load.workload import load_workload
+    from surescale.simulation.model.costs import chosen_cost
+    from surescale.simulation.model.worlds import cluster_world
 
     played = cluster_world(world, world_seed)
     load = load_workload(workload)

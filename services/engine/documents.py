@@ -6,8 +6,8 @@ Times (``_ms``) are milliseconds since the epoch, of the pipeline's clock unless
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from contracts.messages import EngineEvent, HourlyLoad, JobTopology, TaskSample
-from simulation.engine.rescales import Rescale
+from surescale.contracts.messages import EngineEvent, HourlyLoad, JobTopology, TaskSample
+from surescale.simulation.engine.checked_changes import Rescale
 
 
 class EngineDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,7 +179,7 @@ class ReportedJob(EngineDocument, frozen=True, kw_only=True):
     """Its latest rescale."""
 
 
-class Report(RunDocument, frozen=True, kw_only=True):
+class EngineReport(RunDocument, frozen=True, kw_only=True):
     """Answer of ``GET /report``."""
 
     jobs: dict[str, ReportedJob]

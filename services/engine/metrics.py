@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from runtime.metrics import Metric, Reading
-from services.engine.clock_driver import ClockDriver
+from surescale.runtime.metrics import Metric, Reading
+from surescale.services.engine.clock_driver import ClockDriver
 
 MINUTES = Metric("surescale_engine_minutes_total", "counter", "Minutes of the trace that have passed.")
-PIPELINE_TIME = Metric("surescale_engine_road_time_seconds", "gauge", "Time of the pipeline's clock, as Unix time.", "seconds")
+PIPELINE_TIME = Metric(
+    "surescale_engine_pipeline_time_seconds", "gauge", "Time of the pipeline's clock, as Unix time.", "seconds"
+)
 WAITING = Metric("surescale_engine_awaited_answers", "gauge", "Answers that the clock waits for at its stop; 0 while it moves.")
 MISSES = Metric("surescale_engine_missed_answers_total", "counter", "Answers that did not arrive within the wall limit.")
 HOSTS = Metric("surescale_engine_hosts", "gauge", "Hosts of the cluster that are alive.")

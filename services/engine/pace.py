@@ -13,9 +13,9 @@ the same minutes on any machine.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from contracts.clock import MINUTE_MS, minute_end_ms
-from contracts.commands import NOT_REPORTED, Balance, Outcome, Progress, RescheduleCommand
-from contracts.ids import command_id
+from surescale.contracts.clock import MINUTE_MS, minute_end_ms
+from surescale.contracts.commands import NOT_REPORTED, Balance, Outcome, Progress, RescheduleCommand
+from surescale.contracts.ids import command_id
 
 _ADVICE = "advise"  # the reason of an outcome whose command actuators ignore
 _FINAL = ("applied", "failed")

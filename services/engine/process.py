@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from contracts.commands import EventRecord
-from contracts.messages import ClockSegment
-from runtime.backoff import Stopped
-from runtime.listen import listen
-from runtime.watchdog import Watchdog
-from services.engine.api import application
-from services.engine.clock_driver import ClockDriver
-from services.engine.settings import EngineSettings
-from simulation.engine.cluster import SimulatedCluster
+from surescale.contracts.commands import EventRecord
+from surescale.contracts.messages import ClockSegment
+from surescale.runtime.backoff import Stopped
+from surescale.runtime.listen import listen
+from surescale.runtime.watchdog import Watchdog
+from surescale.services.engine.api import application
+from surescale.services.engine.clock_driver import ClockDriver
+from surescale.services.engine.settings import EngineSettings
+from surescale.simulation.engine.cluster import SimulatedCluster
 
 if TYPE_CHECKING:
-    from services.engine.pipeline_client import PipelineClient
+    from surescale.services.engine.pipeline_client import PipelineClient
 
 _log = logging.getLogger("surescale.engine")
 
@@ -92,7 +92,7 @@ class _Process:
     def _pipeline_client(self) -> "PipelineClient | None":
         if not self._settings.use_kafka:
             return None
-        from services.engine.pipeline_client import PipelineClient
+        from surescale.services.engine.pipeline_client import PipelineClient
 
         return PipelineClient(self._settings, self._stop)
 

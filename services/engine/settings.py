@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from contracts.errors import SettingsError
-from contracts.messages import SPEED_MAX, SPEED_MIN
-from contracts.settings import PipelineSettings
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.messages import SPEED_MAX, SPEED_MIN
+from surescale.contracts.settings import PipelineSettings
 
 Pace = Literal["lockstep", "free"]
 

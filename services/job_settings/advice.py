@@ -2,13 +2,11 @@
 
 import difflib
 
-import msgspec
-
-from contracts.errors import SettingsError
-from contracts.rescaler_state import OpenAdvice
-from contracts.settings import PipelineSettings
-from contracts.topics import RESCALER_STATE
-from runtime.topic_records import memories, read_topics
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.rescaler_state import OpenAdvice
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import RESCALER_STATE
+from surescale.runtime.topic_records import memories, read_topics
 
 NEAR_MAX = 3
 
@@ -25,9 +23,9 @@ def open_advice(settings: PipelineSettings) -> dict[str, OpenAdvice]:
     """
     found: dict[str, OpenAdvice] = {}
     for record in memories(read_topics(settings, [RESCALER_STATE])[RESCALER_STATE]):
-        if record.kind == "job" and record.summary is not msgspec.UNSET:
+        if record.kind == "job" and record.summary is not None:
             found.pop(record.id, None)
-            if record.summary.advice is not msgspec.UNSET:
+            if record.summary.advice is not None:
                 found[record.id] = record.summary.advice
     return found
 

@@ -5,22 +5,22 @@ from dataclasses import dataclass
 
 import msgspec
 
-from contracts.errors import SettingsError
-from contracts.job_labels import FIELDS, NO_SETTINGS
-from contracts.job_limits import bounds_of, owners_maximum, task_limits, total_limit
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_limits import bounds_of, owners_maximum, task_limits, total_limit
+from surescale.contracts.job_settings import SETTINGS, Approval, JobSettings, LatencyBound, Pause, effective, newer
+from surescale.contracts.limits_in_words import NONE, in_words
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.objectives import in_words as objective_in_words
+from surescale.runtime.instants import to_the_second
 
-OPTIONS = {"mode": "--mode"} | {field: f"--{name}" for name, field in FIELDS.items()}
-"""The option of each field that may be changed."""
+DEFAULT = "default"
+"""As if it had never been set."""
 REQUESTS = {"adopted_at_ms": "adopt", "reapplied_at_ms": "reapply"}
 """The command of each field that says until when something was requested."""
 STEPS = ("pause", "approval")
 """What people do now, with commands of their own: `surescale pause`, `resume` and `approve`."""
-BOUNDS = frozenset({"parallelism_min", "parallelism_max", "total_limit", "tasks"})
+BOUNDS = frozenset({"minimum_within", "parallelism_min", "parallelism_max", "total_limit", "tasks"})
 VERSION_MAX = 2**53  # a `Count`
-PAUSED = "observe"
-PINNED = "hold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,7 @@ def newest(history: Iterable[Recorded], job: str) -> JobSettings:
     """Return the settings in force after these records (in the order of the topic); of equal versions the later one counts."""
     latest = JobSettings(job=job)
     for recorded in history:
-        if recorded.settings.version >= latest.version:
-            latest = recorded.settings
+        latest = newer(latest, recorded.settings)
     return latest
 
 
@@ -54,28 +53,41 @@ def changed(
     """
     # Of equal versions the later record counts, so settings stay changeable even after somebody wrote the highest version.
     version = min(before.version + 1, VERSION_MAX)
-    made = {"version": version, "set_by": by, "set_at_ms": at_ms, "request": request or msgspec.UNSET}
-    given = _given(before, wanted) or msgspec.UNSET
-    wanted = {name: getattr(NO_SETTINGS, name) if value is None else value for name, value in wanted.items()}
-    settings = msgspec.structs.replace(_in_two_steps(before, wanted), **wanted, **made, given=given)
+    made = {"version": version, "set_by": by, "set_at_ms": at_ms, "request": request or None, "applied_from": None}
+    settings = msgspec.structs.replace(before, **{**made, **wanted})
     if topology is not None and BOUNDS & wanted.keys():
         _check(settings, topology)
     return settings
 
 
-def _given(before: JobSettings, wanted: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the fields that somebody set to what they are by themselves; None in ``wanted``: as if never set."""
-    plain = {name for name, value in wanted.items() if value is not None and value == getattr(NO_SETTINGS, name, None)}
-    plain &= set(FIELDS.values())
-    return tuple(sorted(((set(before.given or ()) - wanted.keys()) | plain) - {"latency_bound"}))
+def in_force_of(history: Iterable[Recorded], job: str) -> list[Recorded]:
+    """Return the records of a history that came into force, oldest first."""
+    latest, found = JobSettings(job=job), []
+    for recorded in history:
+        if newer(latest, recorded.settings) is recorded.settings:
+            latest = recorded.settings
+            found.append(recorded)
+    return found
 
 
-def _in_two_steps(before: JobSettings, wanted: Mapping[str, object]) -> JobSettings:
-    """Return settings with an older record's one step as two, if either of them is to be changed."""
-    if before.step_ratio_max is None or not {"step_up_max", "step_down_max"} & wanted.keys():
-        return before
-    step = before.step_ratio_max
-    return msgspec.structs.replace(before, step_ratio_max=None, step_up_max=step, step_down_max=step)
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What files say of a job: whose files, and what they last set."""
+
+    name: str
+    settings: JobSettings
+
+    def by_hand(self, now: JobSettings) -> dict[str, tuple[object, object]]:
+        """Return what was changed since, by field: as applied, and as it is now."""
+        return {name: pair for name, pair in differences(self.settings, now).items() if name in SETTINGS}
+
+
+def applied_to(history: Iterable[Recorded], job: str) -> Applied | None:
+    """Return what files say of a job; None: nothing, or they let it go."""
+    for recorded in reversed(in_force_of(history, job)):
+        if recorded.settings.applied_from is not None:
+            return Applied(recorded.settings.applied_from, recorded.settings) if recorded.settings.applied_from else None
+    return None
 
 
 def without_effect(before: JobSettings, after: JobSettings, topology: JobTopology | None) -> str | None:
@@ -93,42 +105,47 @@ def without_effect(before: JobSettings, after: JobSettings, topology: JobTopolog
 
 
 def differences(before: JobSettings, after: JobSettings) -> dict[str, tuple[object, object]]:
-    """Return what a user changed, by field: before and after. What is set to its own default was None before, or is after."""
-    found: dict[str, tuple[object, object]] = {}
-    for name in (*OPTIONS, *REQUESTS, *STEPS):
-        (was, was_given), (now, is_given) = ((_value(each, name), name in (each.given or ())) for each in (before, after))
-        if was == now and was_given != is_given:
-            was, now = was if was_given else None, now if is_given else None
-        if was != now:
-            found[name] = (was, now)
-    return found
+    """Return what a user changed, by field: before and after; None: not set."""
+    found = {name: (getattr(before, name), getattr(after, name)) for name in (*SETTINGS, *REQUESTS, *STEPS)}
+    return {name: (was, now) for name, (was, now) in found.items() if was != now}
 
 
-def _value(settings: JobSettings, name: str) -> object:
-    value = getattr(settings, name)
-    if name == "objective" and settings.latency_bound is not msgspec.UNSET:
-        value = settings.latency_bound
-    return None if value is msgspec.UNSET else value
+def value_in_words(field: str, value: object, nothing: str = DEFAULT) -> str:
+    """Return a setting as its option has it; ``nothing``: the word for one that nobody set.
+
+    >>> value_in_words("calibrated_spread", True), value_in_words("excluded", ()), value_in_words("total_limit", None)
+    ('calibrated', 'none', 'default')
+    """
+    if value is None:
+        return nothing
+    if isinstance(value, bool):
+        return next(word for word, meant in (SETTINGS[field].words or {}).items() if meant is value)
+    if isinstance(value, LatencyBound):
+        return objective_in_words(value) or NONE
+    if isinstance(value, dict | tuple | list):
+        return ", ".join(in_words(value)) or NONE
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def resumed(history: Iterable[Recorded], job: str) -> dict[str, object]:
-    """Return what undoes pause and pin: the last mode that was not ``observe``, the last policy that was not ``hold``."""
-    mode, policy, version = JobSettings(job=job).mode, None, 0
-    for settings in (recorded.settings for recorded in history):
-        if settings.version < version:
-            continue  # it was never in force
-        version = settings.version
-        if settings.mode != PAUSED:
-            mode = settings.mode
-        if settings.policy != PINNED:
-            policy = settings.policy
-    return {"mode": mode, "policy": policy}
+def change_in_words(name: str, before: object, after: object) -> str:
+    """Return one change of a field for people."""
+    if name == "pause":
+        return f"paused: {after.direction}, {after.why}" if isinstance(after, Pause) else "resumed"
+    if isinstance(after, Approval):
+        return f"approved {after.decision_id}"
+    if name in REQUESTS and isinstance(after, int):
+        return f"{REQUESTS[name]} what was there until {to_the_second(after)}"
+    return f"{SETTINGS[name].option} {value_in_words(name, before)} -> {value_in_words(name, after)}"
 
 
 def _check(settings: JobSettings, topology: JobTopology) -> None:
-    least, most, total = settings.parallelism_min, settings.parallelism_max, total_limit(settings, topology.engine)
+    least, most = effective(settings, "parallelism_min"), settings.parallelism_max
+    total = total_limit(settings, topology.engine)
     if most is not None and least > most:
         raise SettingsError(f"--min: {least} is more than --max {most}; give a --min of at most {most} or a higher --max")
+    for each in settings.minimum_within or ():
+        if most is not None and each.least > most:
+            raise SettingsError(f"--minimum-within: {each.least} is more than --max {most}; give at most that or a higher --max")
     scalable = [task for task in topology.tasks if task.scalable]
     bounds = [bounds_of(settings, task, topology.engine) for task in scalable]
     needed = sum(task.parallelism if each.pinned else each.least for task, each in zip(scalable, bounds, strict=True))
@@ -145,7 +162,7 @@ def _check(settings: JobSettings, topology: JobTopology) -> None:
 def _check_task(settings: JobSettings, task: TaskSpec, engine: str) -> None:
     own, name = task_limits(settings, task), task.label or task.task
     most = owners_maximum(settings, task, engine)
-    least = own.parallelism_min or settings.parallelism_min
+    least = own.parallelism_min or effective(settings, "parallelism_min")
     given = f"--task: {name}={least}.." if own.parallelism_min else f"--min: {least}"
     if own.parallelism_max and least > own.parallelism_max:
         raise SettingsError(f"{given} is more than the {own.parallelism_max} that task {name} may have; give at most that")

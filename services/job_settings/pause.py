@@ -2,10 +2,10 @@
 
 import re
 
-from contracts.errors import SettingsError
-from contracts.job_settings import Direction, Pause
-from contracts.pauses import all_jobs_of
-from runtime.instants import event_time_ms, to_the_second
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_settings import Direction, Pause
+from surescale.contracts.pauses import all_jobs_of
+from surescale.runtime.instants import event_time_ms, to_the_second
 
 TEXT_MAX = 256
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

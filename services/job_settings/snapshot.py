@@ -4,20 +4,17 @@ import difflib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-import msgspec
-from confluent_kafka import Message
-
-from contracts.errors import RecordRejected, SettingsError
-from contracts.ids import cluster_of, split_job
-from contracts.job_settings import JobSettings
-from contracts.messages import ClusterTopology, JobTopology
-from contracts.modes import ModeInForce, mode_in_force
-from contracts.pauses import Pauses, all_jobs_of, is_of_all_jobs, pauses_of
-from contracts.releases import ReleaseRecord, Releases, ScopedRelease
-from contracts.settings import PipelineSettings
-from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
-from runtime.topic_records import append_ms, parsed, pipeline_now_ms, read_topics, send
-from services.job_settings.changes import Recorded, changed, differences, newest, without_effect
+from surescale.contracts.errors import RecordRejected, SettingsError
+from surescale.contracts.ids import cluster_of, split_job
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClusterTopology, JobTopology
+from surescale.contracts.modes import ModeInForce, mode_in_force
+from surescale.contracts.pauses import Pauses, all_jobs_of, is_of_all_jobs, pauses_of
+from surescale.contracts.releases import Release, Releases
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
+from surescale.runtime.topic_records import append_ms, parsed, pipeline_now_ms, read_topics, send
+from surescale.services.job_settings.changes import Recorded, applied_to, changed, differences, newest, without_effect
 
 NEAR_MAX = 3
 ATTEMPTS_MAX = 5
@@ -45,7 +42,7 @@ class SettingsSnapshot:
     known: JobTopology | None  # None: the settings are for all jobs of a cluster
     history: tuple[Recorded, ...]
     now_ms: int
-    release: ScopedRelease | None
+    release: Release | None
     hosts: ClusterTopology | None = None
     of_all_jobs: JobSettings | None = None
     others: tuple[str, ...] = ()  # jobs that are known
@@ -93,37 +90,77 @@ class ChangeResult:
         return differences(self.before, self.after)
 
 
-def read_snapshot(settings: PipelineSettings, job: str, *, may_be_new: bool = False) -> SettingsSnapshot:
-    """Read everything about a job's settings, or about those for all jobs of a cluster (``CLUSTER/*``).
+@dataclass(frozen=True, slots=True)
+class KnownJobs:
+    """What Kafka knows about all jobs' settings at one instant."""
 
-    ``may_be_new``: the job need not be known yet.
+    topologies: Mapping[str, JobTopology]
+    hosts: Mapping[str, ClusterTopology]
+    records: Mapping[str, tuple[Recorded, ...]]
+    releases: Releases
+    now_ms: int
+
+    @property
+    def names(self) -> set[str]:
+        """Return every single job that has a topology, or settings."""
+        return {job for job in (*self.topologies, *self.records) if not is_of_all_jobs(job)}
+
+    def of(self, job: str, *, may_be_new: bool = False) -> SettingsSnapshot:
+        """Return what is known about one job, or about all jobs of a cluster (``CLUSTER/*``).
+
+        ``may_be_new``: the job need not be known yet.
+
+        Raises:
+            UnknownName: no topology has named the job, or the cluster; or none could have that name.
+        """
+        if is_of_all_jobs(job):
+            clusters = {*self.hosts, *map(cluster_of, self.topologies)}
+            _require("CLUSTER", "cluster", job.rpartition("/")[0], clusters)
+        elif may_be_new and job not in self.topologies:
+            _check_name(job)
+        else:
+            _require("JOB", "job", job, self.topologies)
+        cluster, every = cluster_of(job), all_jobs_of(cluster_of(job))
+        return SettingsSnapshot(
+            job=job,
+            known=self.topologies.get(job),
+            history=self.records.get(job, ()),
+            now_ms=self.now_ms,
+            release=self.releases.serving(job, self.now_ms),
+            hosts=self.hosts.get(cluster),
+            of_all_jobs=newest(self.records.get(every, ()), every),
+            others=tuple(sorted(self.topologies)),
+        )
+
+
+def read_jobs(settings: PipelineSettings) -> KnownJobs:
+    """Read everything about the settings of all jobs.
 
     Raises:
-        UnknownName: no topology has named the job, or the cluster.
-        SettingsError: a job that is not known yet could not have that name.
         ConnectionError: Kafka does not answer.
     """
     found = read_topics(settings, [JOB_SETTINGS, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, CLOCK, POLICY_RELEASES])
-    topologies = {topology.job: topology for topology in parsed(found[JOB_TOPOLOGY], JobTopology)}
-    hosts = {topology.cluster: topology for topology in parsed(found[CLUSTER_TOPOLOGY], ClusterTopology)}
-    if is_of_all_jobs(job):
-        clusters = {*hosts, *map(cluster_of, topologies)}
-        _require("CLUSTER", "cluster", job.rpartition("/")[0], clusters)
-    elif may_be_new and job not in topologies:
-        _check_name(job)
-    else:
-        _require("JOB", "job", job, topologies)
-    now_ms, cluster = pipeline_now_ms(settings, found[CLOCK]), cluster_of(job)
-    return SettingsSnapshot(
-        job=job,
-        known=topologies.get(job),
-        history=tuple(_history(found[JOB_SETTINGS], job)),
-        now_ms=now_ms,
-        release=Releases(parsed(found[POLICY_RELEASES], ReleaseRecord)).serving(job, now_ms),
-        hosts=hosts.get(cluster),
-        of_all_jobs=newest(_history(found[JOB_SETTINGS], all_jobs_of(cluster)), all_jobs_of(cluster)),
-        others=tuple(sorted(topologies)),
+    records: dict[str, list[Recorded]] = {}
+    for record in found[JOB_SETTINGS]:
+        for each in parsed([record], JobSettings):
+            records.setdefault(each.job, []).append(Recorded(each, append_ms(record)))
+    return KnownJobs(
+        topologies={topology.job: topology for topology in parsed(found[JOB_TOPOLOGY], JobTopology)},
+        hosts={topology.cluster: topology for topology in parsed(found[CLUSTER_TOPOLOGY], ClusterTopology)},
+        records={job: tuple(history) for job, history in records.items()},
+        releases=Releases(parsed(found[POLICY_RELEASES], Release)),
+        now_ms=pipeline_now_ms(settings, found[CLOCK]),
     )
+
+
+def read_snapshot(settings: PipelineSettings, job: str, *, may_be_new: bool = False) -> SettingsSnapshot:
+    """Read everything about a job's settings; see `KnownJobs.of`.
+
+    Raises:
+        UnknownName: no topology has named the job, or the cluster; or none could have that name.
+        ConnectionError: Kafka does not answer.
+    """
+    return read_jobs(settings).of(job, may_be_new=may_be_new)
 
 
 def made_by(snapshot: SettingsSnapshot, request: str) -> JobSettings | None:
@@ -138,7 +175,7 @@ def made_by(snapshot: SettingsSnapshot, request: str) -> JobSettings | None:
     for settings in (recorded.settings for recorded in snapshot.history) if key else ():
         if settings.request == request:
             return settings
-        if settings.request is not msgspec.UNSET and settings.request.partition("#")[0] == key:
+        if settings.request is not None and settings.request.partition("#")[0] == key:
             raise RequestReused(f"the key {key!r} was used for another change of {snapshot.job}; take a new one")
     return None
 
@@ -150,13 +187,18 @@ def _check_name(job: str) -> None:
         raise UnknownName(f"JOB: {job!r} is no name of a job; write CLUSTER/NAME") from None
 
 
-def _note(before: JobSettings, after: JobSettings, snapshot: SettingsSnapshot) -> str | None:
-    """Return in words what of a change has no effect, or none yet."""
+def note(before: JobSettings, after: JobSettings, snapshot: SettingsSnapshot) -> str | None:
+    """Return in words what of a change has no effect, none yet, or not for long."""
     if snapshot.known is not None or is_of_all_jobs(snapshot.job):
-        return without_effect(before, after, snapshot.known)
-    near = _near(snapshot.job, snapshot.others)
-    some = f"; known: {', '.join(near)}" if near else ""
-    return f"no job {snapshot.job} is known yet: this holds from the moment that there is one{some}"
+        effect = without_effect(before, after, snapshot.known)
+    else:
+        near = _near(snapshot.job, snapshot.others)
+        some = f"; known: {', '.join(near)}" if near else ""
+        effect = f"no job {snapshot.job} is known yet: this holds from the moment that there is one{some}"
+    applied = applied_to(snapshot.history, snapshot.job)
+    owned = applied.by_hand(after).keys() & differences(before, after).keys() if applied and after.applied_from is None else ()
+    again = f"{applied.name} sets this job: the next `surescale job apply` takes the change back" if applied and owned else None
+    return "; ".join(filter(None, (effect, again))) or None
 
 
 def _near(name: str, known: Collection[str]) -> list[str]:
@@ -217,7 +259,7 @@ def change(
         send(settings, JOB_SETTINGS, job, after)
         snapshot = read_snapshot(settings, job, may_be_new=may_be_new)
         if snapshot.settings == after:
-            return ChangeResult(before, after, note=_note(before, after, snapshot))
+            return ChangeResult(before, after, note=note(before, after, snapshot))
         if _follows(snapshot.history, after):
             return ChangeResult(before, after, overtaken_by=snapshot.settings.set_by)
     raise ConnectionError(f"{job}: others keep changing its settings; try again")
@@ -228,12 +270,3 @@ def _follows(history: tuple[Recorded, ...], ours: JobSettings) -> bool:
     records = [recorded.settings for recorded in history]
     at = max(index for index, record in enumerate(records) if record == ours)
     return any(record.version >= ours.version for record in records[at + 1 :])
-
-
-def _history(records: list[Message], job: str) -> list[Recorded]:
-    return [
-        Recorded(settings, append_ms(record))
-        for record in records
-        for settings in parsed([record], JobSettings)
-        if settings.job == job
-    ]

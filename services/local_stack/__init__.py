@@ -7,30 +7,24 @@ Processes:
     janitor           a program that removes the supervisor's temporary folder when the supervisor was killed
 
 Servers, from installed packages:
-    local_server      what the broker and Redis have in common
-    broker            a Kafka broker
-    redis_server      a Redis server
+    servers           a Kafka broker and a Redis server
     java              finds a Java runtime
     artifacts         fetches jars into a cache, checked against a lock
-    locked_jars       the lock: names, versions, hashes
-    lock_jars         writes the lock (for maintainers)
+    lock_jars         writes `locks/`: names, versions, hashes (for maintainers)
     ivy               runs the Ivy inside pyspark
-    flink/            a real Flink: distribution, session cluster, job, and such a pipeline: ``surescale flink-demo``
+    flink/            a real Flink: distribution, session cluster, job, and such a pipeline
 
 The pipeline:
-    pipeline              what every pipeline here has: supervisor, Kafka, Redis, the state service's answers
+    pipeline          what every pipeline here has: supervisor, Kafka, Redis, the state service's answers
     roles             the roles as supervised processes: command, settings, when ready
-    local_pipeline        servers, simulated engine, roles and twins as one object
-    engine_report     asks the simulated engine for its report
-    pipeline_figures      counts what happened in a pipeline, from Kafka
-    rescale_figures   how its rescales went
-    demo_report       the report of a demo
-    demo_lines        what a demo prints
-    compared/         jobs on a real engine under one load, compared from outside
-    consumers/        such a pipeline with consumer groups of Kafka: ``surescale demo-consumers``
+    local_pipeline    servers, simulated engine, roles and twins as one object
+    pipeline_figures  counts what happened in a pipeline, from Kafka
+    demo_report       the report of a demo, and what it prints
+    comparison/       jobs on a real engine under one load, compared from outside: ``surescale demo flink``, ``demo consumers``
+    consumers/        such a pipeline with consumer groups of Kafka
 
 Commands:
     demo_command      ``surescale demo``
     up_command        ``surescale up``
-    replay_command    ``surescale replay``, with replay_through_spark and replay_stream for ``--through spark``
+    replay_command    ``surescale replay``, with replay_through_spark for ``--through spark``
 """

@@ -1,6 +1,6 @@
 """Keeps the jars of the local stack in a cache folder: fetched once, checked, complete or absent. Starts nothing.
 
-Each set of `locked_jars.py` is locked by names, versions and SHA-256, and lives in `CACHE/jars/NAME-DIGEST/`. The digest is that
+Each set of `locks/` is locked by names, versions and SHA-256, and lives in `CACHE/jars/NAME-DIGEST/`. The digest is that
 of the lock, so a new version never meets an old folder. A folder is filled under a temporary name and renamed when complete; its
 `complete.json` lists the file sizes, which are compared on every reuse. A lock file keeps two processes from fetching at once.
 """
@@ -17,14 +17,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.errors import reason_of
-from services.local_stack.errors import ArtifactError, DownloadError, Say, silent
-from services.local_stack.ivy import REPOSITORY_VARIABLE, Coordinates, run_ivy
-from services.local_stack.java import JavaRuntime, find_java
+from surescale.contracts.errors import reason_of
+from surescale.services.local_stack.errors import ArtifactError, DownloadError, Say, silent
+from surescale.services.local_stack.ivy import REPOSITORY_VARIABLE, JarCoordinates, run_ivy
+from surescale.services.local_stack.java import JavaRuntime, find_java
 
 CACHE_VARIABLE = "SURESCALE_CACHE"
 FETCH_ATTEMPTS = 3
 PROGRESS_EVERY_S = 3.0
+LOCKS = Path(__file__).parent / "locks"
 _MARKER = "complete.json"
 _PAUSE_S = 2.0
 
@@ -33,7 +34,7 @@ _PAUSE_S = 2.0
 class LockedJar:
     """A jar and the SHA-256 (hexadecimal) that its bytes must have."""
 
-    coordinates: Coordinates
+    coordinates: JarCoordinates
     sha256: str
 
 
@@ -50,6 +51,22 @@ class ArtifactSet:
         """Twelve hexadecimal digits that change with any name, version or hash."""
         lines = sorted(f"{jar.coordinates} {jar.sha256}\n" for jar in self.jars)
         return hashlib.sha256("".join(lines).encode()).hexdigest()[:12]
+
+
+def locked_set(name: str) -> ArtifactSet:
+    """Return a set as its file in `locks/` has it: a line with its title, then one for each jar."""
+    title, *lines = (LOCKS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    jars = (line.split() for line in lines)
+    return ArtifactSet(
+        name, title.removeprefix("# "), tuple(LockedJar(JarCoordinates.read(named), sha256) for named, sha256 in jars)
+    )
+
+
+KAFKA_BROKER = locked_set("kafka-broker-4.1.1")
+SPARK_KAFKA = locked_set("spark-kafka-4.0.0")
+FLINK_2_KAFKA = locked_set("flink-kafka-5.0.0-2.2")
+FLINK_1_KAFKA = locked_set("flink-kafka-3.4.0-1.20")
+FLINK_AUTOSCALER = locked_set("flink-autoscaler-1.10.0")
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from services.local_stack import process_group
+from surescale.services.local_stack import process_group
 
 _WRAPPER = Path(process_group.__file__)
 _KILL_WAIT_S = 10.0

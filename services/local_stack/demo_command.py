@@ -7,32 +7,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from runtime import options
+from surescale.runtime import options
+from surescale.services.local_stack.comparison.demo import consumers, flink
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rich.table import Table
 
-    from services.local_stack.demo_report import DemoReport, JobFigures
-    from services.local_stack.local_pipeline import LocalPipeline
+    from surescale.services.local_stack.demo_report import DemoReport
+    from surescale.services.local_stack.local_pipeline import LocalPipeline
 
 SAY_EVERY_S = 3.0
 LOOK_EVERY_S = 0.25
 WIDTH_WITHOUT_TERMINAL = 110
-HEADINGS = {
-    "reward": "reward",
-    "latency_mean_s": "latency s",
-    "latency_p99_s": "p99 s",
-    "utilisation": "in use",
-    "task_minutes": "subtask min",
-    "rescales": "rescales",
-    "overload_minutes": "overload",
+PAYS = {"task_minutes": "subtask\nminutes"}
+SUFFERS = {
+    "overload_minutes": "minutes over\ncapacity",
+    "latency_mean_s": "latency s\nmean",
+    "latency_p99_s": "latency s\np99",
+    "rescales": "rescales\n",
 }
 
 
-@click.command("demo")
+@click.group("demo", invoke_without_command=True, subcommand_metavar="[COMMAND]")
 @options.workload()
 @options.jobs()
 @options.minutes(10, 20_160)
@@ -52,18 +50,24 @@ HEADINGS = {
 @options.standbys
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to this file, as JSON.")
 @click.option("--keep", is_flag=True, help="Stay up after the trace, until Ctrl-C.")
-def command(*, out: Path | None, keep: bool, **given: Any) -> None:
+@click.pass_context
+def command(context: click.Context, /, *, out: Path | None, keep: bool, **given: Any) -> None:
     """Run everything on this machine under a real trace.
 
-    Starts Kafka, Redis, Spark, Faust, the rescaler and a simulated engine, and ends with a summary of the trace.
+    Starts Kafka, Redis, Spark, Faust, the rescaler and a simulated engine, and ends with a summary of the trace. The
+    commands below do the same with a real engine, and have options of their own.
     """
+    if context.invoked_subcommand:
+        _refuse_options_before_a_command(context)
+        return
+
     import msgspec
 
-    from contracts.addresses import without_password
-    from runtime.atomic_files import check_folder, write_atomically
-    from runtime.signals import end_in_order
-    from services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
-    from services.local_stack.supervisor import StopRequested
+    from surescale.contracts.addresses import without_password
+    from surescale.runtime.atomic_files import check_folder, write_atomically
+    from surescale.runtime.signals import end_in_order
+    from surescale.services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
+    from surescale.services.local_stack.supervisor import StopRequested
 
     if out:  # checked before minutes of work, not after them
         check_folder(out, option="--out")
@@ -95,6 +99,23 @@ def command(*, out: Path | None, keep: bool, **given: Any) -> None:
         sys.exit(0 if is_kept else asked.exit_code)  # what was asked for was done by then
 
 
+def _refuse_options_before_a_command(context: click.Context) -> None:
+    """Raise click's error if options of the simulated demo stand before the name of another, which would not heed them."""
+    named = [
+        option.opts[0]
+        for option in context.command.params
+        if option.name and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+    ]
+    if named:
+        demo = context.invoked_subcommand
+        remedy = f"put the options of `demo {demo}` after {demo}"
+        raise click.UsageError(f"{named[0]} is an option of the simulated demo; {remedy}", context)
+
+
+command.add_command(flink)
+command.add_command(consumers)
+
+
 class Lines:
     """Prints progress on standard error, each line with the seconds since the start."""
 
@@ -108,7 +129,7 @@ class Lines:
 
 def _follow(pipeline: "LocalPipeline", say: Lines) -> None:
     """Print progress until the trace ends."""
-    from services.local_stack.demo_lines import host_lines, progress_line
+    from surescale.services.local_stack.demo_report import host_lines, progress_line
 
     next_line_s, told_minute, last_line = 0.0, 0, ""
     kills, joins = pipeline.options.kill_host_minutes, pipeline.options.join_host_minutes
@@ -131,45 +152,39 @@ def _follow(pipeline: "LocalPipeline", say: Lines) -> None:
 
 
 def _print_summary(report: "DemoReport") -> None:
-    from runtime import terminal
-    from services.local_stack.demo_lines import JOBS_SHOWN, acting, rent_lines, rescale_lines
-    from services.local_stack.demo_report import together
+    from surescale.runtime import terminal
+    from surescale.services.local_stack.demo_report import incident_lines, result_lines
 
     console = terminal.console(WIDTH_WITHOUT_TERMINAL)
-    many = len(report.jobs) > JOBS_SHOWN
-    shown = {f"{len(report.jobs)} jobs together": together(report.jobs)} if many else report.jobs
-    for job, policies in shown.items():
-        decided_by = report.decided_by.values() if many else (report.decided_by.get(job, ()),)
-        console.print(_table(f"{job}, {report.minutes} minutes", policies, acting(decided_by, report.policy.name)))
-    if many:
-        console.print("means over the jobs; subtask min, rescales, overload and rent are sums; --out FILE writes each job")
-    for line in rent_lines(report.jobs, report.rent, jobs_shown=not many):
+    for line in result_lines(report):
         console.print(line)
-    for line in rescale_lines(report.rescaling, jobs_shown=not many):
+    console.print(_table(report))
+    for line in incident_lines(report.rescaling, report.counts):
         console.print(line)
-    counts, fresh = report.counts, report.freshness_s.pipeline
-    console.print(
-        f"{counts.metrics} samples → {counts.windows} windows → {counts.decisions['act']} act, "
-        f"{counts.decisions['hold']} hold → {counts.commands} commands; "
-        f"late {counts.late}, duplicates {counts.duplicates}, dead letters {counts.dead_letters}"
-    )
-    console.print(f"freshness p50 {fresh.p50} s, p99 {fresh.p99} s over {fresh.samples} decisions; {report.wall_s} s in all")
+    fresh = report.freshness_s.pipeline
+    if fresh.samples:
+        console.print(f"Decisions came {fresh.p50} s after their minute's last figures, 99% of them within {fresh.p99} s.")
+    console.print(f"The run took {report.wall_s} s; --out FILE writes every figure, by job.")
 
 
-def _table(title: str, policies: "Mapping[str, JobFigures]", acted: str) -> "Table":
-    """Return the figures by policy; the first row is the pipeline itself, on which ``acted`` decided."""
+def _table(report: "DemoReport") -> "Table":
+    """Return what each policy pays and what the jobs suffer; the first row is the pipeline itself."""
     from rich.box import SIMPLE
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=SIMPLE)
-    table.add_column("policy", no_wrap=True)
-    for heading in (*HEADINGS.values(), "rent $"):
+    from surescale.services.local_stack.demo_report import acting, together
+
+    table = Table(box=SIMPLE)
+    table.add_column("policy", no_wrap=True, vertical="bottom")
+    for heading in ("hosts\n$", *PAYS.values(), *SUFFERS.values()):
         table.add_column(heading, justify="right")
-    for at, (policy, figures) in enumerate(policies.items()):
-        cells = [_cell(getattr(figures, name)) for name in HEADINGS]
-        table.add_row(policy if at else acted, *cells, f"{figures.rent.dollars:.2f}" if figures.rent else "-")
+    for at, (policy, figures) in enumerate(together(report.jobs).items()):
+        rent = report.rent.get(policy)
+        cells = [_cell(getattr(figures, name)) for name in (*PAYS, *SUFFERS)]
+        name = policy if at else acting(report.decided_by.values(), policy)
+        table.add_row(name, f"{rent.dollars:.2f}" if rent else "-", *cells)
     return table
 
 
 def _cell(value: float) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
+    return f"{value:.1f}" if isinstance(value, float) else f"{value:,}"

@@ -10,7 +10,7 @@ StackError (a SurescaleError)
 
 from collections.abc import Callable
 
-from contracts.errors import SurescaleError
+from surescale.contracts.errors import SurescaleError
 
 Say = Callable[[str], None]
 """Takes one line of progress, without a line end."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from services.local_stack.child_process import ChildProcess
-from services.local_stack.errors import ArtifactError
-from services.local_stack.java import JavaRuntime
+from surescale.services.local_stack.child_process import ChildProcess
+from surescale.services.local_stack.errors import ArtifactError
+from surescale.services.local_stack.java import JavaRuntime
 
 REPOSITORY_VARIABLE = "SURESCALE_MAVEN_REPOSITORY"
 _POLL_S = 0.2
@@ -40,12 +40,17 @@ _MODULE = """<ivy-module version="2.0">
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Coordinates:
+class JarCoordinates:
     """Name of a jar in a Maven repository."""
 
     organisation: str
     name: str
     version: str
+
+    @classmethod
+    def read(cls, text: str) -> "JarCoordinates":
+        """Return the coordinates that ``organisation:name:version`` means."""
+        return cls(*text.split(":"))
 
     def __str__(self) -> str:
         return f"{self.organisation}:{self.name}:{self.version}"
@@ -61,7 +66,7 @@ class IvyRun:
     """How one run of Ivy ended: what it could not get, and the last reason it gave."""
 
     exit_code: int
-    missing: tuple[Coordinates, ...]
+    missing: tuple[JarCoordinates, ...]
     reason: str
 
 
@@ -75,7 +80,7 @@ def pyspark_jars() -> Path:
 
 def run_ivy(
     java: JavaRuntime,
-    wanted: Iterable[Coordinates],
+    wanted: Iterable[JarCoordinates],
     *,
     folder: Path,
     pattern: str,
@@ -105,9 +110,9 @@ def run_ivy(
     return IvyRun(process.exit_code or 0, missing_in(output), reason_in(output))
 
 
-def missing_in(output: str) -> tuple[Coordinates, ...]:
+def missing_in(output: str) -> tuple[JarCoordinates, ...]:
     """Return what Ivy's output says it could not get, each once, in order."""
-    found = (Coordinates(*(part for part in match.groups() if part is not None)) for match in _NOT_FETCHED.finditer(output))
+    found = (JarCoordinates(*(part for part in match.groups() if part is not None)) for match in _NOT_FETCHED.finditer(output))
     return tuple(dict.fromkeys(found))
 
 
@@ -152,7 +157,7 @@ def _settings(ivy: Path, with_dependencies: bool) -> str:
     return _SETTINGS.format(cache=quoteattr(str(ivy / "cache")), root=root, poms=poms)
 
 
-def _module(wanted: Iterable[Coordinates], with_dependencies: bool) -> str:
+def _module(wanted: Iterable[JarCoordinates], with_dependencies: bool) -> str:
     transitive = "true" if with_dependencies else "false"
     lines = (
         f"    <dependency org={quoteattr(each.organisation)} name={quoteattr(each.name)} rev={quoteattr(each.version)}"

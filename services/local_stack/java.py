@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.local_stack.errors import JavaError
+from surescale.services.local_stack.errors import JavaError
 
 JAVA_MAJOR_MIN = 17
 JAVA_MAJOR_MAX = 22

@@ -13,27 +13,46 @@ from pathlib import Path
 
 import msgspec
 
-from contracts.clock import MINUTE_MS
-from contracts.errors import SettingsError
-from contracts.job_settings import JobSettings
-from contracts.settings import PipelineSettings
-from policies.policy import Policy
-from policies.registry import check_policy, load_policy, policy_names
-from runtime.http import fetch_json
-from runtime.options import JOBS
-from runtime.ports import LOOPBACK
-from services.engine.documents import JobList, JobStatus, Report, ReportedJob
-from services.local_stack.demo_report import ClusterCost, DemoReport, Endpoints, JobCost, JobFigures, PolicyRan, Twins
-from services.local_stack.engine_report import fetch_engine_report
-from services.local_stack.errors import Say, silent
-from services.local_stack.pipeline import Pipeline
-from services.local_stack.pipeline_figures import all_arrived, read_figures
-from services.local_stack.roles import engine_role, pipeline_roles, spark_environment, surescale
-from services.local_stack.supervisor import Role
-from simulation.engine.cluster import RunOptions, SimulatedCluster
-from simulation.load.jobs import load_job
-from simulation.load.workload import load_workload
-from simulation.model.worlds import cluster_world
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_settings import JobSettings
+from surescale.engines.settings import ClusterSettings
+from surescale.policies.policy import Policy
+from surescale.policies.registry import check_policy, load_policy, policy_names
+from surescale.runtime.http import fetch_json
+from surescale.runtime.options import JOBS
+from surescale.runtime.ports import LOOPBACK
+from surescale.services.engine.documents import EngineReport, JobList, JobStatus, ReportedJob
+from surescale.services.local_stack.demo_report import ClusterCost, DemoReport, Endpoints, JobCost, JobFigures, PolicyRan, Twins
+from surescale.services.local_stack.errors import Say, silent
+from surescale.services.local_stack.pipeline import Pipeline
+from surescale.services.local_stack.pipeline_figures import all_arrived, read_figures
+from surescale.services.local_stack.roles import engine_role, pipeline_roles, spark_environment, surescale
+from surescale.services.local_stack.supervisor import Role, Supervisor
+from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import load_workload
+from surescale.simulation.model.worlds import cluster_world
+
+ENDS_WITHIN_S = 3.0
+
+
+def fetch_engine_report(supervisor: Supervisor, engine_url: str) -> EngineReport:
+    """Return the engine's report.
+
+    Raises:
+        RoleError: a role has ended. This is preferred to the refused connection that an ending engine causes.
+        OSError: the engine does not answer, though no role has ended.
+    """
+    supervisor.check()
+    try:
+        return msgspec.convert(fetch_json(f"{engine_url}/report"), EngineReport)
+    except OSError:
+        # A port closes a moment before the process behind it ends.
+        with contextlib.suppress(TimeoutError):
+            supervisor.wait(lambda: False, timeout_s=ENDS_WITHIN_S)
+        raise
+
 
 CLUSTER = "sim"
 TWINS = ("static", "target-utilisation")
@@ -93,15 +112,15 @@ class LocalPipeline(Pipeline):
         self.policy = _checked(options)
         self._spark_env = spark_environment(say)
 
-    def _make_ready(self) -> PipelineSettings:
-        return PipelineSettings(
+    def _make_ready(self) -> ClusterSettings:
+        return ClusterSettings(
             bootstrap=self._broker.bootstrap,
             redis_url=self._redis.url,
             cluster=CLUSTER,
             engine_url=f"http://{LOOPBACK}:{self._ports.engine}",
             policy=self.options.policy,
             seed=self.options.seed,
-            road_clock=True,
+            pipeline_clock=True,
         )
 
     @property
@@ -121,11 +140,11 @@ class LocalPipeline(Pipeline):
         if self.options.twins:
             self.supervisor.launch(Role("twins", surescale(*self._twin_arguments()), finishes=True))
 
-    def engine_report(self) -> Report:
+    def engine_report(self) -> EngineReport:
         """Return the engine's figures so far; raises RoleError if a role has ended."""
         return fetch_engine_report(self.supervisor, self.settings.engine_url)
 
-    def wait_for_minute(self, minutes: int, timeout_s: float = 600.0) -> Report:
+    def wait_for_minute(self, minutes: int, timeout_s: float = 600.0) -> EngineReport:
         """Wait until this many minutes of the trace have passed (or it has ended) and return the engine's figures."""
         self.supervisor.wait(
             lambda: (seen := self.engine_report()).finished or seen.minutes_done >= minutes,

@@ -8,26 +8,24 @@ from typing import Any, Self
 
 import msgspec
 
-from contracts.job_settings import JobSettings
-from contracts.settings import PipelineSettings
-from contracts.topics import JOB_SETTINGS
-from runtime.http import fetch_json
-from runtime.kafka import create_topics
-from runtime.ports import LOOPBACK
-from runtime.topic_records import send_all
-from services.local_stack.broker import LocalBroker
-from services.local_stack.errors import Say
-from services.local_stack.local_server import LocalServer
-from services.local_stack.redis_server import LocalRedis
-from services.local_stack.roles import PipelinePorts
-from services.local_stack.supervisor import Role, Supervisor
-from services.state.documents import JobOverview
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.topics import JOB_SETTINGS
+from surescale.engines.settings import ClusterSettings
+from surescale.runtime.http import fetch_json
+from surescale.runtime.kafka import create_topics
+from surescale.runtime.ports import LOOPBACK
+from surescale.runtime.topic_records import send_all
+from surescale.services.local_stack.errors import Say
+from surescale.services.local_stack.roles import PipelinePorts
+from surescale.services.local_stack.servers import LocalBroker, LocalRedis, LocalServer
+from surescale.services.local_stack.supervisor import Role, Supervisor
+from surescale.services.state.documents import JobOverview
 
 
 class Pipeline(ABC):
     """Owns the supervisor: leaving the ``with`` block takes everything down."""
 
-    settings: PipelineSettings
+    settings: ClusterSettings
 
     def __init__(self, say: Say) -> None:
         self._say = say
@@ -50,7 +48,7 @@ class Pipeline(ABC):
         self.supervisor.__exit__(*problem)
 
     @abstractmethod
-    def _make_ready(self) -> PipelineSettings:
+    def _make_ready(self) -> ClusterSettings:
         """Prepare what this pipeline has beside Kafka and Redis, and return the settings of the roles. Nothing runs yet."""
 
     @property

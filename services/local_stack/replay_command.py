@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime import options
+from surescale.runtime import options
 
 if TYPE_CHECKING:
-    from contracts.settings import PipelineSettings
-    from policies.policy import Policy
-    from services.tools.recording.format import Recording
-    from services.tools.recording.replay import AgentAnswers, Known, Replayed
-    from services.tools.recording.sources import Source
+    from surescale.contracts.settings import PipelineSettings
+    from surescale.policies.policy import Policy
+    from surescale.services.tools.recording.format import Recording
+    from surescale.services.tools.recording.replay import AgentAnswers, Known, Replayed
+    from surescale.services.tools.recording.sources import Source
 
 WIDTH_WITHOUT_TERMINAL = 110
 
@@ -49,7 +49,7 @@ def command(*, full: bool, as_json: bool, **given: Any) -> None:
     """
     import msgspec
 
-    from services.tools.recording.tables import document, print_answers, print_replay
+    from surescale.services.tools.recording.replay_tables import document, print_answers, print_replay
 
     asked = _ReplayRequest(**given)
     source, found, answers = _replayed(asked)
@@ -57,7 +57,7 @@ def command(*, full: bool, as_json: bool, **given: Any) -> None:
         shown = document(found, answers, source=source.name, through=asked.through)
         click.echo(json.dumps(msgspec.to_builtins(shown), indent=1))
         return
-    from runtime import terminal
+    from surescale.runtime import terminal
 
     console = terminal.console(WIDTH_WITHOUT_TERMINAL)
     print_replay(found, console, full=full)
@@ -87,7 +87,7 @@ class _ReplayRequest:
 
 
 def _replayed(asked: _ReplayRequest) -> "tuple[Source, Replayed, AgentAnswers | None]":
-    from services.tools.recording.replay import chosen_policies, learn, replay
+    from surescale.services.tools.recording.replay import chosen_policies, learn, replay
 
     settings, jobs = asked.settings(), frozenset(asked.jobs)
     source = _source(asked, settings)
@@ -103,9 +103,9 @@ def _replayed(asked: _ReplayRequest) -> "tuple[Source, Replayed, AgentAnswers | 
 def _through_spark(
     source: "Source", policies: "list[Policy]", known: "Known", settings: "PipelineSettings", jobs: frozenset[str]
 ) -> "tuple[Replayed, AgentAnswers]":
-    from runtime.signals import end_in_order
-    from services.local_stack.replay_through_spark import replay_through_spark
-    from services.local_stack.supervisor import StopRequested
+    from surescale.runtime.signals import end_in_order
+    from surescale.services.local_stack.replay_through_spark import replay_through_spark
+    from surescale.services.local_stack.supervisor import StopRequested
 
     end_in_order()  # topics are created before any process starts, and removed after the last one ends
     try:
@@ -117,9 +117,9 @@ def _through_spark(
 
 def _source(asked: _ReplayRequest, settings: "PipelineSettings") -> "Source":
     """Return what to replay. A recording is read through first: a damaged one is refused before anything happens."""
-    from contracts.errors import SettingsError
-    from contracts.topics import CLOCK, DECISIONS, JOB_SETTINGS, SNAPSHOTS, TASK_METRICS
-    from services.tools.recording.sources import FileSource, KafkaSource
+    from surescale.contracts.errors import SettingsError
+    from surescale.contracts.topics import CLOCK, DECISIONS, JOB_SETTINGS, SNAPSHOTS, TASK_METRICS
+    from surescale.services.tools.recording.sources import FileSource, KafkaSource
 
     path = Path(asked.origin)
     if path.is_file():
@@ -131,7 +131,7 @@ def _source(asked: _ReplayRequest, settings: "PipelineSettings") -> "Source":
 
 
 def _checked(path: Path) -> "Recording":
-    from services.tools.recording.format import Recording
+    from surescale.services.tools.recording.format import Recording
 
     recording = Recording(path)
     recording.check()

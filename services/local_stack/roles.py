@@ -5,14 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from contracts.settings import PipelineSettings, to_environment
-from runtime.http import is_ok
-from runtime.ports import LOOPBACK, free_ports
-from services.local_stack.artifacts import fetch
-from services.local_stack.errors import Say
-from services.local_stack.java import find_java
-from services.local_stack.locked_jars import SPARK_KAFKA
-from services.local_stack.supervisor import Role
+from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.runtime.http import is_ok
+from surescale.runtime.ports import LOOPBACK, free_ports
+from surescale.services.local_stack.artifacts import SPARK_KAFKA, fetch
+from surescale.services.local_stack.errors import Say
+from surescale.services.local_stack.java import find_java
+from surescale.services.local_stack.supervisor import Role
 
 READY_TIMEOUT_S = 180.0
 
@@ -38,7 +37,7 @@ class PipelinePorts:
 
 def surescale(*arguments: str) -> list[str]:
     """Return the command line that runs a command of this installation, whatever folder it is started in (``-P``)."""
-    return [sys.executable, "-P", "-m", "services.cli", *arguments]
+    return [sys.executable, "-P", "-m", "surescale.services.cli", *arguments]
 
 
 def pipeline_roles(

@@ -24,9 +24,9 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from services.local_stack import janitor
-from services.local_stack.child_process import ChildProcess
-from services.local_stack.errors import RoleError, Say, silent
+from surescale.services.local_stack import janitor
+from surescale.services.local_stack.child_process import ChildProcess
+from surescale.services.local_stack.errors import RoleError, Say, silent
 
 POLL_S = 0.1
 STILL_STARTING_EVERY_S = 5.0
@@ -278,7 +278,7 @@ def _role_error(this: _Running, what: str) -> RoleError:
 
 def _start_janitor(folder: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-I", "-S", janitor.__file__, str(folder)]
-    quiet = subprocess.DEVNULL  # otherwise it would hold our output open for whoever reads it to the end
+    quiet = subprocess.DEVNULL  # otherwise it would hold our output open, and its reader would wait
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True)
 
 

@@ -7,16 +7,17 @@ from typing import Any
 
 import click
 
-from contracts.errors import SettingsError, reason_of
-from contracts.settings import PORT_MAX, from_environment
-from runtime import options
+from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.settings import PORT_MAX, from_environment
+from surescale.engines.options import engine_options
+from surescale.runtime import options
 
 
 @click.command("up")
 @options.bootstrap
 @options.prefix
 @options.redis_url
-@options.engine_options
+@engine_options
 @options.default_policy
 @click.option("--http-port", type=click.IntRange(0, PORT_MAX),
               help="Port of the HTTP API; 0: a free one (default: SURESCALE_HTTP_PORT, else 8070).")  # fmt: skip
@@ -25,7 +26,7 @@ from runtime import options
 @click.option("--one-process", is_flag=True, help="Monitor, agent, rescaler and state service share a process, for few jobs.")
 @click.option("--wait", "wait_s", type=options.FiniteRange(1.0, 86_400.0),
               help="Seconds until every role must be ready; then up ends with exit code 1 (default: 180).")  # fmt: skip
-@click.option("--road-clock/--wall-clock", default=None, help="Follow the topic clock (simulated engine), or the wall clock.")
+@click.option("--pipeline-clock/--wall-clock", default=None, help="Follow the topic clock (simulated engine), or the wall clock.")
 def command(
     *,
     http_port: int | None,
@@ -40,12 +41,13 @@ def command(
     The roles are monitor, Spark job, agent, rescaler and state service. The topics must exist: create them with
     `surescale topics create`.
     """
-    from runtime.ports import LOOPBACK, is_free
-    from services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
-    from services.local_stack.supervisor import StopRequested, Supervisor
-    from services.state.settings import StateSettings
+    from surescale.engines.settings import ClusterSettings
+    from surescale.runtime.ports import LOOPBACK, is_free
+    from surescale.services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
+    from surescale.services.local_stack.supervisor import StopRequested, Supervisor
+    from surescale.services.state.settings import StateSettings
 
-    settings = options.pipeline_settings(**given)
+    settings = options.settings_of(ClusterSettings, **given)
     ports = PipelinePorts.free(http=from_environment(StateSettings).http_port if http_port is None else http_port)
     if not is_free(ports.http):
         raise SettingsError(f"--http-port: port {ports.http} of {LOOPBACK} is taken; name another one")

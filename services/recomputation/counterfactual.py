@@ -2,20 +2,106 @@
 
 The window is asked about again as if nobody had reported them. Everything else stays: settings, policy, seed, the sizes that the
 job had.
+
+`question_of` asks again what a decision was asked: the same window, settings, policy and seed.
 """
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.errors import SettingsError
-from contracts.windows import Window
-from services.recomputation.question import DecisionInputs
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision
+from surescale.contracts.errors import SettingsError, SurescaleError
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.settings import SPAN_MINUTES
+from surescale.contracts.windows import Window
+from surescale.policies.decide import decide, decide_if_due
+from surescale.policies.departure import marked, why_left
+from surescale.policies.onnx_sessions import Opener
+from surescale.policies.policy import Policy
+from surescale.policies.registry import FORECAST, RULES, Unavailable
+from surescale.policies.released_policy import as_released, released_policy
+
+
+class CannotRecompute(SurescaleError):
+    """Something the decision was made from is gone; the message names it."""
+
+
+class PolicyMissing(CannotRecompute):
+    """The policy is not in the folder, or its runtime is not installed here."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionInputs:
+    """What a decision was made from."""
+
+    decision: Decision
+    window: Window
+    settings: JobSettings
+    policy: Policy
+
+    def answer(self, window: Window) -> Decision:
+        """Return what would be decided on a window of the job."""
+        used, seed = self.decision.policy, self.decision.seed
+        asked = used.asked or used.name
+        again = None
+        left = why_left(self.decision)
+        if self.decision.emergency is not None:
+            again = decide_if_due(window, self.policy, self.settings, seed=seed, asked=asked, release=used.release)
+        again = again or decide(window, self.policy, self.settings, seed=seed, asked=asked, release=used.release)
+        return marked(again, left)
+
+
+def question_of(
+    decision: Decision,
+    window: Window | None,
+    settings: JobSettings | None,
+    folder: str,
+    span_minutes: int = SPAN_MINUTES,
+    *,
+    opener: Opener | None = None,
+) -> DecisionInputs:
+    """Return what a decision was made from; ``span_minutes`` is that of rules, ``opener`` opens the package's graphs.
+
+    Raises:
+        PolicyMissing: the model is not here.
+        CannotRecompute: window or settings are gone.
+    """
+    there, in_force = still_there(decision, window, settings)
+    return DecisionInputs(decision, there, in_force, _policy(decision, folder, span_minutes, opener))
+
+
+def still_there(decision: Decision, window: Window | None, settings: JobSettings | None) -> tuple[Window, JobSettings]:
+    """Return a decision's window and settings as they were found.
+
+    Raises:
+        CannotRecompute: one of them is gone.
+    """
+    if window is None:
+        raise CannotRecompute(f"the window {decision.window_id} is no longer in Kafka: snapshots are kept only for a while")
+    if settings is None:
+        raise CannotRecompute(f"settings version {decision.settings_version} of {decision.job} is not in Kafka")
+    return window, settings
+
+
+def _policy(decision: Decision, folder: str, span_minutes: int, opener: Opener | None) -> Policy:
+    used = decision.policy
+    if used.fallback_reason is not None:
+        # The model failed back then, for this reason. All that can be checked is the rule that stood in for it.
+        return Unavailable(used.asked, used.fallback_reason)
+    if not used.sha256 and used.name not in (*RULES, FORECAST):
+        return Unavailable(used.name, "it could not be loaded")  # too few minutes were known to ask it
+    found = released_policy(used.name, used.sha256, folder, span_minutes=span_minutes, opener=opener)
+    policy = as_released(found, used.release)
+    if isinstance(policy, Unavailable):
+        raise PolicyMissing(f"the model is not available: {policy.reason} (name another folder with --policy-folder)")
+    return policy
+
 
 NAMES_TOLD = 12
 

@@ -11,15 +11,14 @@ from typing import BinaryIO
 
 import msgspec
 
-from contracts.decisions import Decision
-from contracts.errors import SettingsError, SurescaleError
-from contracts.job_settings import JobSettings
-from contracts.windows import Window, decode_window, encode_window
-from contracts.wire import decode, encode
-from policies.onnx_sessions import runtime_errors
-from runtime.pipes import Child, limit_memory, limit_time, read_message, write_message
-from services.recomputation.counterfactual import WithoutFacts, without
-from services.recomputation.question import PolicyMissing, question_of
+from surescale.contracts.decisions import Decision
+from surescale.contracts.errors import SettingsError, SurescaleError
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.windows import Window, decode_window, encode_window
+from surescale.contracts.wire import decode, encode
+from surescale.policies.onnx_sessions import runtime_errors
+from surescale.runtime.pipes import Child, limit_memory, limit_time, read_message, write_message
+from surescale.services.recomputation.counterfactual import PolicyMissing, WithoutFacts, question_of, without
 
 NICENESS = 10
 """The process stands back where processors are scarce."""
@@ -48,7 +47,7 @@ class _Reply(msgspec.Struct):
     missing: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Recomputation(msgspec.Struct, frozen=True):
     """One answer, and whether the policy still decides the same if nothing is left out."""
 
     facts: WithoutFacts
@@ -64,7 +63,7 @@ def without_in_process(
     folder: str,
     span_minutes: int,
     seconds: float,
-) -> Answer:
+) -> Recomputation:
     """Return what would have been decided without a task or a minute, as `without`; takes ``seconds`` at most.
 
     Raises:
@@ -73,7 +72,7 @@ def without_in_process(
         StoppedEarly: it took too long or too much memory.
     """
     asked = _Ask(encode(decision), encode_window(window), encode(settings), folder, span_minutes, name, seconds)
-    child = Child("services.recomputation.limited")
+    child = Child("surescale.services.recomputation.limited")
     try:
         reply = msgspec.msgpack.decode(child.ask(msgspec.msgpack.encode(asked), seconds), type=_Reply)
     except TimeoutError:
@@ -86,7 +85,7 @@ def without_in_process(
         raise SettingsError(reply.unknown_name)
     if reply.facts is None:
         raise PolicyMissing(reply.missing)
-    return Answer(reply.facts, reply.is_same)
+    return Recomputation(reply.facts, reply.is_same)
 
 
 # The child

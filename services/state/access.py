@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.errors import SettingsError, reason_of
+from surescale.contracts.errors import SettingsError, reason_of
 
 TOKEN_CHARACTERS_MIN = 16
 _BEARER = "bearer "

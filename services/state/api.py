@@ -16,17 +16,17 @@ import redis
 from aiohttp import ETag, web
 from aiohttp.typedefs import Middleware
 
-from contracts.errors import SettingsError
-from runtime.backoff import Throttle
-from runtime.listen import HalfRequests
-from runtime.printable import printable
-from services.job_settings.advice import NoOpenAdvice
-from services.job_settings.snapshot import UnknownName, VersionConflict
-from services.recomputation.question import CannotRecompute
-from services.recomputation.records import NotInKafka
-from services.state.access import ANYBODY, Caller, Tokens, Unreadable, is_own_host, is_same_site
-from services.state.counterfactuals import CounterfactualsDisabled
-from services.state.documents import (
+from surescale.contracts.errors import SettingsError
+from surescale.runtime.backoff import Throttle
+from surescale.runtime.listen import HalfRequests
+from surescale.runtime.printable import printable
+from surescale.services.job_settings.advice import NoOpenAdvice
+from surescale.services.job_settings.snapshot import UnknownName, VersionConflict
+from surescale.services.recomputation.counterfactual import CannotRecompute
+from surescale.services.recomputation.records import NotInKafka
+from surescale.services.state.access import ANYBODY, Caller, Tokens, Unreadable, is_own_host, is_same_site
+from surescale.services.state.counterfactuals import CounterfactualsDisabled
+from surescale.services.state.documents import (
     AccessDocument,
     CounterfactualDocument,
     ErrorDocument,
@@ -34,10 +34,10 @@ from services.state.documents import (
     IndexDocument,
     OperationDocument,
 )
-from services.state.http import page
-from services.state.http.openapi import openapi
-from services.state.http.operations import BODY_BYTES_MAX, OPERATIONS, Operation, Operations
-from services.state.http.routes import (
+from surescale.services.state.http import page
+from surescale.services.state.http.openapi import openapi
+from surescale.services.state.http.operations import BODY_BYTES_MAX, OPERATIONS, Operation, Operations
+from surescale.services.state.http.routes import (
     ACCESS,
     COUNTERFACTUAL,
     EVENTS,
@@ -48,12 +48,12 @@ from services.state.http.routes import (
     BadParameter,
     Route,
 )
-from services.state.http.stream import Changes
-from services.state.operate import OperationRequest
-from services.state.read.queries import Queries
-from services.state.read.stored import UnreadableView
-from services.state.read.view import NotFound, StaleCursor
-from services.state.record_documents import DecisionDocument
+from surescale.services.state.http.stream import Changes
+from surescale.services.state.operate import OperationRequest
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.read.stored import UnreadableView
+from surescale.services.state.read.view import NotFound, StaleCursor
+from surescale.services.state.record_documents import DecisionDocument
 
 _OPTION = re.compile(r"(?<!\S)--(?=[a-z])")  # what is an option on the command line is a field here
 SHORT_BYTES = 1_024  # what is shorter gains nothing from compression
@@ -79,7 +79,7 @@ def _nobody_operates(asked: OperationRequest) -> OperationDocument:
 
 async def _nobody_decides(decision: DecisionDocument, _without: str) -> CounterfactualDocument:
     """Refuse: there is no way to Kafka."""
-    raise ConnectionError(f"{decision.decision_id}: this service has no way to Kafka")
+    raise ConnectionError(f"{decision.record.decision_id}: this service has no way to Kafka")
 
 
 def make_app(

@@ -12,9 +12,9 @@ import redis
 from redis.client import Pipeline
 from redis.credentials import CredentialProvider
 
-from contracts.addresses import without_password
-from contracts.errors import SettingsError, reason_of
-from contracts.settings import PipelineSettings
+from surescale.contracts.addresses import without_password
+from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.settings import PipelineSettings
 
 REDIS_TIMEOUT_S = 5.0
 
@@ -112,7 +112,7 @@ class ViewEvicted(redis.RedisError):
 
     def __init__(self, policy: str) -> None:
         super().__init__(
-            f"it drops keys of the view when it is full (maxmemory-policy {policy}); set noeviction there, or name a Redis "
+            f"it drops keys when it is full (maxmemory-policy {policy}); set noeviction there, or name a Redis "
             "that has it in SURESCALE_REDIS_URL"
         )
 
@@ -143,14 +143,16 @@ def connect(redis_url: str, credentials: Credentials = Credentials()) -> redis.R
 
 
 def evicts(client: redis.Redis) -> str:
-    """Return by which policy Redis drops keys without an expiry, as the view's are, once it is full; empty if it drops none.
+    """Return by which policy Redis drops keys once it is full; empty if it drops none.
+
+    Policies that drop keys with an expiry only are no exception: whoever sets one on a key of the view would make it vanish.
 
     Raises:
         redis.RedisError: it does not say, or is away.
     """
     memory = client.info("memory")
     policy = str(memory.get("maxmemory_policy", ""))
-    return policy if policy.startswith("allkeys") and int(memory.get("maxmemory", 0)) else ""
+    return policy if policy not in ("", "noeviction") and int(memory.get("maxmemory", 0)) else ""
 
 
 @contextmanager

@@ -6,16 +6,15 @@ Window, settings and the decision's own record come from Kafka; the policy decid
 import asyncio
 from collections import OrderedDict
 
-from contracts.errors import SurescaleError
-from contracts.topics import STATE_GROUP
-from runtime.kafka_errors import readable_errors
-from services.recomputation.limited import StoppedEarly, without_in_process
-from services.recomputation.log import Log
-from services.recomputation.question import PolicyMissing, still_there
-from services.recomputation.records import find_decision_since, find_settings, find_window
-from services.state.documents import CounterfactualDocument, SizeWithout
-from services.state.record_documents import DecisionDocument
-from services.state.settings import StateSettings
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.topics import STATE_GROUP
+from surescale.runtime.kafka_errors import readable_errors
+from surescale.services.recomputation.counterfactual import PolicyMissing, still_there
+from surescale.services.recomputation.limited import StoppedEarly, without_in_process
+from surescale.services.recomputation.records import Log, find_decision_since, find_settings, find_window
+from surescale.services.state.documents import CounterfactualDocument, SizeWithout
+from surescale.services.state.record_documents import DecisionDocument
+from surescale.services.state.settings import StateSettings
 
 WAITING_MAX = 8
 KEPT_MAX = 256
@@ -54,7 +53,7 @@ class Counterfactuals:
     async def _in_turn(self, decision: DecisionDocument, name: str) -> CounterfactualDocument:
         try:
             async with self._turn:
-                asked = decision.decision_id, name
+                asked = decision.record.decision_id, name
                 if asked not in self._kept:
                     self._kept[asked] = await asyncio.to_thread(self._made, decision, name)
                 self._kept.move_to_end(asked)
@@ -69,7 +68,7 @@ class Counterfactuals:
         with readable_errors(settings):
             log = Log(settings, STATE_GROUP)
             try:
-                found = find_decision_since(log, decision.decision_id, decision.appended_ms)
+                found = find_decision_since(log, decision.record.decision_id, decision.appended_ms)
                 window, in_force = still_there(found.decision, find_window(log, found), find_settings(log, found))
             finally:
                 log.close()
@@ -87,7 +86,7 @@ class Counterfactuals:
             raise ConnectionError(str(reason)) from None
         facts = answer.facts
         return CounterfactualDocument(
-            decision_id=decision.decision_id,
+            decision_id=decision.record.decision_id,
             without=name,
             action=facts.action,
             reason=facts.reason,

@@ -10,16 +10,17 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from contracts.job_settings import Mode
-from contracts.modes import Source
-from services.state.read.status import Status
-from services.state.record_documents import (
+from surescale.contracts.job_settings import JobSettings, Mode
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.modes import Source
+from surescale.contracts.rescaler_state import JobControl
+from surescale.services.state.read.staleness import Stale
+from surescale.services.state.read.status import Status
+from surescale.services.state.record_documents import (
+    Appended,
     CommandDocument,
     ConditionDocument,
     DecisionDocument,
-    GateDocument,
-    SettingsDocument,
-    TopologyDocument,
     ViewDocument,
     WindowDocument,
 )
@@ -68,9 +69,9 @@ class JobDocument(ViewDocument, frozen=True, kw_only=True):
 
     job: str
     """Id of the job, ``cluster/name``."""
-    topology: TopologyDocument | None
+    topology: Appended[JobTopology] | None
     """Its newest topology."""
-    settings: SettingsDocument | None
+    settings: Appended[JobSettings] | None
     """Its settings."""
     mode: Mode
     """Mode in force: act, advise or observe."""
@@ -78,11 +79,11 @@ class JobDocument(ViewDocument, frozen=True, kw_only=True):
     """What decided it: settings, label, default (of its engine), engine (takes no commands), or name (that two jobs share)."""
     window: WindowDocument | None
     """Its newest window."""
-    silent_minutes: int | None
-    """By how many event minutes its newest window is older than the newest of its cluster."""
+    age_minutes: int | None
+    """How many minutes ago its newest window ended: of the pipeline's clock, or of the wall's where that runs slower."""
     decision: DecisionDocument | None
     """Its latest decision."""
-    gate: GateDocument | None
+    gate: Appended[JobControl] | None
     """How the rescaler's control of it stands."""
     command: CommandDocument | None
     """Its newest command."""
@@ -94,11 +95,32 @@ class JobDocument(ViewDocument, frozen=True, kw_only=True):
     """How its newest minute went, task by task; empty before the first."""
     conditions: tuple[ConditionDocument, ...] = ()
     """How it is: the conditions of the rescaler, and Measured, which says whether figures come."""
+    stale: Stale | None = None
+    """What is due and has not come; null if nothing is."""
     unreadable: tuple[str, ...] | UnsetType = UNSET
     """Names of the parts that cannot be read, and are left out; absent if there are none."""
 
 
-class JobOverview(ViewDocument, frozen=True, kw_only=True):
+class JobFigures(ViewDocument, frozen=True, kw_only=True):
+    """The figures of one minute of a job; null where one is not known. `page/words.json` has what is said of each."""
+
+    parallelism: int | None
+    """Subtasks of all scalable tasks."""
+    load_records_per_minute: float | None
+    """Records that came to the job."""
+    utilisation: float | None
+    """Busy share of its busiest task, 0 to 1."""
+    backlog_records: float | None
+    """Records waiting at all its tasks at the end of the minute."""
+    backlog_ms: float | None
+    """Time in which as many records come as waited at the end of the minute, at its load."""
+    latency_ms: float | None
+    """Mean time of a record from the sources to the end of the slowest path."""
+    rent_per_day: float | None
+    """Dollars a day of the hosts on which the job has a unit."""
+
+
+class JobOverview(JobFigures, frozen=True, kw_only=True):
     """A job in one line. A figure that is not known is null."""
 
     job: str
@@ -109,18 +131,14 @@ class JobOverview(ViewDocument, frozen=True, kw_only=True):
     """Generation that the engine has applied."""
     tasks: int
     """Number of tasks."""
-    parallelism: int
-    """Subtasks of all scalable tasks."""
     mode: Mode
     """Mode in force: act, advise or observe."""
     window_end_ms: int | None
     """End of its newest window."""
     completeness: float | None
     """Share of that window's task-minutes that were reported, 0 to 1."""
-    load_records_per_minute: float | None
-    """Load of that window's newest minute."""
-    silent_minutes: int | None
-    """By how many event minutes that window is older than the newest of its cluster."""
+    age_minutes: int | None
+    """How many minutes ago that window ended: of the pipeline's clock, or of the wall's where that runs slower."""
     action: str | None
     """Action of its latest decision."""
     outcome: str | None
@@ -129,16 +147,8 @@ class JobOverview(ViewDocument, frozen=True, kw_only=True):
     """Phase of its gate."""
     wake_up_ms: int | None
     """When the rescaler next has something to do for it."""
-    rent_per_day: float | None
-    """Dollars per day."""
     status: Status
     """How it is, in one word."""
-    utilisation: float | None
-    """Busy share of its busiest task in that window's newest minute, 0 to 1."""
-    backlog_records: float | None
-    """Records waiting at all its tasks at the end of that minute."""
-    latency_ms: float | None
-    """Mean time of a record from the sources to the end of the slowest path, in that minute."""
     overloaded_tasks: int | None
     """Tasks that were always busy in that minute, or have two minutes of their work waiting."""
     configured_parallelism: int | None
@@ -153,6 +163,8 @@ class JobOverview(ViewDocument, frozen=True, kw_only=True):
     """End of the span of its latest decision."""
     came: str | None = None
     """What came of that decision: hold, acted, advised, observed, waits, refused with the reason, ..."""
+    policy_in_use: str | None = None
+    """What made that decision: a policy, or a rule ``for`` the policy that was asked and could not answer."""
     fallback_reason: str | None = None
     """Why a rule made that decision in place of the policy; null if it did not."""
     applied_generation: int | None = None
@@ -167,6 +179,8 @@ class JobOverview(ViewDocument, frozen=True, kw_only=True):
     """When the monitor last told its topology."""
     began_ms: int | None = None
     """When its engine last began to run it; null where the engine does not say."""
+    stale: Stale | None = None
+    """What is due and has not come; null if nothing is."""
     unreadable: tuple[str, ...] | UnsetType = UNSET
     """Names of the parts that cannot be read, and are left out; absent if there are none."""
 
@@ -214,18 +228,8 @@ class HistoryDocument(ViewDocument, frozen=True, kw_only=True):
     """Id of the job, ``cluster/name``."""
     window_end_ms: tuple[int, ...]
     """Ends of the minutes. A minute without a window is left out."""
-    load_records_per_minute: tuple[float | None, ...]
-    """Load."""
-    parallelism: tuple[int | None, ...]
-    """Subtasks of all scalable tasks."""
-    utilisation: tuple[float | None, ...]
-    """Busy share of the busiest task, 0 to 1."""
-    backlog_records: tuple[float | None, ...]
-    """Records waiting."""
-    latency_ms: tuple[float | None, ...]
-    """Mean time from the sources to the end of the slowest path."""
-    rent_per_day: tuple[float | None, ...]
-    """Dollars a day, from the placements that were in force."""
+    figures: dict[str, tuple[float | None, ...]]
+    """The columns, by field of the table of figures: those of `JobFigures`, with the rent of the placement that was in force."""
     decisions: tuple[DecisionMark, ...]
     """Decisions about these minutes, oldest first."""
     expected: tuple[ExpectedLoad, ...] = ()

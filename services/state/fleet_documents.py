@@ -4,18 +4,13 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from services.state.record_documents import (
-    BalanceDocument,
-    ClockDocument,
-    EngineEventDocument,
-    HostLookDocument,
-    HostsDocument,
-    PauseDocument,
-    PlacementDocument,
-    PolicyReleaseDocument,
-    ViewDocument,
-)
-from services.state.shadow_documents import ShadowSummary
+from surescale.contracts.commands import Balance
+from surescale.contracts.job_settings import Pause
+from surescale.contracts.messages import ClockSegment, ClusterTopology, EngineEvent
+from surescale.contracts.releases import Release
+from surescale.contracts.rescaler_state import BalanceMemory, ClusterMemory
+from surescale.services.state.record_documents import Appended, ViewDocument
+from surescale.services.state.shadow_documents import ShadowSummary
 
 
 class ClusterRent(ViewDocument, frozen=True, kw_only=True):
@@ -53,23 +48,23 @@ class ClusterDocument(ViewDocument, frozen=True, kw_only=True):
 
     cluster: str
     """Name of the cluster."""
-    topology: HostsDocument | None
+    topology: Appended[ClusterTopology] | None
     """Its hosts."""
-    placement: PlacementDocument | None
+    placement: Appended[ClusterMemory] | None
     """Its placement generation."""
-    balance: BalanceDocument | None
+    balance: Appended[BalanceMemory] | None
     """How far jobs have followed its hosts."""
-    balances: tuple[HostLookDocument, ...]
+    balances: tuple[Appended[Balance], ...]
     """The latest looks at its hosts, newest first."""
-    policy_release: PolicyReleaseDocument | None
+    policy_release: Appended[Release] | None
     """Its latest policy release."""
-    pause: PauseDocument | UnsetType = UNSET
-    """What somebody has paused last for all its jobs, also if its time has passed; absent if it was resumed."""
+    pause: Pause | None
+    """What somebody has paused last for all its jobs, also if its time has passed; null if it was resumed."""
     jobs: tuple[str, ...]
     """Ids of its jobs, sorted."""
     rent: ClusterRent | None
     """What its hosts in use cost now; null while its hosts are unknown."""
-    events: tuple[EngineEventDocument, ...]
+    events: tuple[Appended[EngineEvent], ...]
     """Its latest engine events, newest first."""
     unreadable: tuple[str, ...] | UnsetType = UNSET
     """Names of the parts and jobs that cannot be read, and are left out; absent if there are none."""
@@ -164,7 +159,7 @@ class PoliciesDocument(ViewDocument, frozen=True, kw_only=True):
 
     in_use: tuple[PolicyInUse, ...]
     """By name."""
-    releases: tuple[PolicyReleaseDocument, ...]
+    releases: tuple[Appended[Release], ...]
     """The latest release to each cluster, share of jobs or job that has one, and each shadow policy."""
     shadows: tuple[ShadowSummary, ...]
     """How the shadow policies compare with the decisions that were made."""
@@ -183,6 +178,8 @@ class StageDocument(ViewDocument, frozen=True, kw_only=True):
     """Event time of its newest record; null: none yet."""
     appended_ms: int | None
     """Broker's time of that record."""
+    problem: str | None = None
+    """What is due from it and does not come, for all jobs of a cluster, and what to do; null if nothing is."""
 
 
 class PipelineDocument(ViewDocument, frozen=True, kw_only=True):
@@ -198,12 +195,12 @@ class PipelineDocument(ViewDocument, frozen=True, kw_only=True):
     """Records that the view could not read, by topic."""
     late_samples: int
     """Samples that came after their minute had closed."""
-    clocks: dict[str, ClockDocument]
+    clocks: dict[str, Appended[ClockSegment]]
     """Current segment of each pipeline's clock."""
 
 
 Counts = dict[str, int | dict[str, int]]
 """Answer of ``/counts``: how many distinct records there were, by kind and, within it, by what tells them apart."""
 
-Clocks = dict[str, ClockDocument]
+Clocks = dict[str, Appended[ClockSegment]]
 """Answer of ``/clocks``: by pipeline, in order of name."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 
-from contracts.rent import DAY_S
-from runtime.metrics import SECONDS, Metric, Reading
-from services.state.documents import JobOverview
-from services.state.read.task_figures import TaskFigures
-from services.state.shadow_documents import ShadowSummary
+from surescale.contracts.rent import DAY_S
+from surescale.runtime.metrics import SECONDS, Metric, Reading
+from surescale.services.state.documents import JobOverview
+from surescale.services.state.read.task_figures import TaskFigures
+from surescale.services.state.read.words import WORDS, JobFigure
+from surescale.services.state.shadow_documents import ShadowSummary
 
 RECORDS_READ = Metric(
     "surescale_state_records_read_total", "counter", "Records taken into the view, by topic.", labels=("topic",)
@@ -69,6 +70,19 @@ JOB_OVERLOADED = Metric(
     "1 while a task of the job never rests, or has two minutes of its work waiting, else 0.",
     labels=_JOB,
 )
+JOB_AGE = Metric(
+    "surescale_state_job_figures_age_seconds",
+    "gauge",
+    "How long ago the job's newest figures were taken, by whole minutes.",
+    "seconds",
+    _JOB,
+)
+JOB_STALE = Metric(
+    "surescale_state_job_stale",
+    "gauge",
+    "1 while figures of the job, decisions on it or answers to these are due and do not come, else 0.",
+    labels=_JOB,
+)
 JOB_RESTARTS = Metric(
     "surescale_state_job_restarts",
     "gauge",
@@ -93,30 +107,6 @@ JOB_GENERATION = Metric(
     "Generation of the job's last command carried out. Each rescale raises it.",
     labels=_JOB,
 )
-JOB_PARALLELISM = Metric("surescale_state_job_parallelism", "gauge", "Subtasks of the job's scalable tasks.", labels=_JOB)
-JOB_LOAD = Metric(
-    "surescale_state_job_load_records_per_minute", "gauge", "Records that came to the job in its newest minute.", labels=_JOB
-)
-JOB_UTILISATION = Metric(
-    "surescale_state_job_utilisation_ratio",
-    "gauge",
-    "Share of its newest minute in which the job's busiest task worked.",
-    "ratio",
-    _JOB,
-)
-JOB_BACKLOG = Metric(
-    "surescale_state_job_backlog_records",
-    "gauge",
-    "Records that waited for the job at the end of its newest minute.",
-    labels=_JOB,
-)
-JOB_LATENCY = Metric(
-    "surescale_state_job_latency_seconds",
-    "gauge",
-    "Mean time that records of the newest minute took on the slowest path.",
-    "seconds",
-    _JOB,
-)
 JOB_DRIFT = Metric(
     "surescale_state_job_feature_drift_ratio",
     "gauge",
@@ -131,18 +121,22 @@ JOB_DRIFT_USUAL = Metric(
     "ratio",
     _JOB,
 )
+_UNITS = {"percent": "ratio", "duration": "seconds"}
+FIGURES = {
+    figure: Metric(figure.metric, "gauge", figure.help, _UNITS.get(figure.form, ""), _JOB)
+    for figure in WORDS.figures
+    if figure.metric
+}
 JOBS = (
+    JOB_AGE,
+    JOB_STALE,
     JOB_UP,
     JOB_OVERLOADED,
     JOB_RESTARTS,
     JOB_AT_LIMIT,
     JOB_FALLBACK,
     JOB_GENERATION,
-    JOB_PARALLELISM,
-    JOB_LOAD,
-    JOB_UTILISATION,
-    JOB_BACKLOG,
-    JOB_LATENCY,
+    *FIGURES.values(),
     JOB_DRIFT,
     JOB_DRIFT_USUAL,
 )
@@ -220,7 +214,7 @@ SHADOWS = (
     SHADOW_COST,
     SHADOW_UTILISATION,
 )
-GONE = ("silent", "ended", "unknown")  # of these jobs nothing is known now
+GONE = ("ended", "unknown")  # of these jobs nothing is known now
 
 NOTIFY = (NOTIFICATIONS, NOTIFY_ATTEMPTS, NOTIFY_FAILING)
 METRICS = (
@@ -233,8 +227,11 @@ METRICS = (
 
 
 def of_jobs(jobs: Iterable[JobOverview]) -> Iterator[Reading]:
-    """Yield the figures of each job; none of a job that has ended or gone silent, and none that is unknown."""
+    """Yield the figures of each job; none that is unknown, and of one without new figures only that it has none."""
     for job in jobs:
+        if job.status != "ended" and job.age_minutes is not None:
+            yield Reading(JOB_AGE, 60.0 * job.age_minutes, (job.job,))
+            yield Reading(JOB_STALE, float(job.stale is not None), (job.job,))
         if job.status in GONE:
             continue
         figures: dict[Metric, float | None] = {
@@ -244,15 +241,15 @@ def of_jobs(jobs: Iterable[JobOverview]) -> Iterator[Reading]:
             JOB_AT_LIMIT: job.is_at_limit,
             JOB_FALLBACK: job.fallback_reason is not None,
             JOB_GENERATION: job.applied_generation,
-            JOB_PARALLELISM: job.parallelism,
-            JOB_LOAD: job.load_records_per_minute,
-            JOB_UTILISATION: job.utilisation,
-            JOB_BACKLOG: job.backlog_records,
-            JOB_LATENCY: job.latency_ms and job.latency_ms / 1000.0,
+            **{metric: _in_unit(figure, getattr(job, figure.field)) for figure, metric in FIGURES.items()},
             JOB_DRIFT: job.feature_drift,
             JOB_DRIFT_USUAL: job.feature_drift_usual,
         }
         yield from (Reading(metric, float(value), (job.job,)) for metric, value in figures.items() if value is not None)
+
+
+def _in_unit(figure: JobFigure, value: float | None) -> float | None:
+    return value / 1000.0 if value is not None and figure.form == "duration" else value
 
 
 def of_tasks(tasks: Iterable[TaskFigures], left_out: int) -> Iterator[Reading]:

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import msgspec
-from msgspec import UNSET
 
-from contracts.job_settings import Approval, Direction
-from contracts.messages import Count, Identity, Text
-from contracts.pauses import all_jobs_of, is_of_all_jobs
-from contracts.settings import PipelineSettings
-from services.job_settings.advice import NoOpenAdvice, open_advice
-from services.job_settings.pause import pause_of
-from services.job_settings.snapshot import (
+from surescale.contracts.job_settings import Approval, Direction
+from surescale.contracts.messages import Count, Identity, Text
+from surescale.contracts.pauses import all_jobs_of, is_of_all_jobs
+from surescale.contracts.settings import PipelineSettings
+from surescale.services.job_settings.advice import NoOpenAdvice, open_advice
+from surescale.services.job_settings.pause import pause_of
+from surescale.services.job_settings.snapshot import (
     ChangeResult,
     SettingsSnapshot,
     UnknownName,
@@ -27,7 +26,7 @@ from services.job_settings.snapshot import (
     change,
     read_snapshot,
 )
-from services.state.documents import OperationDocument, Verb
+from surescale.services.state.documents import OperationDocument, Verb
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -128,7 +127,7 @@ class Operator:
                     )
                 }
             case ResumeBody():
-                return lambda _: {"pause": UNSET}
+                return lambda _: {"pause": None}
             case ApproveBody():
                 return lambda snapshot: self._approval(asked.target, body.decision_id, by, snapshot)
 

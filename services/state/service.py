@@ -13,29 +13,29 @@ import redis
 from aiohttp import web
 from confluent_kafka import KafkaException
 
-from contracts.addresses import without_password
-from runtime.backoff import Stopped, Throttle, wait_for
-from runtime.health import HealthServer
-from runtime.kafka import wait_for_topics
-from runtime.listen import HalfRequests, listen
-from runtime.metrics import Reading, RoleMetrics, Tally
-from runtime.watchdog import Watchdog
-from services.state import metrics
-from services.state.access import ServedCertificate, Tokens, is_loopback
-from services.state.api import make_app
-from services.state.connection import Credentials, ViewEvicted, connect, evicts
-from services.state.counterfactuals import Counterfactuals
-from services.state.documents import HealthDocument
-from services.state.notify.notifier import Notifier
-from services.state.operate import Operator
-from services.state.read.queries import Queries
-from services.state.settings import StateSettings
-from services.state.write.projections import PROJECTED
-from services.state.write.projector import Projector
-from services.state.write.view_store import ViewStore
+from surescale.contracts.addresses import without_password
+from surescale.runtime.backoff import Stopped, Throttle, wait_for
+from surescale.runtime.health import HealthServer
+from surescale.runtime.kafka import wait_for_topics
+from surescale.runtime.listen import HalfRequests, listen
+from surescale.runtime.metrics import Reading, RoleMetrics, Tally
+from surescale.runtime.watchdog import Watchdog
+from surescale.services.state import metrics
+from surescale.services.state.access import ServedCertificate, Tokens, is_loopback
+from surescale.services.state.api import make_app
+from surescale.services.state.connection import Credentials, ViewEvicted, connect, evicts
+from surescale.services.state.counterfactuals import Counterfactuals
+from surescale.services.state.documents import HealthDocument
+from surescale.services.state.notify.notifier import Notifier
+from surescale.services.state.operate import Operator
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.settings import StateSettings
+from surescale.services.state.write.projections import PROJECTED
+from surescale.services.state.write.projector import Projector
+from surescale.services.state.write.view_store import ViewStore
 
 READ_WAIT_S = 0.2
-CHECK_REDIS_EVERY_S = 60.0
+CHECK_REDIS_EVERY_S = 15.0
 _LOOK_EVERY_S = 0.05
 _JOIN_WITHIN_S = 5.0
 
@@ -49,7 +49,7 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
     """
     client = connect(settings.redis_url, Credentials.of(settings))
     queries = Queries(client, settings.topic_prefix)
-    queries.policy_folder = settings.policy_folder
+    queries.policy_folder, queries.span_minutes = settings.policy_folder, settings.span_minutes
     notifier = Notifier(settings, stop, log) if settings.notify_url else None
     work = _Projection(settings, ViewStore(client, settings.topic_prefix), queries, notifier, stop, log)
     with (
@@ -203,7 +203,7 @@ class _Projection:
         self._away = False
 
     def _check_redis(self) -> None:
-        """Refuse a Redis that drops keys. Once it no longer does, the view is built anew: nobody knows what is missing."""
+        """Refuse a Redis that drops keys, and build the view anew once it no longer does, or where keys are missing."""
         try:
             policy = evicts(self._store.client)
         except redis.ResponseError as error:  # a managed one may not say
@@ -216,4 +216,7 @@ class _Projection:
         if self._is_evicted:
             self._store.give_up()
             self._is_evicted = False
+        if self._store.positions() is not None and not self._store.is_whole():
+            self._log.warning("the view in Redis has lost keys of a job; it is built anew from Kafka")
+            self._store.give_up()
         self._checked_s = time.monotonic()

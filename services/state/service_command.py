@@ -5,8 +5,8 @@ import threading
 
 import click
 
-from contracts.settings import PORT_MAX
-from runtime import options
+from surescale.contracts.settings import PORT_MAX
+from surescale.runtime import options
 
 
 @click.command("state-service")
@@ -23,18 +23,18 @@ from runtime import options
 @options.health_port
 def command(**given: str | int | None) -> None:
     """Keep the view of all jobs in Redis and serve it over HTTP."""
-    from runtime.logs import set_up_logs
-    from runtime.signals import stop_event
+    from surescale.runtime.logs import set_up_logs
+    from surescale.runtime.signals import stop_event
 
     serve(stop_event(), set_up_logs("state-service"), **given)
 
 
 def serve(stop: threading.Event, log: logging.Logger, **given: str | int | None) -> None:
     """Run the state service until told to stop. Settings that are not given come from the environment."""
-    from contracts.settings import from_environment
-    from runtime.kafka_rotation import ended_by_new_secrets
-    from services.state.service import run
-    from services.state.settings import StateSettings
+    from surescale.contracts.settings import from_environment
+    from surescale.runtime.kafka_rotation import ended_by_new_secrets
+    from surescale.services.state.service import run
+    from surescale.services.state.settings import StateSettings
 
     settings = from_environment(StateSettings, **given)
     with ended_by_new_secrets(settings, stop, log):

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from contracts.errors import SettingsError
-from contracts.settings import PORT_MAX
-from services.state.notify.settings import NotifySettings
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.settings import PORT_MAX
+from surescale.services.state.notify.settings import NotifySettings
 
 
 @dataclass(frozen=True, slots=True)

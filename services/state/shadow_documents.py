@@ -2,8 +2,8 @@
 
 from msgspec import UNSET, UnsetType
 
-from contracts.shadows import ServedDecision, ShadowDecision, ShadowStatus, TaskDifference, Verdict
-from services.state.record_documents import ViewDocument
+from surescale.contracts.decisions import ServedDecision, ShadowDecision, ShadowStatus, TaskDifference, Verdict
+from surescale.services.state.record_documents import ViewDocument
 
 LARGEST_SHOWN = 3
 
@@ -46,13 +46,6 @@ class StoredAnswer(ViewDocument, frozen=True, kw_only=True):
     """The policy's own reason, or why there is no answer."""
     comparison: ShadowComparison | None
     """The two answers; null if there is only one."""
-
-
-class ShadowAnswer(StoredAnswer, frozen=True, kw_only=True):
-    """What a shadow policy made of one window."""
-
-    appended_ms: int
-    """Broker's time of the record."""
 
 
 class ShadowSummary(ViewDocument, frozen=True, kw_only=True):

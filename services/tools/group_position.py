@@ -9,15 +9,22 @@ from typing import TypeVar
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from contracts.dead_letters import beginning_of, key_of_letter
-from contracts.errors import RecordRejected, SettingsError
-from contracts.messages import DeadLetter
-from contracts.rescaler_state import MemoryKey
-from contracts.settings import PipelineSettings
-from contracts.topics import DEAD_LETTERS, READER_GROUP, RESCALER_STATE, TopicNames, actuator_group, agent_group, rescaler_group
-from runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client, committed_offsets, consumer
-from runtime.kafka_errors import is_end, is_record
-from runtime.topic_records import key_of, read_topics, send_all, value_of
+from surescale.contracts.errors import RecordRejected, SettingsError
+from surescale.contracts.messages import DeadLetter, beginning_of, key_of_letter
+from surescale.contracts.rescaler_state import MemoryKey
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import (
+    DEAD_LETTERS,
+    READER_GROUP,
+    RESCALER_STATE,
+    TopicNames,
+    actuator_group,
+    agent_group,
+    rescaler_group,
+)
+from surescale.runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client, committed_offsets, consumer
+from surescale.runtime.kafka_errors import is_end, is_record
+from surescale.runtime.topic_records import key_of, read_topics, send_all, value_of
 
 T = TypeVar("T")
 

@@ -11,10 +11,10 @@ from typing import IO
 
 import click
 
-from contracts.errors import SettingsError, SurescaleError
-from contracts.settings import PORT_MAX
-from runtime.http import open_url
-from runtime.printable import printable
+from surescale.contracts.errors import SettingsError, SurescaleError
+from surescale.contracts.settings import PORT_MAX
+from surescale.runtime.http import open_url
+from surescale.runtime.printable import printable
 
 ROLES = ("monitor", "spark", "agent", "rescaler", "state-service", "engine")
 PORT_VARIABLE = "SURESCALE_HEALTH_PORT"

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from runtime import options
+from surescale.runtime import options
 
 SHOWN = 20
 
@@ -18,11 +18,11 @@ def command(text: str | None, every: bool, as_json: bool) -> None:
 
     They are real: graphs of Alibaba's cluster trace of 2018, and requests to public web services. The largest come first.
     """
-    from contracts.topology import levels
-    from runtime import terminal
-    from runtime.terminal import Column, fitting
-    from simulation.load.graphs import job_names, load_graph
-    from simulation.load.workload import workload_names
+    from surescale.contracts.topology import levels
+    from surescale.runtime import terminal
+    from surescale.runtime.terminal import Column, fitting
+    from surescale.simulation.load.graphs import job_names, load_graph
+    from surescale.simulation.load.workload import workload_names
 
     graphs = [load_graph(name) for name in job_names() if text is None or text in name]
     graphs.sort(key=lambda graph: (-graph.size, graph.name))

@@ -1,4 +1,4 @@
-"""The minutes of one job that a recording holds, put together from its windows. Pure."""
+"""The minutes of one job that a recording holds, put together from its windows, and the load they show. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,12 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from contracts.clock import MINUTE_MS
-from contracts.errors import SurescaleError
-from contracts.messages import JobTopology
-from contracts.source_load import read_or_emitted
-from contracts.windows import FIGURE, FIGURES, Float32, Window
-from policies.graph import JobGraph, job_graph
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.source_load import read_or_emitted
+from surescale.contracts.windows import FIGURE, FIGURES, Float32, Window
+from surescale.policies.graph import JobGraph, job_graph
+from surescale.policies.measure import measure
+from surescale.simulation.load.workload import REQUESTS_MAX
+
+GAP_MINUTES = 10  # in a row that nobody counted stay unknown
+
 
 Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -128,3 +133,27 @@ def put_together(job: str, windows: Iterable[Window]) -> Recorded:
 
 def _shape(topology: JobTopology) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((spec.task, spec.upstream) for spec in topology.tasks)
+
+
+def recorded_load(recorded: Recorded) -> Float64:
+    """Return the records that came to the job in each minute [T], whole numbers; NaN in a gap.
+
+    A few unknown minutes in a row lie on a straight line between their neighbours. ``GAP_MINUTES`` and more are a gap, and so are
+    those at either end.
+    """
+    load = measure(recorded.figures, recorded.graph).load
+    known = np.flatnonzero(~np.isnan(load))
+    filled = np.full(len(load), np.nan)
+    if len(known):
+        filled = np.interp(np.arange(len(load)), known, load[known], left=np.nan, right=np.nan)
+        for before, after in zip(known[:-1].tolist(), known[1:].tolist(), strict=True):
+            if after - before > GAP_MINUTES:
+                filled[before + 1 : after] = np.nan
+    whole: Float64 = np.minimum(np.rint(filled), REQUESTS_MAX)
+    return whole
+
+
+def as_csv(load: Float64) -> str:
+    """Return the file that ``--workload`` reads."""
+    cells = ["" if np.isnan(requests) else f"{requests:.0f}" for requests in load.tolist()]
+    return "minute,requests\n" + "".join(f"{minute},{requests}\n" for minute, requests in enumerate(cells))

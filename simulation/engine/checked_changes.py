@@ -1,12 +1,49 @@
-"""Checks a command's changes one by one and returns the tasks as they would be. Changes nothing. Pure."""
+"""A simulated job's commands: their changes, checked one by one, and their progress. Changes nothing. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
-from contracts.commands import RescheduleCommand, TaskChange
-from contracts.messages import JobTopology, TaskSpec
-from simulation.engine.refusals import EngineRefusal
+from surescale.contracts.commands import RescheduleCommand, TaskChange
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.messages import JobTopology, TaskSpec
+
+UNKNOWN = frozenset({"UNKNOWN_JOB", "UNKNOWN_HOST"})
+CONFLICTS = frozenset(
+    {
+        "STALE_GENERATION",  # this or a newer generation was accepted before
+        "RESCALE_IN_PROGRESS",  # the previous command is still under way
+        "BASE_CHANGED",  # the command starts from another parallelism than the task has
+        "UNIT_OCCUPIED",  # a unit belongs to another job
+        "NOT_ENOUGH_UNITS",
+        "JOB_WAITING",  # the job has no units, so nothing can be prepared while it runs
+        "HOST_EXISTS",
+        "TOO_MANY_HOSTS",
+    }
+)
+INVALID = frozenset(
+    {
+        "INVALID_COMMAND",
+        "INVALID_HOST",
+        "UNKNOWN_TASK",
+        "NOT_SCALABLE",
+        "PARALLELISM_OUT_OF_RANGE",
+        "UNKNOWN_PARALLEL_UNIT",
+    }
+)
+
+
+class EngineRefusal(SurescaleError):
+    """A request that the engine refuses; ``code`` is one of the sets above."""
+
+    def __init__(self, code: str, message: str) -> None:
+        assert code in UNKNOWN | CONFLICTS | INVALID, code
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
 
 Tasks = tuple[TaskSpec, ...]
 
@@ -50,7 +87,7 @@ def wanted_standbys(command: RescheduleCommand, topology: JobTopology, host_of: 
     Raises:
         EngineRefusal: it has no standbys, or names a unit that is not the job's, an unknown host, or the unit's own host.
     """
-    if command.standbys is msgspec.UNSET or command.changes:
+    if command.standbys is None or command.changes:
         raise EngineRefusal("INVALID_COMMAND", "standbys: a standby command must list them, and no changes")
     held, hosts = units_of(topology.tasks), set(host_of.values())
     for each in command.standbys:
@@ -107,3 +144,60 @@ def _moved(spec: TaskSpec, pool: Sequence[int]) -> TaskSpec:
 def _within(spec: TaskSpec, held: set[int]) -> TaskSpec:
     """Keep source or sink on a unit that the job still holds."""
     return spec if set(spec.units) <= held and spec.units else msgspec.structs.replace(spec, units=(min(held),))
+
+
+HostOf = Mapping[int, str]
+"""The host of every existing unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rescale:
+    """An accepted command and its progress.
+
+    Attributes:
+        command_id: of the command.
+        desired_generation: of the command.
+        effective_at_ms: when the job changes; for a ``prepare``, when its hosts start to restore.
+        done_at_ms: when the job runs again; for a ``prepare``, when its learners are ready, an estimate while ``warming``.
+        state: ``warming`` means a ``prepare`` under way.
+        code: why it failed.
+        learners: number of units that restore state for it.
+        lag_bytes: state that they still have to restore.
+        units: for a failed ``prepare``, the units that were lost or not ready in time.
+    """
+
+    command_id: str
+    desired_generation: int
+    effective_at_ms: int
+    done_at_ms: int
+    state: Literal["pending", "warming", "restarting", "done", "failed"] = "pending"
+    code: str = ""
+    learners: int = 0
+    lag_bytes: int = 0
+    units: tuple[int, ...] = ()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Return whether the job is about to change or changing; learners do not count."""
+        return self.state in ("pending", "restarting")
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A commit that has not taken effect yet."""
+
+    rescale: Rescale
+    tasks: Tasks
+
+
+@dataclass(frozen=True, slots=True)
+class FailedOver:
+    """How a job survived the death of a host.
+
+    Attributes:
+        is_taken_over: standbys replaced every lost unit, so nothing had to be restored or repeated.
+        records_again: records served since the last checkpoint, which will be served again.
+    """
+
+    is_taken_over: bool = False
+    records_again: int = 0

@@ -8,25 +8,24 @@ the current minute. The engine does not decide what happens to a job without uni
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from contracts.clock import MINUTE_MS, minute_end_ms
-from contracts.commands import RescheduleCommand
-from contracts.ids import job_id
-from contracts.messages import ClusterTopology, EngineEvent, EventKind, Host, HourlyLoad, TaskSample
-from simulation.engine.hosts import HostPool, NewHost, default_hosts
-from simulation.engine.job import RunningJob
-from simulation.engine.job_report import JobReport
-from simulation.engine.learners import restore
-from simulation.engine.refusals import EngineRefusal
-from simulation.engine.rescales import Rescale
-from simulation.engine.simulated_minute import SimulatedMinute, samples
-from simulation.errors import RunError
-from simulation.load.jobs import SizedJob
-from simulation.load.workload import Workload
-from simulation.model.costs import RestartCost
-from simulation.model.course import job_in, load_in
-from simulation.model.queueing import STEP_MS, STEPS
-from simulation.model.reward import REWARD_LAMBDA
-from simulation.model.worlds import CALM, World
+from surescale.contracts.clock import MINUTE_MS, minute_end_ms
+from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.ids import job_id
+from surescale.contracts.messages import ClusterTopology, EngineEvent, EventKind, Host, HourlyLoad, TaskSample
+from surescale.simulation.engine.checked_changes import EngineRefusal, Rescale
+from surescale.simulation.engine.hosts import HostPool, NewHost, default_hosts
+from surescale.simulation.engine.job_report import JobReport
+from surescale.simulation.engine.learners import restore
+from surescale.simulation.engine.running_job import RunningJob
+from surescale.simulation.engine.simulated_minute import SimulatedMinute, samples
+from surescale.simulation.errors import RunError
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.model.costs import RestartCost
+from surescale.simulation.model.course import job_in, load_in
+from surescale.simulation.model.queueing import STEP_MS, STEPS
+from surescale.simulation.model.reward import REWARD_LAMBDA
+from surescale.simulation.model.worlds import CALM, World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +136,7 @@ class SimulatedCluster:
         """Accept a command; repeating it changes nothing and gives the same answer.
 
         Raises:
-            EngineRefusal: with a code of ``simulation.engine.refusals``; nothing has been changed.
+            EngineRefusal: with a code of ``simulation.engine.checked_changes``; nothing has been changed.
         """
         job = self.job(command.job)
         known = job.answered(command, now_ms)

@@ -1,32 +1,98 @@
 """Closed-loop episodes in one process: any policy on simulated jobs, with a pipeline's windows and order of events in lockstep.
 
-An episode lets time pass, minute by minute, and asks for decisions at the end of every span. An ``Answer`` acts on them. The
-default applies every decision in full, one minute later, at the cost of a restart. A room with a gate or a planner brings an
-answer of its own (``rescaler.twin``).
+An episode lets time pass, minute by minute, and asks for decisions at the end of every span. A ``DecisionHandler`` acts on them.
+The default applies every decision in full, one minute later, at the cost of a restart. A room with a gate or a planner brings a
+handler of its own (``rescaler.twin``).
+
+Windows come straight from the simulator's rows, without samples and only in minutes with a decision. They are the same as those
+of ``contracts.window_history.WindowHistory``, which the pipeline builds from summed samples.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol
 
-from contracts.clock import MINUTE_MS
-from contracts.commands import RescheduleCommand, TaskChange
-from contracts.decisions import Decision
-from contracts.ids import command_id
-from contracts.windows import Window
-from simulation.engine.cluster import RunOptions, SimulatedCluster
-from simulation.engine.hosts import NewHost
-from simulation.engine.job_report import JobReport
-from simulation.engine.refusals import EngineRefusal
-from simulation.engine.window_buffer import WindowBuffer
-from simulation.load.jobs import SizedJob
-from simulation.load.workload import Workload
-from simulation.model.reward import REWARD_LAMBDA
+import numpy as np
+
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.commands import RescheduleCommand, TaskChange
+from surescale.contracts.decisions import Decision
+from surescale.contracts.ids import command_id
+from surescale.contracts.messages import HourlyLoad
+from surescale.contracts.window_history import add_peak, hour_of, hourly_mean, hourly_peak
+from surescale.contracts.windows import FIGURE, FIGURES, PEAK_MINUTES, Window
+from surescale.simulation.engine.checked_changes import EngineRefusal
+from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
+from surescale.simulation.engine.hosts import NewHost
+from surescale.simulation.engine.job_report import JobReport
+from surescale.simulation.engine.simulated_minute import SimulatedMinute
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.model.reward import REWARD_LAMBDA
+
+_ARRIVED, _RECORDS_IN = FIGURE["arrived"], FIGURE["records_in"]
+_SOURCE = 0  # index of the virtual source, the one task without upstream
+
+
+@dataclass(slots=True)
+class WindowBuffer:
+    """The last ``window_minutes`` minutes of one job, with its hourly load and hourly peaks."""
+
+    window_minutes: int
+    _minutes: deque[SimulatedMinute] = field(default_factory=deque)
+    _hours: dict[int, tuple[float, int]] = field(default_factory=dict)  # start -> records, known minutes
+    _peaks: dict[int, float] = field(default_factory=dict)  # start -> most records in five minutes
+
+    @classmethod
+    def after(cls, history: tuple[HourlyLoad, ...], window_minutes: int) -> "WindowBuffer":
+        """Return a buffer that knows the load before the run."""
+        hours = {hour.hour_start_ms: (float(hour.records), hour.minutes) for hour in history}
+        peaks = {hour.hour_start_ms: float(hour.peak_records) for hour in history if hour.peak_records is not None}
+        return cls(window_minutes, deque(maxlen=window_minutes), hours, peaks)
+
+    def add(self, minute: SimulatedMinute) -> None:
+        """Add the next finished minute."""
+        self._minutes.append(minute)
+        if minute.topology.state == "waiting":
+            return
+        hour = hour_of(minute.minute_end_ms)
+        records, minutes = self._hours.get(hour, (0.0, 0))
+        self._hours[hour] = (records + _load(minute), minutes + 1)
+        newest = list(islice(reversed(self._minutes), PEAK_MINUTES))
+        if not any(each.topology.state == "waiting" for each in newest):
+            add_peak(self._peaks, hour, [_load(each) for each in newest])
+
+    def window(self) -> Window:
+        """Return the window that ends with the last minute added; minutes without subtasks are masked."""
+        last = self._minutes[-1]
+        tasks = len(last.topology.tasks)
+        figures = np.full((self.window_minutes, tasks, len(FIGURES)), np.nan, dtype=np.float32)
+        for minute in self._minutes:
+            back = (last.minute_end_ms - minute.minute_end_ms) // MINUTE_MS
+            if minute.topology.state != "waiting":
+                figures[self.window_minutes - 1 - back] = minute.rows
+        return Window(
+            job=last.topology.job,
+            window_end_ms=last.minute_end_ms,
+            figures=figures,
+            topology=last.topology,
+            hourly_load=hourly_mean(self._hours, last.minute_end_ms),
+            hourly_peak=hourly_peak(self._peaks, last.minute_end_ms),
+        )
+
+
+def _load(minute: SimulatedMinute) -> float:
+    """Return the records that came in, as ``contracts.source_load.source_load`` counts them."""
+    arrived, taken = minute.rows[_SOURCE, _ARRIVED], minute.rows[_SOURCE, _RECORDS_IN]
+    return float(taken if np.isnan(arrived) else arrived)
+
 
 Decide = Callable[[Window], Decision | None]
 
 
-class Answer(Protocol):
+class DecisionHandler(Protocol):
     """What stands between decisions and the engine. It asks the engine for changes itself."""
 
     @property
@@ -111,7 +177,7 @@ def run_episode(
     jobs: Sequence[SizedJob],
     workload: Workload,
     decide: Decide,
-    answer: Answer | None = None,
+    answer: DecisionHandler | None = None,
     *,
     options: RunOptions | None = None,
     hosts: Sequence[NewHost] | None = None,

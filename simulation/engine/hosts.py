@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
 
-from contracts.messages import ClusterTopology, Host
-from simulation.engine.refusals import EngineRefusal
+from surescale.contracts.messages import ClusterTopology, Host
+from surescale.simulation.engine.checked_changes import EngineRefusal
 
 HOSTS_MAX = 1_000
 UNITS_MAX = 1_000  # of one host

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simulation.model.attempts import Flow
-from simulation.model.reward import REWARD_LAMBDA, Float64, latency_minutes, mean_reward
+from surescale.simulation.model.attempts import Flow
+from surescale.simulation.model.reward import REWARD_LAMBDA, Float64, latency_minutes, mean_reward
 
 
 @dataclass(frozen=True, slots=True)

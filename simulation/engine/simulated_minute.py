@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from contracts.messages import JobTopology, TaskSample, TaskSpec
-from simulation.model.attempts import RECORD_BYTES, WHOLE, WITHOUT_WORK, Flow, counter_floors
-from simulation.model.queueing import STEP_MS
+from surescale.contracts.messages import JobTopology, TaskSample, TaskSpec
+from surescale.simulation.model.attempts import RECORD_BYTES, WHOLE, WITHOUT_WORK, Flow, counter_floors
+from surescale.simulation.model.queueing import STEP_MS
 
 Float64 = npt.NDArray[np.float64]
 

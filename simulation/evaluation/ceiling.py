@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from policies.answer import Float64
-from policies.graph import Int64
-from policies.policy import SPAN_MINUTES
-from simulation.evaluation.closed_loop import Outcome, Trial
-from simulation.evaluation.hours import HOUR_MINUTES, Hours, hours_of
-from simulation.evaluation.static import family
-from simulation.loops.terms import Span
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Int64
+from surescale.policies.policy import SPAN_MINUTES
+from surescale.simulation.evaluation.closed_loop import LoopOutcome, Trial
+from surescale.simulation.evaluation.hours import HOUR_MINUTES, Hours, hours_of
+from surescale.simulation.evaluation.static import family
+from surescale.simulation.loops.terms import Span
 
 NAME = "ceiling"
 
@@ -31,7 +31,7 @@ class _Step:
     span: Span
 
 
-def follow_ceiling(trial: Trial, told: Callable[[float], None]) -> Outcome:
+def follow_ceiling(trial: Trial, told: Callable[[float], None]) -> LoopOutcome:
     """Return the best path of each run."""
     trial = trial.at_span(SPAN_MINUTES)
     runs = len(trial.first_minutes)
@@ -39,7 +39,7 @@ def follow_ceiling(trial: Trial, told: Callable[[float], None]) -> Outcome:
     for run in range(runs):
         alone = replace(trial, first_minutes=trial.first_minutes[run : run + 1])
         found.append(_best_path(alone, lambda share, run=run: told((run + share) / runs)))  # type: ignore[misc]
-    return Outcome(hours=Hours.joined(found), decisions=trial.hours * HOUR_MINUTES // trial.terms.span_minutes)
+    return LoopOutcome(hours=Hours.joined(found), decisions=trial.hours * HOUR_MINUTES // trial.terms.span_minutes)
 
 
 def _best_path(trial: Trial, told: Callable[[float], None]) -> Hours:

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.answer import Float64
-from policies.graph import Int64
-from policies.guardrails import guard_rows, unmeasured
-from policies.policy import SPAN_MINUTES
-from simulation.evaluation.closed_loop import Outcome, Trial, drive
-from simulation.evaluation.hours import Hours, hours_of
-from simulation.evaluation.protocol import HOUR
-from simulation.evaluation.tune import CalibrationPart
-from simulation.load.jobs import SizedJob
-from simulation.load.workload import Workload
-from simulation.loops.rows import LoopRows
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Int64
+from surescale.policies.guardrails import guard_rows, unmeasured
+from surescale.policies.policy import SPAN_MINUTES
+from surescale.simulation.evaluation.closed_loop import LoopOutcome, Trial, drive
+from surescale.simulation.evaluation.hours import Hours, hours_of
+from surescale.simulation.evaluation.protocol import HOUR
+from surescale.simulation.evaluation.tune import CalibrationPart
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.rows import LoopRows
 
 NAME = "clairvoyant"
 
@@ -96,10 +96,10 @@ def tuned_clairvoyant(ground: CalibrationPart) -> ClairvoyantRule:
     return SETTINGS[int(np.argmax(scores))]
 
 
-def follow_clairvoyant(rule: ClairvoyantRule, trial: Trial, told: Callable[[float], None]) -> Outcome:
+def follow_clairvoyant(rule: ClairvoyantRule, trial: Trial, told: Callable[[float], None]) -> LoopOutcome:
     """Run one clairvoyant rule over the trial."""
     (hours,) = clairvoyant_hours(trial, (rule,), told)
-    return Outcome(hours=hours, decisions=trial.hours * HOUR // trial.at_span(SPAN_MINUTES).terms.span_minutes)
+    return LoopOutcome(hours=hours, decisions=trial.hours * HOUR // trial.at_span(SPAN_MINUTES).terms.span_minutes)
 
 
 def _each(rules: tuple[ClairvoyantRule, ...], load: Float64, current: Int64, job: SizedJob) -> Int64:

@@ -1,32 +1,26 @@
 """Policies in the closed loop as in the pipeline: windows in, ``policies.decide`` with its guardrails, restarts paid for.
 
-Here maximum step, bounds and total limit apply to every policy. The load floor, with the higher step limit that it brings,
-applies only to ``sure``. (In the pipeline it applies to every policy but ``static`` and ``hold``.)
+Every policy is judged as the pipeline serves it: the same guardrails with the limits that jobs on this kind of engine have, and
+between spans the same emergencies where that engine answers them. The rescaler's own waits are not played.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import msgspec
 import numpy as np
-from msgspec import UNSET
 
-from contracts.decisions import Decision
-from contracts.job_settings import JobSettings, Objective
-from contracts.messages import JobTopology
-from contracts.windows import Window
-from policies.answer import Answer
-from policies.decide import decide
-from policies.graph import Int64
-from policies.policy import Policy
-from policies.question import Question
-from simulation.evaluation.hours import HOUR_MINUTES, Hours, hours_of
-from simulation.load.jobs import PARALLELISM_MAX, SizedJob
-from simulation.load.workload import Workload
-from simulation.loops.rows import LoopRows, Observed
-from simulation.loops.terms import Span, Terms
-
-FLOORED = ("sure",)  # policies that the load floor applies to here
+from surescale.contracts.job_limits import answers_emergencies
+from surescale.contracts.job_settings import JobSettings, Objective
+from surescale.contracts.windows import Window
+from surescale.policies.decide import decide_if_due
+from surescale.policies.graph import Int64
+from surescale.policies.policy import Policy
+from surescale.simulation.evaluation.hours import HOUR_MINUTES, Hours, hours_of
+from surescale.simulation.evaluation.topologies import Topologies
+from surescale.simulation.load.jobs import PARALLELISM_MAX, SizedJob
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.rows import LoopRows, Observed
+from surescale.simulation.loops.terms import Span, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,40 +52,13 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LoopOutcome:
     """A policy's result in all runs: its hours, decisions per run, and how many came from a stand-in, with one reason."""
 
     hours: Hours
     decisions: int
     stand_ins: int = 0
     stand_in_reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class WithoutFloor:
-    """A policy that the load floor does not apply to."""
-
-    policy: Policy
-    floor_applies: bool = False
-
-    @property
-    def name(self) -> str:
-        """Return the policy's name."""
-        return self.policy.name
-
-    @property
-    def sha256(self) -> str:
-        """Return the hash of the policy's package."""
-        return self.policy.sha256
-
-    @property
-    def span_minutes(self) -> int:
-        """Return the policy's span."""
-        return self.policy.span_minutes
-
-    def answer(self, question: Question) -> Answer:
-        """Return the policy's answer."""
-        return self.policy.answer(question)
 
 
 def drive(trial: Trial, rows: LoopRows, choose: Callable[[LoopRows], Int64], told: Callable[[float], None]) -> list[Span]:
@@ -104,25 +71,34 @@ def drive(trial: Trial, rows: LoopRows, choose: Callable[[LoopRows], Int64], tol
     return spans
 
 
-def follow(policy: Policy, trial: Trial, told: Callable[[float], None]) -> Outcome:
+def follow(policy: Policy, trial: Trial, told: Callable[[float], None]) -> LoopOutcome:
     """Run a policy through the code that serves it in the pipeline and return its result."""
-    served = policy if policy.name in FLOORED else WithoutFloor(policy)
     trial = trial.at_span(policy.span_minutes)
+    settings, span_minutes = _settings(trial), trial.terms.span_minutes
+    if policy.floor_applies and answers_emergencies(settings, trial.terms.world.engine):
+        trial = trial.every_minutes(1)
     reasons: list[str] = []
+    decided = 0
 
     def choose(rows: LoopRows) -> Int64:
+        nonlocal decided
         seen = rows.observe()
-        decisions = [decide(window, served, settings, seed=seed) for window, seed in zip(windows(seen), trial.seeds, strict=True)]
-        reasons.extend(made.policy.fallback_reason for made in decisions if made.policy.fallback_reason)
-        return _desired(decisions)
+        sizes = seen.current.copy()
+        for row, (window, seed) in enumerate(zip(_windows(seen, topologies), trial.seeds, strict=True)):
+            made = decide_if_due(window, policy, settings, seed=seed, span_minutes=span_minutes)
+            if made is None:
+                continue
+            decided += 1
+            sizes[row] = [task.desired for task in made.tasks]
+            if made.policy.fallback_reason:
+                reasons.append(made.policy.fallback_reason)
+        return sizes
 
-    settings = _settings(trial)
-    windows = _Windows(trial.job, settings.job, trial.terms.told_restart_ms, trial.terms.world.engine)
-    rows = trial.rows()
-    spans = drive(trial, rows, choose, told)
-    return Outcome(
+    topologies = Topologies(trial.job, settings.job, trial.terms)
+    spans = drive(trial, trial.rows(), choose, told)
+    return LoopOutcome(
         hours=hours_of(spans, trial.terms, trial.first_minutes, trial.job),
-        decisions=len(spans),
+        decisions=round(decided / len(trial.seeds)),
         stand_ins=len(reasons),
         stand_in_reason=reasons[0] if reasons else "",
     )
@@ -133,39 +109,24 @@ def _settings(trial: Trial) -> JobSettings:
         job=f"sim/{trial.job.name}",
         parallelism_max=PARALLELISM_MAX,
         total_limit=trial.job.total_limit,
-        objective=trial.objective,
-        latency_bound=trial.terms.latency_bound if trial.terms.latency_bound and trial.is_bound_told else UNSET,
+        objective=(trial.terms.latency_bound if trial.is_bound_told else None) or trial.objective,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Windows:
-    """Builds the windows that the pipeline would send."""
-
-    job: SizedJob
-    name: str
-    restart_ms: int | None
-    engine: str
-
-    def __call__(self, seen: Observed) -> list[Window]:
-        specs = self.job.specs()
-        found = []
-        for row, current in enumerate(seen.current.tolist()):
-            tasks = tuple(msgspec.structs.replace(spec, parallelism=size) for spec, size in zip(specs, current, strict=True))
-            found.append(
-                Window(
-                    job=self.name,
-                    window_end_ms=int(seen.ends_ms[row]),
-                    figures=seen.figures[row],
-                    topology=JobTopology(
-                        job=self.name, version=0, at_ms=0, tasks=tasks, engine=self.engine, restart_ms=self.restart_ms
-                    ),
-                    hourly_load=seen.hourly_load[row].astype(np.float32),
-                    hourly_peak=seen.hourly_peak[row].astype(np.float32),
-                )
+def _windows(seen: Observed, topologies: Topologies) -> list[Window]:
+    """Return the windows that the pipeline would send."""
+    found = []
+    for row, current in enumerate(seen.current):
+        topology = topologies.of(current)
+        found.append(
+            Window(
+                job=topology.job,
+                window_end_ms=int(seen.ends_ms[row]),
+                figures=seen.figures[row],
+                topology=topology,
+                hourly_load=seen.hourly_load[row].astype(np.float32),
+                hourly_peak=seen.hourly_peak[row].astype(np.float32),
+                saturations=topologies.saturations(seen, row, topology),
             )
-        return found
-
-
-def _desired(decisions: Sequence[Decision]) -> Int64:
-    return np.array([[task.desired for task in decision.tasks] for decision in decisions], dtype=np.int64)
+        )
+    return found

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from policies.answer import Float64
-from policies.graph import Int64
-from simulation.evaluation.hours import BLOCK_HOURS, Hours
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Int64
+from surescale.simulation.evaluation.hours import BLOCK_HOURS, Hours
 
 BLOCKS_A_LOAD = 1 << 20  # more half-days than any load has
 

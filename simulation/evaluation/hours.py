@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from policies.answer import Float64
-from policies.graph import Int64
-from simulation.load.jobs import SizedJob
-from simulation.loops.terms import Span, Terms
-from simulation.model.reward import LATENCY_MINUTES_MAX, latency_minutes
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Int64
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.loops.terms import Span, Terms
+from surescale.simulation.model.reward import LATENCY_MINUTES_MAX, latency_minutes
 
 BLOCK_HOURS = 12
 HOUR_MINUTES = 60

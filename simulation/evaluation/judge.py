@@ -7,28 +7,29 @@ same setting, runs and scorer, so one policy has one figure.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from contracts.clock import MINUTE_MS
-from contracts.errors import SurescaleError
-from contracts.job_settings import LatencyBound, Objective
-from policies.policy import SPAN_MINUTES, Policy
-from policies.registry import FORECAST, RULES, Unavailable, load_policy, policy_names
-from policies.rules.fixed import Static
-from policies.rules.forecast import ForecastRule
-from simulation.evaluation import ceiling, clairvoyant, oracle
-from simulation.evaluation.closed_loop import Outcome, Trial, follow
-from simulation.evaluation.hours import HOUR_MINUTES
-from simulation.evaluation.protocol import Runs, Split, place_runs, split
-from simulation.evaluation.search import Constant
-from simulation.evaluation.spaces import spaces
-from simulation.evaluation.static import best_static
-from simulation.evaluation.tune import CalibrationPart, TunedPolicy, tune
-from simulation.load.graphs import JobGraph
-from simulation.load.jobs import LITERAL_FACTOR, Load, SizedJob, size_job
-from simulation.load.workload import Workload
-from simulation.loops.terms import Mode, Terms
-from simulation.model.course import job_in, load_in
-from simulation.model.world_file import SECOND_MINUTES, WorldFile
-from simulation.model.worlds import CALM, World, world_named
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.job_settings import LatencyBound, Objective
+from surescale.policies.onnx_sessions import Opener
+from surescale.policies.policy import SPAN_MINUTES, Policy
+from surescale.policies.registry import FORECAST, RULES, Unavailable, load_policy, policy_names
+from surescale.policies.rules.fixed import Static
+from surescale.policies.rules.forecast import ForecastRule
+from surescale.simulation.evaluation import ceiling, clairvoyant, oracle
+from surescale.simulation.evaluation.closed_loop import LoopOutcome, Trial, follow
+from surescale.simulation.evaluation.hours import HOUR_MINUTES
+from surescale.simulation.evaluation.protocol import Runs, Split, place_runs, split
+from surescale.simulation.evaluation.search import Constant
+from surescale.simulation.evaluation.spaces import spaces
+from surescale.simulation.evaluation.static import best_static
+from surescale.simulation.evaluation.tune import CalibrationPart, TunedPolicy, tune
+from surescale.simulation.load.graphs import JobGraph
+from surescale.simulation.load.jobs import LITERAL_FACTOR, Load, SizedJob, size_job
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.terms import Mode, Terms
+from surescale.simulation.model.course import job_in, load_in
+from surescale.simulation.model.world_file import SECOND_MINUTES, WorldFile
+from surescale.simulation.model.worlds import CALM, World, world_named
 
 BATCHES_RESTART_MS_MAX = (SPAN_MINUTES - 1) * MINUTE_MS
 CLAIRVOYANT = (oracle.NAME, clairvoyant.NAME, ceiling.NAME)  # they know the future and are never ranked
@@ -43,7 +44,10 @@ class EvaluationError(SurescaleError):
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """What to evaluate, apart from job and workload; ``fitted`` is the world of a file, which ``world`` then names."""
+    """What to evaluate, apart from job and workload; ``fitted`` is the world of a file, which ``world`` then names.
+
+    ``opener``: of the graphs of the folder's packages, as in `open_graphs`.
+    """
 
     mode: Mode = "clean"
     world: str = CALM.name
@@ -58,6 +62,7 @@ class EvaluationRequest:
     tuned: bool = True
     span_minutes: int | None = None
     policy_folder: str = ""
+    opener: Opener | None = None
     fitted: WorldFile | None = None
     objective: Objective | LatencyBound | None = None
 
@@ -128,7 +133,7 @@ class JudgedPolicy:
     """A policy's outcome, what calibration chose (``tuned``) and the static vector (``sizes``); None if there is none."""
 
     name: str
-    outcome: Outcome
+    outcome: LoopOutcome
     sha256: str = ""
     constants: dict[str, Constant] | None = None
     tuned: TunedPolicy | None = None
@@ -169,7 +174,7 @@ def known_names(folder: str = "") -> tuple[str, ...]:
     return tuple(dict.fromkeys((*RULES, FORECAST, *policy_names(folder), *CLAIRVOYANT)))
 
 
-def usable(name: str, folder: str) -> None:
+def usable(name: str, folder: str, opener: Opener | None = None) -> None:
     """Check that a policy can be evaluated.
 
     Raises:
@@ -177,7 +182,7 @@ def usable(name: str, folder: str) -> None:
     """
     if name in CLAIRVOYANT:
         return
-    policy = load_policy(name, folder)
+    policy = load_policy(name, folder, opener=opener)
     if isinstance(policy, Unavailable):
         others = ", ".join(other for other in known_names(folder) if other != name)
         raise EvaluationError(f"--policy: {name}: {policy.reason}; others here: {others}")
@@ -210,7 +215,7 @@ def judge(name: str, setting: Setting, told: OnProgress) -> JudgedPolicy:
     if name == STATIC and setting.asked.tuned:
         sizes = dict(zip(setting.job.graph.tasks, best_static(ground).sizes.tolist(), strict=True))
         return replace(judge_policy(Static(sizes=tuple(sizes.items())), setting, told), sizes=sizes)
-    policy = load_policy(name, setting.asked.policy_folder)
+    policy = load_policy(name, setting.asked.policy_folder, opener=setting.asked.opener)
     tuned = _tuned(name, policy, setting, ground, told)
     if tuned is None:
         return replace(judge_policy(policy, setting, told), name=name)

@@ -15,15 +15,15 @@ from functools import partial
 
 import numpy as np
 
-from policies.answer import Float64
-from policies.graph import Int64
-from policies.policy import SPAN_MINUTES
-from simulation.evaluation.clairvoyant import SETTINGS, ClairvoyantRule, Foresight, clairvoyant_hours, granted
-from simulation.evaluation.closed_loop import Outcome, Trial, drive
-from simulation.evaluation.hours import Hours, hours_of
-from simulation.evaluation.protocol import HOUR
-from simulation.load.jobs import SizedJob
-from simulation.loops.rows import LoopRows
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Int64
+from surescale.policies.policy import SPAN_MINUTES
+from surescale.simulation.evaluation.clairvoyant import SETTINGS, ClairvoyantRule, Foresight, clairvoyant_hours, granted
+from surescale.simulation.evaluation.closed_loop import LoopOutcome, Trial, drive
+from surescale.simulation.evaluation.hours import Hours, hours_of
+from surescale.simulation.evaluation.protocol import HOUR
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.loops.rows import LoopRows
 
 NAME = "oracle"
 SPANS_MINUTES = (60, 30)  # of its searches; more frequent decisions lose: two hours are too short to repay that many restarts
@@ -34,7 +34,7 @@ WIDTH, WIDTH_OF_TASKS = 18, 24  # candidates of one round
 STEPS_TRIED = 12  # number of busiest and of idlest tasks whose single steps are tried, where single tasks matter
 
 
-def follow_oracle(trial: Trial, static: Int64, told: Callable[[float], None]) -> Outcome:
+def follow_oracle(trial: Trial, static: Int64, told: Callable[[float], None]) -> LoopOutcome:
     """Return the oracle's runs; ``static`` [N] is the best known constant vector."""
     spans = [trial.span_minutes] if trial.span_minutes else list(SPANS_MINUTES)
     found = []
@@ -42,7 +42,7 @@ def follow_oracle(trial: Trial, static: Int64, told: Callable[[float], None]) ->
         found.append(_searched(trial.every_minutes(minutes), static, partial(_part, told, done, len(spans) + 1)))
     found += clairvoyant_hours(trial, SETTINGS, partial(_part, told, len(spans), len(spans) + 1))
     found += [_fixed_hours(trial, sizes) for sizes in (static, trial.job.configured_parallelism, trial.job.start_parallelism)]
-    return Outcome(hours=best_of(found), decisions=trial.hours * HOUR // spans[0])
+    return LoopOutcome(hours=best_of(found), decisions=trial.hours * HOUR // spans[0])
 
 
 def _part(told: Callable[[float], None], done: int, parts: int, share: float) -> None:

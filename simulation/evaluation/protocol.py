@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from contracts.errors import SurescaleError
-from policies.graph import Int64
-from simulation.load.workload import Workload
+from surescale.contracts.errors import SurescaleError
+from surescale.policies.graph import Int64
+from surescale.simulation.load.workload import Workload
 
 HOUR = 60
 DAY = 24 * HOUR

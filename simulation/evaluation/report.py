@@ -11,15 +11,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from contracts.objectives import in_words
-from policies.registry import FORECAST, RULES
-from simulation.evaluation.ceiling import NAME as CEILING
-from simulation.evaluation.hours import Hours, interval, paired
-from simulation.evaluation.judge import CLAIRVOYANT, STATIC, JudgedPolicy, Setting
-from simulation.evaluation.oracle import NAME as ORACLE
-from simulation.evaluation.search import Constant
-from simulation.load.jobs import Load
-from simulation.loops.terms import Mode
+from surescale.contracts.objectives import in_words
+from surescale.policies.registry import FORECAST, RULES
+from surescale.simulation.evaluation.ceiling import NAME as CEILING
+from surescale.simulation.evaluation.hours import Hours, interval, paired
+from surescale.simulation.evaluation.judge import CLAIRVOYANT, STATIC, JudgedPolicy, Setting
+from surescale.simulation.evaluation.oracle import NAME as ORACLE
+from surescale.simulation.evaluation.search import Constant
+from surescale.simulation.load.jobs import Load
+from surescale.simulation.loops.terms import Mode
 
 FORMAT = 1
 DIGITS = 6
@@ -101,7 +101,7 @@ class StaticToOracle(msgspec.Struct, frozen=True):
     shares: dict[str, float | None]
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Paired differences, to the best rule, to the ceiling and of all pairs."""
 
     best_rule: str | None
@@ -135,7 +135,7 @@ class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
     gaps: list[GapMinutes]
     policies: dict[str, PolicyFigures]
     runs: list[Run]
-    comparison: Comparison
+    comparison: PolicyComparison
 
 
 def report_of(setting: Setting, results: Sequence[JudgedPolicy], wall_s: dict[str, float]) -> EvaluationReport:
@@ -202,7 +202,7 @@ def _policy(result: JudgedPolicy, seed: int, wall_s: float) -> PolicyFigures:
     )
 
 
-def _comparison(results: Sequence[JudgedPolicy]) -> Comparison:
+def _comparison(results: Sequence[JudgedPolicy]) -> PolicyComparison:
     """Return paired differences, to the best rule, to the ceiling and of all pairs, and shares of the way to the oracle.
 
     A regret is the ceiling's reward less the policy's.
@@ -212,7 +212,7 @@ def _comparison(results: Sequence[JudgedPolicy]) -> Comparison:
     rules = [name for name in hours if name in (*RULES, FORECAST) and name not in NO_RIVALS]
     best = max(sorted(rules), key=lambda name: rewards[name]) if rules else None
     pairs = {name: {other: _difference(own, hours[other]) for other in hours if other != name} for name, own in hours.items()}
-    return Comparison(
+    return PolicyComparison(
         best_rule=best,
         to_best_rule={name: to[best] for name, to in pairs.items() if name != best} if best is not None else {},
         regret_to_ceiling=pairs.get(CEILING, {}),

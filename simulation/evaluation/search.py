@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.answer import Float64
-from policies.graph import Int64
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Int64
 
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
 ROUNDS = 3

@@ -3,24 +3,23 @@
 import msgspec
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from policies.answer import Float64
-from policies.forecast import TRENDS, Forecast, forecast_inputs
-from policies.rules.drs import DRS
-from policies.rules.ds2 import DS2
-from policies.rules.ds2_gate import GatedDS2
-from policies.rules.flink import FlinkAutoscaler
-from policies.rules.forecast import ForecastRule
-from policies.rules.hpa import HorizontalPodAutoscaler
-from policies.rules.lag import Lag
-from policies.rules.reading import ESTIMATES
-from policies.rules.target_utilisation import TargetUtilisation
-from policies.rules.threshold import Threshold
-from policies.sizing import Sizing
-from simulation.evaluation.search import Axis, Constant
-from simulation.evaluation.tune import Space
-from simulation.load.workload import Workload
-from simulation.loops.hourly import HourlyLoads
+from surescale.contracts.clock import MINUTE_MS
+from surescale.policies.answer import Float64
+from surescale.policies.forecast import TRENDS, Forecast, forecast_inputs
+from surescale.policies.rules.drs import DRS
+from surescale.policies.rules.ds2 import DS2, GatedDS2
+from surescale.policies.rules.flink import FlinkAutoscaler
+from surescale.policies.rules.forecast import ForecastRule
+from surescale.policies.rules.hpa import HorizontalPodAutoscaler
+from surescale.policies.rules.lag import Lag
+from surescale.policies.rules.reading import ESTIMATES
+from surescale.policies.rules.target_utilisation import TargetUtilisation
+from surescale.policies.rules.threshold import Threshold
+from surescale.policies.sizing import Sizing
+from surescale.simulation.evaluation.search import Axis, Constant
+from surescale.simulation.evaluation.tune import Space
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.hourly import HourlyLoads
 
 SHRINK = 10.0  # weight of the shipped forecast in the fit, in summed squares of the inputs
 EVERY_MINUTES = 10

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.answer import Float64
-from policies.graph import Int64
-from simulation.evaluation.hours import HOUR_MINUTES, hours_of
-from simulation.evaluation.tune import CalibrationPart
-from simulation.load.jobs import PARALLELISM_MAX, SizedJob
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Int64
+from surescale.simulation.evaluation.hours import HOUR_MINUTES, hours_of
+from surescale.simulation.evaluation.tune import CalibrationPart
+from surescale.simulation.load.jobs import PARALLELISM_MAX, SizedJob
 
 FAMILY_MAX = 40
 ROUNDS = 6  # of single steps

@@ -9,20 +9,24 @@ from typing import Protocol
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from policies.answer import Float64
-from policies.graph import Int64
-from policies.guardrails import guard_rows, situation
-from policies.observed import times_understated
-from policies.policy import SPAN_MINUTES, Policy
-from policies.rules.reading import Reading, Rule, SizingRule, parts_of, read_figures, wanted_by
-from simulation.evaluation.hours import Hours, hours_of
-from simulation.evaluation.protocol import DAY, HOUR, Split
-from simulation.evaluation.search import ROUNDS, Axis, Constant, constants, flat_optimum
-from simulation.load.jobs import SizedJob
-from simulation.load.workload import Workload
-from simulation.loops.rows import LoopRows
-from simulation.loops.terms import Terms
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.job_limits import backlog_hold_minutes, is_simulated, step_up
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.saturation import times_understated
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Int64
+from surescale.policies.guardrails import guard_rows, situation
+from surescale.policies.limits import Limits
+from surescale.policies.policy import SPAN_MINUTES, Policy
+from surescale.policies.rules.reading import Reading, Rule, SizingRule, parts_of, read_figures, wanted_by
+from surescale.simulation.evaluation.hours import Hours, hours_of
+from surescale.simulation.evaluation.protocol import DAY, HOUR, Split
+from surescale.simulation.evaluation.search import ROUNDS, Axis, Constant, constants, flat_optimum
+from surescale.simulation.evaluation.topologies import Topologies
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.rows import LoopRows, Observed
+from surescale.simulation.loops.terms import Terms
 
 STRETCHES_MAX = 4
 SETTLING_HOURS = 1  # from the starting sizes to the rule's own; not counted
@@ -66,7 +70,7 @@ class CalibrationPart:
         """Return the mean reward [C] of each candidate's hours after settling.
 
         Under a bound on latency it is the utilisation, less ``LATE_SLOPE`` times the share of minutes above it beyond the allowed
-        one.
+        one. A score that is no number is the worst.
         """
         settled = slice(min(SETTLING_HOURS, hours.weight.shape[1] - 1), None)
         weight = hours.weight[:, settled].reshape(candidates, -1)
@@ -77,8 +81,10 @@ class CalibrationPart:
             return means
 
         if hours.late is None:
-            return mean(hours.rewards)
-        return mean(hours.utilisation) - LATE_SLOPE * np.maximum(mean(hours.late) - hours.late_most, 0.0)
+            found = mean(hours.rewards)
+        else:
+            found = mean(hours.utilisation) - LATE_SLOPE * np.maximum(mean(hours.late) - hours.late_most, 0.0)
+        return np.where(np.isnan(found), -np.inf, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +126,32 @@ def tune(space: Space, ground: CalibrationPart, told: Callable[[float], None], p
 def rule_scores(
     rules: Sequence[BatchPolicy], ground: CalibrationPart, told: Callable[[float], None] = lambda share: None
 ) -> Float64:
-    """Return the mean reward [C] of rules on the calibration part."""
+    """Return the mean reward [C] of rules on the calibration part.
+
+    Guardrails are those of serving, except that nobody doubts a real engine's figures, nor answers emergencies between spans.
+    """
     start = np.tile(ground.job.start_parallelism, (len(rules), 1))
     rows = ground.rows(start, ground.span_minutes)
-    together = _of_one_kind(rules)
+    together, topologies = _of_one_kind(rules), Topologies(ground.job, f"sim/{ground.job.name}", rows.terms)
+    limits = _limits(ground)
     spans, total = [], ground.hours * HOUR // ground.span_minutes
     for done in range(total):
-        reading = reading_of(rows)
+        reading = reading_of(rows, topologies)
         wanted = wanted_by(together, reading) if together else _each_wanted(rules, reading)
         seen = situation(reading.measured, rows.graph, reading.current)
-        spans.append(rows.step(guard_rows(wanted, seen, ground.job.limits, floor_applies=False)))
+        spans.append(rows.step(guard_rows(wanted, seen, limits, floor_applies=True)))
         told((done + 1) / total)
     first = np.tile(ground.first_minutes, len(rules))
     return ground.scores(hours_of(spans, rows.terms, first, ground.job), len(rules))
+
+
+def _limits(ground: CalibrationPart) -> Limits:
+    """Return the job's limits, with the steps and the hold that jobs on a real engine have where policies are told of one."""
+    engine, settings = ground.terms.world.engine, JobSettings(job=f"sim/{ground.job.name}")
+    if is_simulated(engine):
+        return ground.job.limits
+    held = backlog_hold_minutes(settings, engine)
+    return replace(ground.job.limits, step_up=step_up(settings, engine), backlog_hold_minutes=held)
 
 
 def _of_one_kind(rules: Sequence[BatchPolicy]) -> Sequence[SizingRule]:
@@ -147,14 +166,18 @@ def _each_wanted(rules: Sequence[BatchPolicy], reading: Reading) -> Int64:
     return np.concatenate([rule.wanted(reading.rows(own)) for rule, own in zip(rules, parts, strict=True)])
 
 
-def reading_of(rows: LoopRows) -> Reading:
+def reading_of(rows: LoopRows, topologies: Topologies) -> Reading:
     """Return the reading of rows at the end of their last span."""
     seen = rows.observe()
     reading = read_figures(seen.figures, rows.graph, seen.current, seen.hourly_load, seen.ends_ms)
-    if rows.terms.world.is_blind:  # counters are not believed, as in ``policies.question``
-        uneven = np.zeros(rows.graph.dealt.shape, dtype=np.bool_)
-        times = np.stack([times_understated(each, rows.graph, uneven) for each in reading.figures])
+    if not is_simulated(rows.terms.world.engine):  # counters are not believed, as in ``policies.question``
+        times = np.stack([_times_understated(seen, row, topologies) for row in range(len(seen.current))])
         measured = replace(reading.measured, service_minutes=reading.measured.service_minutes * times)
         reading = replace(reading, measured=measured)
     restart_ms = rows.terms.told_restart_ms
     return reading if restart_ms is None else replace(reading, restart_minutes=restart_ms / MINUTE_MS)
+
+
+def _times_understated(seen: Observed, row: int, topologies: Topologies) -> Float64:
+    topology = topologies.of(seen.current[row])
+    return times_understated(topologies.saturations(seen, row, topology), topology.tasks, int(seen.ends_ms[row]))

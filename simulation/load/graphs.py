@@ -12,9 +12,9 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from contracts.errors import PATH_SHOWN_MAX, RecordRejected, SurescaleError, reason_of
-from contracts.messages import TaskSpec
-from contracts.topology import topological_order
+from surescale.contracts.errors import PATH_SHOWN_MAX, RecordRejected, SurescaleError, reason_of
+from surescale.contracts.messages import TaskSpec
+from surescale.contracts.topology import topological_order
 
 SOURCE = "source"
 SINK = "sink"
@@ -101,7 +101,7 @@ def job_names() -> tuple[str, ...]:
 
 @cache
 def _shipped() -> dict[str, list[_Row]]:
-    with (files("simulation") / "data" / _SHIPPED).open(encoding="utf-8") as lines:
+    with (files("surescale.simulation") / "data" / _SHIPPED).open(encoding="utf-8") as lines:
         return _rows_by_job(lines, _SHIPPED)
 
 

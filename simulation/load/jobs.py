@@ -15,14 +15,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from contracts.messages import Input, TaskSpec
-from contracts.topology import levels
-from policies.graph import JobGraph as GraphTables
-from policies.graph import job_graph
-from policies.guardrails import within_limits
-from policies.limits import Limits
-from simulation.load.graphs import JobError, JobGraph, load_graph
-from simulation.load.workload import Workload
+from surescale.contracts.messages import Input, TaskSpec
+from surescale.contracts.topology import levels
+from surescale.policies.graph import JobGraph as GraphTables
+from surescale.policies.graph import job_graph
+from surescale.policies.guardrails import within_limits
+from surescale.policies.limits import Limits
+from surescale.simulation.load.graphs import JobError, JobGraph, load_graph
+from surescale.simulation.load.workload import Workload
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]

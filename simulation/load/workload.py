@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from contracts.clock import MINUTE_MS
-from contracts.errors import PATH_SHOWN_MAX, SurescaleError, reason_of
-from contracts.messages import HourlyLoad
-from contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.errors import PATH_SHOWN_MAX, SurescaleError, reason_of
+from surescale.contracts.messages import HourlyLoad
+from surescale.contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES
+from surescale.simulation.load.kinds import KINDS, drawn, is_kind
 
 Int64 = npt.NDArray[np.int64]
 
@@ -143,20 +144,23 @@ class Workload:
 
 
 def workload_names() -> tuple[str, ...]:
-    """Return the names of the shipped workloads, sorted."""
-    return tuple(sorted(_NAMED))
+    """Return the names of the shipped workloads, sorted, then those of the loads that are drawn (``simulation.load.kinds``)."""
+    return (*sorted(_NAMED), *KINDS)
 
 
 def load_workload(name_or_path: str) -> Workload:
-    """Return a workload by name (``clarknet``, ``nasa``, ``twitter``) or from a CSV file with the columns minute and requests.
+    """Return a workload by name (``clarknet``, ``steps``, ``steps@3``) or from a CSV file with the columns minute and requests.
 
     Minutes are counted from 0, or dated: 2026-11-20T08:00. A file without dates begins on Monday 2001-01-01 at midnight.
 
     Raises:
         WorkloadError: no such name or file, or the file does not parse.
+        LoadKindError: the name's seed is none.
     """
     if name_or_path in _NAMED:
         return _shipped(name_or_path)
+    if is_kind(name_or_path):
+        return Workload(name_or_path, drawn(name_or_path), UNDATED_MS)
     path = Path(name_or_path)
     try:
         if not path.is_file():
@@ -177,7 +181,7 @@ def load_workload(name_or_path: str) -> Workload:
 def _shipped(name: str) -> Workload:
     """Return a shipped workload; all who ask share it, so nobody may write to it."""
     file, trace_start_ms = _NAMED[name]
-    with (files("simulation") / "data" / file).open(encoding="utf-8") as lines:
+    with (files("surescale.simulation") / "data" / file).open(encoding="utf-8") as lines:
         counted, _ = _parse(lines, file)
     requests = counted.astype(np.int64)
     requests.flags.writeable = False
@@ -186,7 +190,7 @@ def _shipped(name: str) -> Workload:
 
 def _listed_gaps(file: str) -> tuple[Gap, ...]:
     """Return the minutes without counts of a shipped file; those that its author filled in count like any other."""
-    with (files("simulation") / "data" / "gaps.csv").open(encoding="utf-8") as lines:
+    with (files("surescale.simulation") / "data" / "gaps.csv").open(encoding="utf-8") as lines:
         rows = [row for row in csv.DictReader(lines) if f"{row['trace']}.csv" == file and row["kind"] == "no_records"]
     return tuple(Gap(int(row["first_minute"]), int(row["last_minute"])) for row in rows)
 

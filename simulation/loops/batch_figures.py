@@ -12,12 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.windows import FIGURE, Float32
-from simulation.loops.recent import fill_added
-from simulation.loops.terms import Bool, Float64, Int64
-from simulation.model.attempts import RECORD_BYTES
-from simulation.model.level_order import LevelOrder, in_lines
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.windows import FIGURE, Float32
+from surescale.simulation.loops.terms import Bool, Float64, Int64, fill_added
+from surescale.simulation.model.attempts import RECORD_BYTES
+from surescale.simulation.model.level_order import LevelOrder, in_lines
 
 AT_ONCE = 1e-9  # minutes: rounding must not make a batch that ends at a mark seem in service there
 

@@ -29,14 +29,13 @@ from functools import partial
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.windows import FIGURES, Float32
-from simulation.load.jobs import SizedJob
-from simulation.loops.batch_figures import AT_ONCE, Segment, busy_share_at_marks, departures, fill_planes
-from simulation.loops.recent import Recent, as_figures
-from simulation.loops.terms import Bool, Float64, Int64, Span, Terms
-from simulation.model.level_order import LevelOrder, in_order
-from simulation.model.reward import LATENCY_MINUTES_MAX
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.windows import FIGURES, Float32
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.loops.batch_figures import AT_ONCE, Segment, busy_share_at_marks, departures, fill_planes
+from surescale.simulation.loops.terms import Bool, Float64, Int64, Recent, Span, Terms, as_figures
+from surescale.simulation.model.level_order import LevelOrder, in_order
+from surescale.simulation.model.reward import LATENCY_MINUTES_MAX
 
 UNFINISHED_MAX = 1024  # batches of one row: 17 hours of backlog
 LONG_AGO = -1e6  # minutes

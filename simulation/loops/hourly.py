@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.windows import HOURS, PEAK_MINUTES
-from simulation.loops.terms import Bool, Float64, Int64
+from surescale.contracts.windows import HOURS, PEAK_MINUTES
+from surescale.simulation.loops.terms import Bool, Float64, Int64
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,14 @@ from functools import partial
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.windows import FIGURE, FIGURES, Float32
-from simulation.load.jobs import SizedJob
-from simulation.loops.recent import Recent, as_figures, fill_added
-from simulation.loops.terms import Bool, Float64, Int64, Span, Terms, flow_span
-from simulation.model.attempts import RECORD_BYTES
-from simulation.model.pressure import PressureTables, next_lags
-from simulation.model.queueing import STEP_MS, STEPS
-from simulation.model.variation import Variation
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.windows import FIGURE, FIGURES, Float32
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.loops.terms import Bool, Float64, Int64, Recent, Span, Terms, as_figures, fill_added, flow_span
+from surescale.simulation.model.attempts import RECORD_BYTES
+from surescale.simulation.model.course import Variation
+from surescale.simulation.model.pressure import PressureTables, next_lags
+from surescale.simulation.model.queueing import STEP_MS, STEPS
 
 _NEVER = 2**31  # minutes from now
 

@@ -8,7 +8,7 @@ exactly those of any finer step. Over m minutes, with G_i(t) = records entered -
 
 one cumulative sum and one running maximum per level, no step over time. State: one number per task.
 
-In a world that varies (``simulation.model.variation``) service times differ by the minute, and the busiest subtask is the limit.
+In a world that varies (``simulation.model.course``) service times differ by the minute, and the busiest subtask is the limit.
 
 Differences from ``simulation.model.attempts``: integrals over a minute are trapezoids between its marks (there: between
 quarters), which matters only in a minute in which a queue starts or ends, and figures are real numbers (there: whole numbers).
@@ -20,14 +20,13 @@ from functools import partial
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.windows import FIGURE, FIGURES, Float32
-from simulation.load.jobs import SizedJob
-from simulation.loops.recent import Recent, as_figures, fill_added
-from simulation.loops.terms import Bool, Float64, Int64, Span, Terms, flow_span
-from simulation.model.attempts import RECORD_BYTES
-from simulation.model.level_order import LevelOrder, in_lines, in_order
-from simulation.model.variation import Variation, running_share
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.windows import FIGURE, FIGURES, Float32
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.loops.terms import Bool, Float64, Int64, Recent, Span, Terms, as_figures, fill_added, flow_span
+from surescale.simulation.model.attempts import RECORD_BYTES
+from surescale.simulation.model.course import Variation, running_share
+from surescale.simulation.model.level_order import LevelOrder, in_lines, in_order
 
 _Redone = tuple[tuple[int, Float64], ...]
 """Minutes of a chunk in which restarts begin, each with the records [B] that they serve again."""

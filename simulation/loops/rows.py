@@ -12,6 +12,10 @@ Evaluation and training drive it alike:
 ``simulation.loops.terms`` defines terms and spans. Mode and world select the core: ``simulation.loops.records_core``, under back
 pressure ``simulation.loops.pressure_core`` (or ``simulation.model.attempts``, for the pipeline's own numbers), or
 ``simulation.loops.batches_core``. Rows do not affect one another: B = 1 and B = 64 give the same bits.
+
+``Arrivals`` says how long ago the record came that leaves a job now, exactly for flowing records that leave in the order they
+came. If L records are inside at a minute's end, the one that leaves next is the L-th newest arrival. So its age follows from
+the cumulative arrivals alone, whatever the job's graph does inside; while a job stands still, the age grows with the clock.
 """
 
 from copy import copy, deepcopy
@@ -21,20 +25,46 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from contracts.clock import MINUTE_MS
-from contracts.windows import FIGURES, Float32
-from policies.graph import JobGraph
-from simulation.load.jobs import SizedJob
-from simulation.load.workload import Workload
-from simulation.loops.ages import Arrivals
-from simulation.loops.batches_core import BatchRows
-from simulation.loops.hourly import HourlyLoads, HourlyPeaks
-from simulation.loops.pressure_core import PressureRows
-from simulation.loops.records_core import RecordRows
-from simulation.loops.terms import Bool, Core, Float64, Int64, Span, Terms, flow_span
-from simulation.model.attempts import Flow, FlowRows
-from simulation.model.blindness import Blindness, load_seen
-from simulation.model.course import job_in, load_in
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.windows import FIGURES, Float32
+from surescale.policies.graph import JobGraph
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.batches_core import BatchRows
+from surescale.simulation.loops.hourly import HourlyLoads, HourlyPeaks
+from surescale.simulation.loops.pressure_core import PressureRows
+from surescale.simulation.loops.records_core import RecordRows
+from surescale.simulation.loops.terms import Bool, Core, Float64, Int64, Span, Terms, flow_span
+from surescale.simulation.model.attempts import Flow, FlowRows
+from surescale.simulation.model.blindness import Blindness
+from surescale.simulation.model.course import job_in, load_in
+
+_NONE_INSIDE = 1e-6  # records: rounding of the recursion
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Cumulative arrivals [2 M + 1] of a workload of M minutes, played twice: it repeats after its last minute."""
+
+    until: Float64
+
+    @classmethod
+    def of(cls, requests: Int64) -> "Arrivals":
+        """Return the arrivals of a workload [M]."""
+        return cls(np.concatenate([[0.0], np.cumsum(np.tile(requests.astype(np.float64), 2))]))
+
+    def ages(self, ends: Int64, inside: Float64) -> Float64:
+        """Return minutes [B, m] since the record came that leaves at each of the m minute marks up to minute ``ends`` [B].
+
+        ``inside`` [B, m]: records in the job at these marks. An age is at most the length of the workload.
+        """
+        minutes, count = (len(self.until) - 1) // 2, inside.shape[1]
+        marks = (ends[:, None] - count + np.arange(1, count + 1)) % minutes + minutes
+        left = self.until[marks] - np.where(inside > _NONE_INSIDE, inside, 0.0)
+        came = np.interp(left, self.until, np.arange(len(self.until), dtype=np.float64))
+        ages: Float64 = np.where(inside > _NONE_INSIDE, np.clip(marks - came, 0.0, minutes), 0.0)
+        return ages
+
 
 __all__ = [
     "LoopRows",
@@ -66,8 +96,7 @@ class LoopRows:
         """Warm up for one window at parallelism ``start`` [B, N]; the first decision is due at ``first_minutes`` [B]."""
         self.job, self.terms = job_in(terms.world, job), terms
         self.graph: JobGraph = self.job.tables
-        played = load_in(terms.world, workload)
-        self._load = _Load.of(played, load_seen(terms.world, self.job, played), (terms.window_minutes, terms.span_minutes, 1))
+        self._load = _Load.of(load_in(terms.world, workload), (terms.window_minutes, terms.span_minutes, 1))
         self._minute = np.asarray(first_minutes, dtype=np.int64) - terms.window_minutes
         assert (self._minute >= 0).all(), "a loop needs one window of workload before its first decision"
         self._core = core_of(self.job, np.asarray(start, dtype=np.int64), terms, self._minute)
@@ -169,15 +198,15 @@ class _Load:
     trace_start_ms: int
 
     @classmethod
-    def of(cls, workload: Workload, seen: Workload, lengths: tuple[int, ...]) -> "_Load":
-        """Return the workload; the hours before are those of the load as it was ``seen``."""
+    def of(cls, workload: Workload, lengths: tuple[int, ...]) -> "_Load":
+        """Return the workload."""
         masked = workload.masked
         return cls(
             minutes=workload.minutes,
             requests=_stretches(workload.requests.astype(np.float64), lengths),
             counted=_stretches(~masked, lengths) if masked.any() else None,
-            hours=HourlyLoads.of(seen.requests, masked),
-            peaks=HourlyPeaks.of(seen.requests, masked),
+            hours=HourlyLoads.of(workload.requests, masked),
+            peaks=HourlyPeaks.of(workload.requests, masked),
             arrivals=Arrivals.of(workload.requests),
             trace_start_ms=workload.trace_start_ms,
         )

@@ -1,16 +1,18 @@
 """The terms of a closed loop, the figures of one span, and the core that a loop drives: B rows of one job. Pure."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from contracts.clock import MINUTE_MS
-from contracts.job_settings import LatencyBound
-from contracts.windows import Float32
-from simulation.model.reward import LATENCY_MINUTES_MAX, REWARD_LAMBDA, latency_minutes
-from simulation.model.worlds import CALM, World
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.job_limits import is_simulated
+from surescale.contracts.job_settings import LatencyBound
+from surescale.contracts.windows import FIGURE, Float32
+from surescale.simulation.model.reward import LATENCY_MINUTES_MAX, REWARD_LAMBDA, latency_minutes
+from surescale.simulation.model.worlds import CALM, World
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
@@ -63,9 +65,9 @@ class Terms:
     def told_restart_ms(self) -> int | None:
         """Return what policies know of a restart's length, as measured in the pipeline; None: what they ship with.
 
-        In worlds with the shipped minute, or with less, they keep it.
+        In worlds of the simulated engine with the shipped minute, or with less, they keep it. A real engine's is measured.
         """
-        return self.restart_ms if self.restart_ms > MINUTE_MS else None
+        return self.restart_ms if self.restart_ms > MINUTE_MS or not is_simulated(self.world.engine) else None
 
     @property
     def delay_minutes(self) -> int:
@@ -98,7 +100,7 @@ class Span:
         restarted: bool, the job restarted; in ``compat`` always.
         inside: float64 [B, m], records inside the job at the end of each minute; None: the core does not tell.
         late_minutes: minutes that count and at whose end a record left, or should have left, that came longer ago than
-            ``Terms.latency_bound`` (``simulation.loops.ages``); None: no bound.
+            ``Terms.latency_bound`` (``simulation.loops.rows``); None: no bound.
     """
 
     latency: Float64
@@ -165,3 +167,84 @@ def flow_span(
         restarted=changed,
         inside=inside,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Consecutive minutes without built figures.
+
+    Attributes:
+        minutes: m, the visible ones.
+        fill: writes the figures into float32 [F, N, B, h + m].
+        hidden: h, earlier minutes that ``fill`` writes too, so that it fills whole planes in one run; they are never shown.
+    """
+
+    minutes: int
+    fill: Callable[[Float32], None]
+    hidden: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The last ``keep`` minutes of B rows: built figures, then minutes without figures.
+
+    Attributes:
+        keep: minutes.
+        built: float32 [F, N, B, m], oldest first.
+        waiting: later stretches of time.
+    """
+
+    keep: int
+    built: Float32
+    waiting: tuple[Stretch, ...] = ()
+
+    @classmethod
+    def empty(cls, keep: int, shape: tuple[int, int, int]) -> "Recent":
+        """Return no minutes yet, of shape (F, N, B)."""
+        return cls(keep, np.empty((*shape, 0), dtype=np.float32))
+
+    def then(self, minutes: int, fill: Callable[[Float32], None], hidden: int = 0) -> "Recent":
+        """Return the recent minutes after another ``Stretch``; minutes older than ``keep`` are dropped without being built."""
+        waiting, known = [Stretch(minutes, fill, hidden)], minutes
+        for stretch in reversed(self.waiting):
+            if known >= self.keep:
+                break
+            waiting.append(stretch)
+            known += stretch.minutes
+        built = self.built if known < self.keep else self.built[..., :0].copy()  # a view would keep the old minutes in memory
+        return Recent(self.keep, built, tuple(reversed(waiting)))
+
+    def emptied(self, rows: int) -> "Recent":
+        """Return empty recent minutes for this many rows."""
+        figures, tasks, _, _ = self.built.shape
+        return Recent.empty(self.keep, (figures, tasks, rows))
+
+    def seen(self) -> "Recent":
+        """Return the same with all figures built."""
+        if not self.waiting:
+            return self
+        fresh = sum(stretch.minutes for stretch in self.waiting)
+        known = self.built.shape[-1]
+        old = max(0, min(known, self.keep - fresh))
+        lead = max(0, self.waiting[0].hidden - old)
+        whole = np.empty((*self.built.shape[:-1], lead + old + fresh), dtype=np.float32)
+        end = whole.shape[-1]
+        for stretch in reversed(self.waiting):  # newest first: earlier stretches overwrite the hidden minutes
+            stretch.fill(whole[..., end - stretch.minutes - stretch.hidden : end])
+            end -= stretch.minutes
+        whole[..., lead : lead + old] = self.built[..., known - old :]
+        return Recent(self.keep, whole[..., lead:][..., -self.keep :])
+
+
+def as_figures(planes: Float32) -> Float32:
+    """Return planes [F, N, B, L] as figures [B, L, N, F], without moving a byte: each figure stays contiguous."""
+    return planes.transpose(2, 3, 1, 0)
+
+
+def fill_added(planes: Float32) -> None:
+    """Write the figures that only some engines have into planes [F, N, B, m]: unknown, except the time that a minute covers.
+
+    ``arrived`` of the source is left to the core.
+    """
+    planes[FIGURE["arrived"] :] = np.nan
+    planes[FIGURE["covered_ms"]] = MINUTE_MS

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from contracts.clock import MINUTE_MS
-from contracts.windows import FIGURE, Float32, blank_figures
-from simulation.load.jobs import SizedJob
-from simulation.model import pressure
-from simulation.model.blindness import Blindness
-from simulation.model.queueing import STEP_MS, STEPS, FlowTables, queues, run_minute, served_at_most
-from simulation.model.variation import Variation
-from simulation.model.worlds import CALM, World
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.windows import FIGURE, Float32, blank_figures
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.model import pressure
+from surescale.simulation.model.blindness import Blindness
+from surescale.simulation.model.course import Variation
+from surescale.simulation.model.queueing import STEP_MS, STEPS, FlowTables, queues, run_minute, served_at_most
+from surescale.simulation.model.worlds import CALM, World
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]

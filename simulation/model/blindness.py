@@ -11,17 +11,16 @@ the fourth is seen as it is:
   the end, records that expire. None of these records comes.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from contracts.windows import FIGURE, Float32
-from simulation.load.jobs import SizedJob
-from simulation.load.workload import Workload
-from simulation.model.course import COURSE_MINUTES, DAY_MINUTES
-from simulation.model.worlds import World
+from surescale.contracts.windows import FIGURE, Float32
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.model.course import COURSE_MINUTES, DAY_MINUTES
+from surescale.simulation.model.worlds import World
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
@@ -99,14 +98,6 @@ class Blindness:
         hidden = self.hidden_in(first_minutes, figures.shape[1])
         found[..., _QUEUED] = np.where(hidden[..., None], np.float32(np.nan), found[..., _QUEUED])
         return found
-
-
-def load_seen(world: World, job: SizedJob, workload: Workload) -> Workload:
-    """Return the load as the source's counter shows it, jumps of its position included."""
-    blindness = Blindness.of(world, job)
-    if blindness is None:
-        return workload
-    return replace(workload, requests=workload.requests * blindness.counted_in(np.zeros(1, np.int64), workload.minutes)[0])
 
 
 def _places(first_minutes: Int64, minutes: int) -> Int64:

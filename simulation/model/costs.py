@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from contracts.clock import MINUTE_MS
-from simulation.errors import RunError
-from simulation.model.queueing import STEP_MS
-from simulation.model.worlds import CALM, World
+from surescale.contracts.clock import MINUTE_MS
+from surescale.simulation.errors import RunError
+from surescale.simulation.model.queueing import STEP_MS
+from surescale.simulation.model.worlds import CALM, World
 
 RescaleMode = Literal["restart", "learners"]
 

@@ -23,12 +23,12 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from contracts.clock import MINUTE_MS
-from contracts.windows import HOUR_MS
-from policies.dealt import carried
-from simulation.load.jobs import SizedJob, with_deal
-from simulation.load.workload import Workload
-from simulation.model.worlds import World
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.windows import HOUR_MS
+from surescale.policies.dealt import carried
+from surescale.simulation.load.jobs import SizedJob, with_deal
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.model.worlds import World
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
@@ -234,3 +234,64 @@ def _uniform(seed: int, tasks: Int64, rescales: Int64) -> Float64:
         mixed ^= mixed >> np.uint64(31)
     share: Float64 = (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return share
+
+
+Bool = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """Where B rows stand in a course.
+
+    Attributes:
+        course: of the world, for the rows' job.
+        minutes: int64 [B], of the trace.
+        rescales: int64 [B], so far, from the first minute on: two rows that begin at different minutes draw different keys.
+    """
+
+    course: Course
+    minutes: Int64
+    rescales: Int64
+
+    @classmethod
+    def start(cls, job: SizedJob, world: World, rows: int, minutes: Int64 | None) -> "Variation | None":
+        """Return rows at these minutes [B] of the trace (0) that have not been rescaled; None if nothing varies."""
+        course = course_of(job, world)
+        first = np.zeros(rows, dtype=np.int64) if minutes is None else minutes
+        return None if course is None else cls(course, first, first)
+
+    def after(self, minutes: int, changed: Bool) -> "Variation":
+        """Return the rows some minutes later; those that ``changed`` [B] have been rescaled once more."""
+        return replace(self, minutes=self.minutes + minutes, rescales=self.rescales + changed)
+
+    def chosen(self, rows: Int64) -> "Variation":
+        """Return these rows; one may be chosen often."""
+        return replace(self, minutes=self.minutes[rows], rescales=self.rescales[rows])
+
+    def slowness(self, minutes: int) -> Float64 | None:
+        """Return factors on service times [m, N, B] in the coming minutes; None: all 1."""
+        return self.course.slowness_of(self.minutes, minutes)
+
+    def busiest(self, subtasks: Int64) -> Float64:
+        """Return the work of the busiest subtask over the mean [N, B] at subtasks [N, B]."""
+        return self.course.busiest(subtasks, self.rescales)
+
+    def restart_ms(self, usual_ms: int, begin: Int64 | int) -> Int64:
+        """Return how long [B] a restart stops the job that begins in so many minutes."""
+        lasts: Int64 = np.rint(usual_ms * self.course.restart_factor(self.minutes + begin)).astype(np.int64)
+        return lasts
+
+    def redone(self, entered: Float64) -> Float64:
+        """Return the records [B] that a restart serves again after a minute in which ``entered`` [B] came."""
+        again: Float64 = entered * self.course.redone_minutes
+        return again
+
+
+def running_share(begin: Int64 | int, lasts_ms: Int64, minutes: int) -> Float64:
+    """Return the share [B, m] of each minute in which rows run that stand still from minute ``begin`` on for so long [B]."""
+    ends = np.arange(1.0, minutes + 1.0)
+    first = np.asarray(begin, dtype=np.float64)[..., None]
+    last = first + lasts_ms[:, None] / MINUTE_MS
+    down = np.clip(np.minimum(ends, last) - np.maximum(ends - 1.0, first), 0.0, 1.0)
+    running: Float64 = 1.0 - down
+    return running

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from contracts.topology import levels
-from simulation.load.jobs import SizedJob
+from surescale.contracts.topology import levels
+from surescale.simulation.load.jobs import SizedJob
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]

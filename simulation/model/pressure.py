@@ -33,9 +33,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from contracts.clock import MINUTE_MS
-from simulation.load.jobs import PARALLELISM_MAX, SizedJob
-from simulation.model.queueing import STEPS
+from surescale.contracts.clock import MINUTE_MS
+from surescale.simulation.load.jobs import PARALLELISM_MAX, SizedJob
+from surescale.simulation.model.queueing import STEPS
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from contracts.clock import MINUTE_MS
-from contracts.topology import levels
-from simulation.load.jobs import SizedJob
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.topology import levels
+from surescale.simulation.load.jobs import SizedJob
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from contracts.clock import MINUTE_MS
-from contracts.errors import PATH_SHOWN_MAX, reason_of
-from simulation.errors import RunError
-from simulation.load.graphs import SINK, SOURCE, JobError, JobGraph, graph_of_tasks
-from simulation.model.worlds import DRIFT_MINUTES, RESTART_S_MAX, SEED_MAX, TaskVariation, World
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.errors import PATH_SHOWN_MAX, reason_of
+from surescale.simulation.errors import RunError
+from surescale.simulation.load.graphs import SINK, SOURCE, JobError, JobGraph, graph_of_tasks
+from surescale.simulation.model.worlds import DRIFT_MINUTES, RESTART_S_MAX, SEED_MAX, TaskVariation, World
 
 FORMAT: Literal["surescale-world/1"] = "surescale-world/1"
 SUFFIX = ".json"
@@ -103,7 +103,7 @@ class WorldFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Return the world under a name for reports; ``restart_s`` replaces the fitted length of a restart.
 
         Raises:
-            RunError: the numbers are none that a world can have.
+            RunError: the numbers are not valid for a world.
         """
         if not 0 <= seed < SEED_MAX:
             raise RunError(f"--world-seed: {seed} is not between 0 and {SEED_MAX - 1}")

@@ -9,9 +9,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contracts.capabilities import SIMULATED
-from contracts.clock import MINUTE_MS
-from simulation.errors import RunError
+from surescale.contracts.capabilities import SIMULATED
+from surescale.contracts.clock import MINUTE_MS
+from surescale.simulation.errors import RunError
 
 SEED_MAX = 2**31
 RESTART_S_MAX = 3_600.0
@@ -154,7 +154,7 @@ def world_named(name: str, *, seed: int = 0, restart_s: float | None = None) -> 
         restart_s: how long a change stops a job; None: as the world has it.
 
     Raises:
-        RunError: there is no such world (names those that there are), or the numbers are none that a world can have.
+        RunError: there is no such world (names those that there are), or the numbers are not valid for a world.
     """
     if not 0 <= seed < SEED_MAX:
         raise RunError(f"--world-seed: {seed} is not between 0 and {SEED_MAX - 1}")

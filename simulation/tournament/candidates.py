@@ -10,24 +10,24 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology, Tuning
-from contracts.releases import in_words
-from policies.answer import Float64
-from policies.graph import Int64
-from policies.limits import Limits
-from policies.policy import Policy
-from policies.rules.fixed import Static
-from policies.rules.forecast import ForecastRule
-from policies.sure.policy import SurePolicy
-from policies.tuned import tuned_policy
-from simulation.evaluation import tune
-from simulation.evaluation.protocol import Split
-from simulation.evaluation.spaces import SHIPPED, spaces
-from simulation.evaluation.static import sizes_scores
-from simulation.evaluation.tune import Space
-from simulation.tournament.score import Aim
-from simulation.what_if.scenario import HOUR_MINUTES, PlayedJob, Scenario
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology, Tuning
+from surescale.contracts.releases import in_words
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Int64
+from surescale.policies.limits import Limits
+from surescale.policies.policy import Policy
+from surescale.policies.rules.fixed import Static
+from surescale.policies.rules.forecast import ForecastRule
+from surescale.policies.sure.policy import SurePolicy
+from surescale.policies.tuned import tuned_policy
+from surescale.simulation.evaluation import tune
+from surescale.simulation.evaluation.protocol import Split
+from surescale.simulation.evaluation.spaces import SHIPPED, spaces
+from surescale.simulation.evaluation.static import sizes_scores
+from surescale.simulation.evaluation.tune import Space
+from surescale.simulation.tournament.score import Aim
+from surescale.simulation.what_if.scenario import HOUR_MINUTES, PlayedJob, Scenario
 
 TUNING_DRAW = 1_000
 """Far from those that judge, which count from 0."""

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.job_settings import JobSettings, LatencyBound
-from policies.answer import Float64
-from policies.latency_bound import price_of
-from policies.sure.planning_input import WEIGHTS
-from simulation.model.reward import LATENCY_MINUTES_MAX, REWARD_LAMBDA, latency_minutes
-from simulation.what_if.check import Check
-from simulation.what_if.compare import Estimate, Ratio, Sampler
-from simulation.what_if.play import Played
-from simulation.what_if.scenario import HOUR_MINUTES, Scenario
+from surescale.contracts.job_settings import JobSettings, LatencyBound
+from surescale.policies.answer import Float64
+from surescale.policies.latency_bound import price_of
+from surescale.policies.sure.planning_input import WEIGHTS
+from surescale.simulation.model.reward import LATENCY_MINUTES_MAX, REWARD_LAMBDA, latency_minutes
+from surescale.simulation.what_if.compare import Check, Estimate, Ratio, Sampler, hourly_utilisation
+from surescale.simulation.what_if.play import Played
+from surescale.simulation.what_if.scenario import HOUR_MINUTES, Scenario
 
 UNCHECKED = 1.0
 """Relative error of a figure that the recording does not check: a gain in it counts as nothing, and a loss as twice as much."""
@@ -35,9 +34,9 @@ class Aim:
     @classmethod
     def of(cls, settings: JobSettings, path_minutes: float) -> "Aim":
         """Return the aim that a job's settings name."""
-        weight = WEIGHTS.get(settings.objective, REWARD_LAMBDA) if settings.objective else REWARD_LAMBDA
-        bound = settings.latency_bound
-        return cls(weight, bound if isinstance(bound, LatencyBound) else None, path_minutes)
+        wanted = settings.objective
+        weight = WEIGHTS.get(wanted, REWARD_LAMBDA) if isinstance(wanted, str) else REWARD_LAMBDA
+        return cls(weight, wanted if isinstance(wanted, LatencyBound) else None, path_minutes)
 
     @property
     def waiting_price(self) -> float:
@@ -72,10 +71,7 @@ class Scored:
         shape = (len(draws), ground.hours)
         first = ground.first_minute
         masked = ground.workload.masked[first : first + ground.hours * HOUR_MINUTES].reshape(ground.hours, HOUR_MINUTES)
-        busy, paid = (
-            np.array([getattr(each, name).reshape(ground.hours, HOUR_MINUTES).sum(axis=1) for each in draws])
-            for name in ("busy", "subtasks")
-        )
+        busy, paid = hourly_utilisation(draws)
         waited, arrivals = (np.array([getattr(each, name) for each in draws]) for name in ("waited", "arrivals"))
         if aim.bound is None:
             waiting = np.minimum(latency_minutes(waited, arrivals, aim.path_minutes), LATENCY_MINUTES_MAX)
@@ -107,8 +103,10 @@ class Scored:
         return found
 
     def mean(self, values: Float64) -> float:
-        """Return the mean of values [D, H] over what counts."""
-        return float((values * self.weight).sum() / max(float(self.weight.sum()), 1e-9))
+        """Return the mean of values [D, H] over what counts; NaN if nothing does. Values that do not count may be NaN."""
+        counted = self.weight > 0.0
+        weight = self.weight[counted]
+        return float((values[counted] * weight).sum() / weight.sum()) if counted.any() else math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +151,7 @@ class Lead:
 def lead(own: Scored, other: Scored, aim: Aim, error: TwinError, *, seed: int) -> Lead:
     """Return how far a variant is ahead of another that was played in the same draws."""
     sampler = Sampler.of(len(own.weight), own.weight.shape[1], seed)
-    above, below = (Ratio(each.rewards(aim) * each.weight, each.weight, 1.0) for each in (own, other))
+    above, below = (Ratio(_weighed(each.rewards(aim), each.weight), each.weight, 1.0) for each in (own, other))
     estimate = sampler.difference(above, below)
     working = own.mean(own.working) - other.mean(other.working)
     waiting = own.mean(own.waiting) - other.mean(other.waiting)
@@ -163,14 +161,20 @@ def lead(own: Scored, other: Scored, aim: Aim, error: TwinError, *, seed: int) -
     return Lead(estimate, off, (first, second))
 
 
+def _weighed(values: Float64, weight: Float64) -> Float64:
+    found: Float64 = np.where(weight > 0.0, values * weight, 0.0)
+    return found
+
+
 def _apart(own: Scored, other: Scored, aim: Aim) -> float:
     return own.mean(own.rewards(aim)) - other.mean(other.rewards(aim))
 
 
 def _late(played: Played, ground: Scenario, aim: Aim) -> Float64:
-    """Return the share [H] of minutes in which what waited made records wait beyond the bound, by Little's law."""
+    """Return the share [H] of the known minutes in which what waited made records wait beyond the bound, by Little's law."""
     assert aim.bound is not None
     load = np.maximum(ground.load.astype(np.float64), 1.0)
-    waits = np.nan_to_num(played.waiting) / load + aim.path_minutes
-    found: Float64 = (waits > aim.bound.seconds / 60.0).reshape(ground.hours, HOUR_MINUTES).mean(axis=1)
+    waits = played.waiting / load + aim.path_minutes
+    late, known = (each.reshape(ground.hours, HOUR_MINUTES) for each in (waits > aim.bound.seconds / 60.0, ~np.isnan(waits)))
+    found: Float64 = late.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
     return found

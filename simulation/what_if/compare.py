@@ -3,19 +3,109 @@
 All variants are played in the same draws of what varies, under the same load, so differences are paired. An error bar has two
 sources: the draws, and the hours of the recording. Both are resampled at once, hours in blocks since neighbours are alike (Owen,
 "The pigeonhole bootstrap", Annals of Applied Statistics 2007); such intervals are rather too wide than too narrow.
+
+``check`` says how far the fitted world is off: fitted to the first three quarters of a recording, it plays the last one at the
+recorded sizes. Differences between variants that are smaller than these errors say nothing about the job.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from policies.answer import Float64
-from simulation.what_if.check import Check
-from simulation.what_if.play import Played
-from simulation.what_if.scenario import HOUR_MINUTES
-from simulation.what_if.variant import Variant
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.windows import Window
+from surescale.policies.answer import Float64
+from surescale.policies.departure import waiting_records
+from surescale.simulation.calibration.fit import HELD_SHARE, fit
+from surescale.simulation.calibration.recorded import Recorded
+from surescale.simulation.what_if.play import Played, Variant, play_recorded_sizes
+from surescale.simulation.what_if.scenario import HOUR_MINUTES, scenario_of
+
+NEVER = float("nan")
+WAITING_LEAST = 0.01  # of a minute's records; less is no queue
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What the earlier part predicted of the last one, beside what was recorded.
+
+    Attributes:
+        minutes: held back.
+        busy, busy_recorded: busy subtasks, means over these minutes.
+        waiting, waiting_recorded: records waiting, likewise; recorded NaN where the engine does not tell.
+        waiting_range: least and most over the draws.
+        arrivals: records a minute, mean.
+    """
+
+    minutes: int
+    busy: float
+    busy_recorded: float
+    waiting: float
+    waiting_recorded: float
+    waiting_range: tuple[float, float]
+    arrivals: float
+
+    @property
+    def busy_error(self) -> float:
+        """Return the relative error of the busy time; NaN if none was recorded."""
+        return abs(self.busy / self.busy_recorded - 1.0) if self.busy_recorded > 0 else NEVER
+
+    @property
+    def waiting_error(self) -> float:
+        """Return the error of the records waiting, in records; NaN where nothing waited, or the engine does not tell."""
+        if max(self.waiting, self.waiting_recorded) < WAITING_LEAST * self.arrivals:
+            return NEVER  # a world without queues is easily right about a job without them
+        return abs(self.waiting - self.waiting_recorded)
+
+    @property
+    def latency_error_s(self) -> float:
+        """Return the same in seconds of waiting per record (Little's law); NaN where unknown."""
+        return 60.0 * self.waiting_error / self.arrivals if self.arrivals > 0 else NEVER
+
+
+def check(
+    recorded: Recorded, first_window: Window, prior_restart_s: float, *, draws: int, told: Callable[[float], None]
+) -> Check:
+    """Return how the first part of a recording predicts its last quarter, over draws of what varies.
+
+    Raises:
+        CalibrationError: one of the parts is too short, or says too little.
+        WhatIfError: likewise.
+    """
+    cut = round(recorded.minutes * (1.0 - HELD_SHARE))
+    scenario = scenario_of(recorded, fit(recorded.part(slice(0, cut)), prior_restart_s), first_window)
+    held = slice(max(cut, HOUR_MINUTES), recorded.minutes)
+    waits, works = [], []
+    for draw in range(draws):
+        waiting, busy = play_recorded_sizes(scenario, held, draw=draw)
+        waits.append(waiting)
+        works.append(busy)
+        told((draw + 1) / draws)
+    late = recorded.part(held)
+    kept = [
+        at
+        for at, spec in enumerate(late.topology.tasks)
+        if spec.task in {each.task for each in scenario.job.recorded_specs[1:-1]}
+    ]
+    found = waiting_records(late.figures)
+    busy_recorded = late.figure("busy_ms")[:, kept].sum(axis=1) / MINUTE_MS
+    load, masked = (
+        values[scenario.lead_minutes + held.start :] for values in (scenario.workload.requests, scenario.workload.masked)
+    )
+    known, told_busy = (~np.isnan(values) & ~masked for values in (found, busy_recorded))
+    means = [float(values[known].mean()) for values in waits] if known.any() else [NEVER]
+    return Check(
+        minutes=held.stop - held.start,
+        busy=float(np.mean([values[told_busy].mean() for values in works])) if told_busy.any() else NEVER,
+        busy_recorded=float(busy_recorded[told_busy].mean()) if told_busy.any() else NEVER,
+        waiting=float(np.mean(means)),
+        waiting_recorded=float(found[known].mean()) if known.any() else NEVER,
+        waiting_range=(min(means), max(means)),
+        arrivals=float(load[~masked].mean()) if not masked.all() else NEVER,
+    )
+
 
 RESAMPLES = 2_000
 BLOCKS_LEAST = 6
@@ -26,7 +116,7 @@ CHECKED = ("cost", "backlog", "latency")  # figures that an error of the fitted 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean and its 95 % interval."""
+    """A mean and its 95 % interval; NaN where nothing was counted."""
 
     mean: float
     low: float
@@ -39,7 +129,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class VariantDifference:
     """A variant minus the baseline.
 
     Attributes:
@@ -54,7 +144,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class VariantOutcome:
     """A variant in all draws.
 
     Attributes:
@@ -68,7 +158,7 @@ class Outcome:
     variant: Variant
     draws: tuple[Played, ...]
     figures: dict[str, Estimate]
-    differences: dict[str, Difference] | None
+    differences: dict[str, VariantDifference] | None
     differing: float
 
     @property
@@ -86,19 +176,21 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class VariantComparison:
     """All outcomes, the baseline first. ``is_priced``: costs are in dollars a day; otherwise in subtask-hours a day."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[VariantOutcome, ...]
     is_priced: bool
 
     @property
-    def refused(self) -> tuple[Outcome, ...]:
+    def refused(self) -> tuple[VariantOutcome, ...]:
         """Return the variants that the fitted world cannot tell from the baseline."""
         return tuple(each for each in self.outcomes if each.is_refused)
 
 
-def compare(tried: Sequence[tuple[Variant, Sequence[Played]]], check: Check, path_minutes: float, *, seed: int) -> Comparison:
+def compare(
+    tried: Sequence[tuple[Variant, Sequence[Played]]], check: Check, path_minutes: float, *, seed: int
+) -> VariantComparison:
     """Return the outcomes of variants, the first of which is the baseline, each played in the same draws of what varies."""
     (_, baseline), *_ = tried
     is_priced = all(variant.price is not None for variant, _ in tried)
@@ -113,8 +205,8 @@ def compare(tried: Sequence[tuple[Variant, Sequence[Played]]], check: Check, pat
                 name: _judged(sampler.difference(parts[at][name], parts[0][name]), _model_error(name, figures[name].mean, check))
                 for name in FIGURES
             }
-        found.append(Outcome(variant, tuple(draws), figures, differences, _differing(draws, baseline) if at else 0.0))
-    return Comparison(tuple(found), is_priced)
+        found.append(VariantOutcome(variant, tuple(draws), figures, differences, _differing(draws, baseline) if at else 0.0))
+    return VariantComparison(tuple(found), is_priced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +236,17 @@ def _parts(draws: Sequence[Played], price: float) -> dict[str, Ratio]:
         "latency": Ratio(
             np.array([played.waited for played in draws]), np.array([played.arrivals for played in draws]), 60.0, has_path=True
         ),
-        "utilisation": Ratio(hourly("busy"), subtask_minutes, 1.0),
+        "utilisation": Ratio(*hourly_utilisation(draws), 1.0),
     }
+
+
+def hourly_utilisation(draws: Sequence[Played]) -> tuple[Float64, Float64]:
+    """Return the busy and the rented subtask-minutes [D, H] of each hour, over the minutes whose busy time is known."""
+    busy, subtasks = (np.array([getattr(played, name) for played in draws]) for name in ("busy", "subtasks"))
+    known = ~np.isnan(busy)
+    hours = (len(draws), -1, HOUR_MINUTES)
+    used, rented = (np.where(known, each, 0.0).reshape(hours).sum(axis=2) for each in (busy, subtasks))
+    return used, rented
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,16 +280,21 @@ class Sampler:
 
     def _resampled(self, own: Ratio) -> Float64:
         above, below = (((self.draws @ values) * self.hours).sum(axis=1) for values in (own.above, own.below))
-        found: Float64 = own.factor * above / np.maximum(below, 1e-12)
+        found: Float64 = np.divide(own.factor * above, below, out=np.full_like(above, np.nan), where=below > 0.0)
         return found
 
 
 def _value(own: Ratio) -> float:
-    return float(own.factor * own.above.sum() / max(float(own.below.sum()), 1e-12))
+    below = float(own.below.sum())
+    return own.factor * float(own.above.sum()) / below if below > 0.0 else math.nan
 
 
 def _interval(mean: float, resampled: Float64) -> Estimate:
-    low, high = np.percentile(resampled, [2.5, 97.5])
+    """Return a mean with its interval, over the resamples in which something counts; NaN where the mean is."""
+    known = resampled[~np.isnan(resampled)]
+    if math.isnan(mean) or not len(known):
+        return Estimate(mean, math.nan, math.nan)
+    low, high = np.percentile(known, [2.5, 97.5])
     return Estimate(mean, min(float(low), mean), max(float(high), mean))
 
 
@@ -201,9 +307,9 @@ def _model_error(name: str, mean: float, check: Check) -> float:
     return check.latency_error_s if name == "latency" else math.nan
 
 
-def _judged(found: Estimate, model_error: float) -> Difference:
-    beyond_chance = found.low > 0.0 or found.high < 0.0
-    return Difference(found, model_error, beyond_chance and not abs(found.mean) <= model_error)
+def _judged(found: Estimate, model_error: float) -> VariantDifference:
+    beyond_chance = found.low > 0.0 or found.high < 0.0  # false where unknown
+    return VariantDifference(found, model_error, beyond_chance and not abs(found.mean) <= model_error)
 
 
 def _differing(own: Sequence[Played], baseline: Sequence[Played]) -> float:

@@ -1,28 +1,117 @@
 """Plays one variant through a recorded stretch in a closed loop: ``policies.decide`` with its guardrails, restarts paid.
 
 A decision takes effect a minute later and stops the job as long as restarts stopped it in the recording. The rescaler's own waits
-and limits are not played, nor where subtasks are placed.
+and limits are not played, nor where subtasks are placed. A ``Variant`` knows which settings a loop plays.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision
-from contracts.job_limits import answers_emergencies
-from contracts.messages import JobTopology
-from contracts.windows import FIGURE, Float32, Window
-from policies.answer import Float64
-from policies.decide import decide_if_due
-from policies.departure import waiting_records
-from policies.graph import Int64
-from simulation.loops.rows import LoopRows, Observed
-from simulation.loops.terms import Terms
-from simulation.what_if.scenario import HOUR_MINUTES, Scenario, WhatIfError
-from simulation.what_if.variant import Variant
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision
+from surescale.contracts.job_limits import answers_emergencies
+from surescale.contracts.job_settings import SETTINGS, ExcludedPeriod, JobSettings, TaskLimits, effective
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.windows import FIGURE, Float32, Window
+from surescale.policies.answer import Float64
+from surescale.policies.decide import decide_if_due
+from surescale.policies.departure import waiting_records
+from surescale.policies.graph import Int64
+from surescale.policies.policy import Policy
+from surescale.policies.rules.forecast import ForecastRule
+from surescale.policies.sizing import Sizing
+from surescale.simulation.loops.rows import LoopRows, Observed
+from surescale.simulation.loops.terms import Terms
+from surescale.simulation.what_if.scenario import HOUR_MINUTES, Scenario, WhatIfError
+
+PLAYED = tuple(field for field, setting in SETTINGS.items() if setting.read_by == "policy")
+"""Settings that policies and guardrails read. What the rescaler reads (limits a day, pauses, modes) is not played."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One thing to try.
+
+    Attributes:
+        label: as people named it.
+        policy: decides at the end of every span.
+        settings: of the job.
+        price: dollars per subtask and hour; None: unknown.
+    """
+
+    label: str
+    policy: Policy
+    settings: JobSettings
+    price: float | None
+
+
+def with_utilisation(policy: Policy, utilisation: float) -> Policy:
+    """Return a rule that aims at this share of its subtasks' time.
+
+    Raises:
+        WhatIfError: the policy has no target, or no task can be that busy.
+    """
+    if not 0.0 < utilisation <= 1.0:
+        raise WhatIfError(f"utilisation={utilisation:g}: give a share above 0 and up to 1, e.g. 0.7")
+    changed: Any = None
+    if isinstance(policy, ForecastRule):
+        sizing = msgspec.structs.replace(policy.base.sizing, utilisation=utilisation)
+        changed = replace(policy, base=msgspec.structs.replace(policy.base, sizing=sizing))
+    elif is_dataclass(policy) and not isinstance(policy, type):
+        names = {field.name for field in fields(policy)}
+        if isinstance(sizing := getattr(policy, "sizing", None), Sizing):
+            changed = replace(policy, sizing=msgspec.structs.replace(sizing, utilisation=utilisation))
+        else:
+            name = next((name for name in ("utilisation", "target") if name in names), None)
+            changed = replace(policy, **{name: utilisation}) if name else None
+    if changed is None:
+        raise WhatIfError(
+            f"utilisation: {policy.name} has no target utilisation; try objective=cost or objective=latency, "
+            "or a rule that has one"
+        )
+    found: Policy = changed
+    return found
+
+
+def with_settings(settings: JobSettings, changes: dict[str, object]) -> JobSettings:
+    """Return settings with some fields changed.
+
+    Raises:
+        WhatIfError: a value does not suit the field, or the bounds contradict each other.
+    """
+    for name in changes:
+        if name not in PLAYED:
+            raise WhatIfError(f"{name}: a what-if does not play this setting, since the rescaler reads it, not the policy")
+    try:
+        found = msgspec.convert({**msgspec.to_builtins(settings), **changes}, JobSettings)
+    except msgspec.ValidationError as error:
+        what, _, at = " ".join(str(error).split()).replace("`", "").partition(" - at $.")
+        raise WhatIfError(f"{at}: {what[0].lower()}{what[1:]}" if at else what) from None
+    _check_parts("tasks", changes.get("tasks"), TaskLimits)
+    _check_parts("excluded", changes.get("excluded"), ExcludedPeriod)
+    least = effective(found, "parallelism_min")
+    if found.parallelism_max is not None and least > found.parallelism_max:
+        raise WhatIfError(f"parallelism_min={least}: above parallelism_max={found.parallelism_max}")
+    return found
+
+
+def _check_parts(field: str, given: object, kind: type[TaskLimits] | type[ExcludedPeriod]) -> None:
+    """Refuse a part with a field that its kind does not have; records may have new fields, but people mistype them."""
+    parts = given.values() if isinstance(given, dict) else given if isinstance(given, list) else ()
+    for part in parts:
+        unknown = sorted(set(part) - set(kind.__struct_fields__)) if isinstance(part, dict) else []
+        if unknown:
+            raise WhatIfError(f"{field}: there is no field {unknown[0]!r}; known: {', '.join(kind.__struct_fields__)}")
+
+
+def not_played(settings: JobSettings) -> tuple[str, ...]:
+    """Return the settings of a job that somebody set and that the closed loop leaves out."""
+    limits = (field for field, setting in SETTINGS.items() if setting.read_by == "limits")
+    return tuple(field for field in (*limits, "pause") if getattr(settings, field) is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +121,7 @@ class Played:
     Attributes:
         subtasks: float64 [M], of all tasks.
         waiting: float64 [M], records waiting at all tasks, mean over each minute.
-        busy: float64 [M], busy subtask-minutes.
+        busy: float64 [M], busy subtask-minutes; NaN, as is ``waiting``, in minutes that nobody counted.
         waited: float64 [H], record-minutes spent in the job, source to sink.
         arrivals: float64 [H], records that came.
         rescales: int64 [H].

@@ -10,21 +10,20 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.errors import SurescaleError
-from contracts.messages import TaskSpec
-from contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES, Window
-from policies.answer import Float64
-from policies.graph import Int64
-from policies.limits import Limits
-from simulation.calibration.fit import Fitted
-from simulation.calibration.load import recorded_load
-from simulation.calibration.recorded import Recorded
-from simulation.load.graphs import SINK, SOURCE
-from simulation.load.jobs import SizedJob, size_job
-from simulation.load.workload import REQUESTS_MAX, Workload
-from simulation.loops.terms import Terms
-from simulation.model.world_file import SECOND_MINUTES, WorldFile
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.messages import TaskSpec
+from surescale.contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES, Window
+from surescale.policies.answer import Float64
+from surescale.policies.graph import Int64
+from surescale.policies.limits import Limits
+from surescale.simulation.calibration.fit import Fitted
+from surescale.simulation.calibration.recorded import Recorded, recorded_load
+from surescale.simulation.load.graphs import SINK, SOURCE
+from surescale.simulation.load.jobs import SizedJob, size_job
+from surescale.simulation.load.workload import REQUESTS_MAX, Workload
+from surescale.simulation.loops.terms import Terms
+from surescale.simulation.model.world_file import SECOND_MINUTES, WorldFile
 
 HOUR_MINUTES = 60
 MINUTES_LEAST = 240

@@ -10,9 +10,12 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 TORCH_FREE = (
-    "contracts", "policies", "simulation", "runtime", "engines", "monitor", "spark_streaming", "services", "rescaler",
-    "benchmarks", "reproductions.placement",
-)  # fmt: skip
+    *(
+        f"surescale.{room}"
+        for room in ("contracts", "policies", "simulation", "runtime", "engines", "monitor", "spark_streaming")
+    ),
+    *("surescale.services", "surescale.rescaler", "benchmarks", "reproductions.placement"),
+)
 
 
 def test_imports_follow_the_contracts() -> None:
@@ -24,7 +27,7 @@ def test_imports_follow_the_contracts() -> None:
 
 def test_every_background_thread_is_started_by_the_helper_that_notices_its_end() -> None:
     """An unexpected error in a thread ends its process; a thread that nobody watches would leave a role that only looks well."""
-    rooms = [REPOSITORY / room for room in (*TORCH_FREE, "model_export") if "." not in room and room != "benchmarks"]
+    rooms = [link.resolve() for link in (REPOSITORY / "src" / "surescale").iterdir() if link.is_symlink()]
     found = {
         path.relative_to(REPOSITORY).as_posix() for room in rooms for path in room.rglob("*.py") if "Thread(" in path.read_text()
     }
@@ -53,7 +56,7 @@ def test_torch_is_needed_only_to_train() -> None:
 
 def test_the_block_works() -> None:
     """The same script fails when it blocks something that the rooms do need."""
-    assert import_all(("contracts",), "numpy").returncode != 0
+    assert import_all(("surescale.contracts",), "numpy").returncode != 0
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])
@@ -61,12 +64,13 @@ def test_the_command_line_imports_no_room_before_a_command_is_called(argument: s
     """``surescale --help`` loads neither a role nor numpy."""
     script = f"""
 import sys
-from services.cli import cli
+from surescale.services.cli import cli
 try:
     cli.main(args=[{argument!r}], prog_name="surescale")
 except SystemExit:
     pass
-loaded = set(sys.modules) & {{"numpy", "confluent_kafka", "pyspark", "faust", "policies", "simulation", "rescaler", "monitor"}}
+rooms = {{"surescale." + room for room in ("policies", "simulation", "rescaler", "monitor")}}
+loaded = set(sys.modules) & {{"numpy", "confluent_kafka", "pyspark", "faust", *rooms}}
 assert not loaded, loaded
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=False)

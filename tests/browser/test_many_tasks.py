@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from contracts import topics
-from contracts.clock import MINUTE_MS
-from contracts.messages import JobTopology, TaskSpec
-from contracts.summaries import encode_summary, summary_of
-from contracts.window_history import WindowHistory
-from contracts.wire import encode
-from runtime.ports import free_port
-from services.state.write.projections import Record
+from surescale.contracts import topics
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.summaries import encode_header, header_of
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.wire import encode
+from surescale.runtime.ports import free_port
+from surescale.services.state.write.projections import Record
 from tests.support.builders import JOB, row
 from tests.support.served_page import Served, View
 
@@ -60,7 +60,7 @@ def minute(history: WindowHistory, end: int, seen: JobTopology) -> Record:
         )
         for spec, share in zip(seen.tasks, busy, strict=True)
     }
-    summary = encode_summary(summary_of(history.close(end * MINUTE_MS, rows, seen)))
+    summary = encode_header(header_of(history.close(end * MINUTE_MS, rows, seen)))
     return Record(topics.SNAPSHOTS, 0, end, JOB.encode(), b"", end, summary)
 
 

@@ -11,24 +11,25 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
-from msgspec import UNSET
 from msgspec.structs import replace
 
-from contracts.decisions import Decision, LoadOutlook
-from contracts.job_settings import JobSettings, Pause
-from contracts.settings import PipelineSettings
-from contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS, SNAPSHOTS
-from contracts.wire import decode, encode
-from runtime.kafka import create_topics
-from runtime.ports import free_port
-from runtime.topic_records import append_ms, parsed, read_topics, value_of
-from services.state.access import Tokens
-from services.state.operate import Operator
-from services.state.write.operations import Remember
-from services.state.write.projections import Record, project
+from surescale.contracts.decisions import Decision, LoadOutlook
+from surescale.contracts.job_settings import JobSettings, Pause
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS, SNAPSHOTS
+from surescale.contracts.wire import decode, encode
+from surescale.runtime.kafka import create_topics
+from surescale.runtime.ports import free_port
+from surescale.runtime.topic_records import append_ms, parsed, read_topics, value_of
+from surescale.services.state.access import Tokens
+from surescale.services.state.operate import Operator
+from surescale.services.state.write.operations import Remember
+from surescale.services.state.write.projections import Record, project
 from tests.conftest import KafkaForTests
 from tests.support.browsed_page import keep, settled, violations
+from tests.support.builders import JOB
 from tests.support.served_page import Served, View, recorded
+from tests.support.stopped_roles import Stopped
 from tests.support.view_pipeline import send
 from tests.wire.messages import MESSAGES
 
@@ -45,7 +46,7 @@ PAGES = {
     "clusters": "#/clusters",
     "cluster": "#/clusters/sim",
     "policies": "#/policies",
-    "road": "#/road",
+    "pipeline": "#/pipeline",
 }
 DARK = {name: PAGES[name] for name in ("job", "decision")}
 SHOWN = {
@@ -55,7 +56,7 @@ SHOWN = {
     "clusters": ["simulated"],
     "cluster": ["5 of 8 units in use", "host lost", "cheaper hosts"],
     "policies": ["sure", OTHER, "Nothing released"],
-    "road": ["rescaler", "300 records: windows", "Refused records"],
+    "pipeline": ["rescaler", "300 records: windows", "Refused records"],
 }
 
 
@@ -196,10 +197,37 @@ def test_new_minutes_appear_by_themselves_also_after_the_service_was_away(
     page.expected_errors = 100  # type: ignore[attr-defined]  # the browser itself logs each request that nobody answers
     served.go_away()
     page.get_by_text("connection lost").wait_for()
+    page.locator(".banner").get_by_text("The state service does not answer").wait_for()
     view.take(newest)
     served.start()
     page.get_by_text("event time 1995-09-08 09:30 UTC").wait_for()
     page.get_by_text("live", exact=True).wait_for()
+    assert page.locator(".banner").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("stopped", "role", "words"),
+    [
+        (Stopped(monitor=25, spark=25, agent=25, rescaler=25), "monitor", "no figures for 2"),
+        (Stopped(agent=25), "agent", "no decision for "),
+        (Stopped(rescaler=25), "rescaler", "no answer for "),
+    ],
+    ids=["all", "agent", "rescaler"],
+)
+def test_a_role_that_has_stopped_is_told_on_every_page(
+    page: "Page", served: Served, view: View, stopped: Stopped, role: str, words: str
+) -> None:
+    """On top, at the role's card and in place of the job's word; the dot is not green."""
+    view.take(stopped.records())
+    for address in ("#/", f"#/jobs/{JOB}", "#/clusters", "#/policies", "#/pipeline"):
+        page.goto(served.url + address)
+        page.locator(".banner").get_by_text(f"sim: {words}").wait_for()
+        page.get_by_text("old figures").wait_for()
+        assert page.locator(".connection-live, .status-fine").count() == 0
+        assert violations(page) == []
+    page.locator(".stage-bad").filter(has_text=role).get_by_text(words).wait_for()
+    page.goto(f"{served.url}#/")
+    page.locator(".status").get_by_text(words).wait_for()
 
 
 def test_the_load_that_the_newest_decision_expects_is_shown_ahead_of_now(
@@ -210,7 +238,7 @@ def test_the_load_that_the_newest_decision_expects_is_shown_ahead_of_now(
     view.take(_looking_ahead(record, outlook) if record.topic == DECISIONS else record for record in pipeline)
     page.goto(f"{served.url}{PAGES['job']}")
     settled(page)
-    load = page.locator("figure.chart").first
+    load = page.locator('figure.chart[aria-label^="Load,"]')
     assert "expected from 180 to 240 until 10:30" in str(load.get_attribute("aria-label"))
     box = load.locator(".u-over").bounding_box()
     assert box is not None
@@ -330,7 +358,7 @@ def test_who_may_operate_pauses_and_resumes_on_the_page_and_nobody_else_sees_but
         assert (paused.pause.by, paused.pause.why, paused.pause.direction) == ("ana", "release day", "up")
         page.get_by_role("button", name="Resume").click()
         page.get_by_text("Nothing is paused.").wait_for()
-        assert [each.pause is UNSET for each in project_settings()] == [False, True]
+        assert [each.pause is None for each in project_settings()] == [False, True]
         page.get_by_role("button", name="Resume").wait_for(state="detached")
         assert page.get_by_role("button", name="Approve the advice").count() == 0
     finally:

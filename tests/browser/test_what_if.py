@@ -9,23 +9,22 @@ from urllib.parse import quote
 import pytest
 from msgspec.structs import replace
 
-from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision
-from contracts.ids import decision_id
-from contracts.job_settings import JobSettings
-from contracts.topics import DECISIONS, JOB_TOPOLOGY, SNAPSHOTS
-from contracts.windows import Window, encode_window
-from policies.decide import decide
-from policies.registry import load_policy
-from runtime.kafka import create_topics
-from runtime.ports import free_port
-from runtime.topic_records import append_ms, read_topics, value_of
-from services.recomputation.counterfactual import without
-from services.recomputation.question import question_of
-from services.state.counterfactuals import Counterfactuals
-from services.state.settings import StateSettings
-from services.state.write.projections import Record
-from simulation.model.worlds import CALM
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision
+from surescale.contracts.ids import decision_id
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.topics import DECISIONS, JOB_TOPOLOGY, SNAPSHOTS
+from surescale.contracts.windows import Window, encode_window
+from surescale.policies.decide import decide
+from surescale.policies.registry import load_policy
+from surescale.runtime.kafka import create_topics
+from surescale.runtime.ports import free_port
+from surescale.runtime.topic_records import append_ms, read_topics, value_of
+from surescale.services.recomputation.counterfactual import question_of, without
+from surescale.services.state.counterfactuals import Counterfactuals
+from surescale.services.state.settings import StateSettings
+from surescale.services.state.write.projections import Record
+from surescale.simulation.model.worlds import CALM
 from tests.conftest import KafkaForTests
 from tests.support.browsed_page import keep, settled, violations
 from tests.support.served_page import Served, View

@@ -1,24 +1,21 @@
 """Real consumer groups under a constant load: once each has its size, it keeps it.
 
 Eight partitions, and work for 4.3 members of the group in the middle, where five to seven members are no faster than four.
-Two hours of the pipeline's clock take six minutes of the wall's: ``make constant-load-test`` runs this, ``make test`` does not.
+Two hours of the pipeline's clock take six minutes of the wall's: ``make constant-load-test`` runs this.
 """
 
-import os
 from pathlib import Path
 
 import pytest
 
-from contracts.clock import MINUTE_MS
-from contracts.commands import RescheduleCommand
-from contracts.topics import CLOCK, RESCHEDULE_COMMANDS
-from contracts.wire import decode
-from runtime.topic_records import pipeline_now_ms, read_topics
-from services.local_stack.consumers.pipeline import ConsumersPipeline, ConsumersPipelineOptions
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.topics import CLOCK, RESCHEDULE_COMMANDS
+from surescale.contracts.wire import decode
+from surescale.runtime.topic_records import pipeline_now_ms, read_topics
+from surescale.services.local_stack.consumers.consumers_pipeline import ConsumersPipeline, ConsumersPipelineOptions
 
-pytestmark = pytest.mark.e2e
-if not os.environ.get("SURESCALE_LONG_TESTS"):
-    pytest.skip("six minutes of the wall's time: make constant-load-test runs it (SURESCALE_LONG_TESTS)", allow_module_level=True)
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly("takes six minutes of the wall's time")]
 
 SPEED, MINUTES = 20.0, 120
 BUSY_MEMBERS, SECONDS_A_RECORD = 4.3, 0.0283

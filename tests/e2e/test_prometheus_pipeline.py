@@ -1,10 +1,9 @@
 """The whole pipeline with figures from a real Prometheus: it finds real workers, scrapes them, and more of them are started.
 
-Prometheus keeps the wall's time, so decisions come by the minute: ``make prometheus-test`` runs this, and ``make test`` does not.
+Prometheus keeps the wall's time, so decisions come by the minute: ``make prometheus-test`` runs this.
 """
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,28 +11,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contracts.commands import EventRecord, Progress
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology
-from contracts.settings import PipelineSettings
-from contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY, RESCHEDULE_EVENTS
-from contracts.wire import decode
-from engines.source_settings import SourceSettings
-from runtime.atomic_files import replace_atomically
-from runtime.kafka import LogReader, create_topics
-from runtime.topic_records import send_all
-from services.doctor.prometheus_checks import figures
-from services.local_stack.comparison.load import Load, Target
-from services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
-from services.local_stack.supervisor import Supervisor
+from surescale.contracts.commands import EventRecord, Progress
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY, RESCHEDULE_EVENTS
+from surescale.contracts.wire import decode
+from surescale.engines.prometheus.doctor import figures
+from surescale.engines.settings import SourceSettings
+from surescale.runtime.atomic_files import replace_atomically
+from surescale.runtime.kafka import LogReader, create_topics
+from surescale.runtime.topic_records import send_all
+from surescale.services.local_stack.comparison.load import Load, LoadTarget
+from surescale.services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
+from surescale.services.local_stack.supervisor import Supervisor
 from tests.conftest import KafkaForTests
 from tests.support.live_groups import CLUSTER, JOB, LiveChain
 from tests.support.live_prometheus import LivePrometheus, binary
+from tests.support.role_settings import role_settings
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.e2e
-if not os.environ.get("SURESCALE_LONG_TESTS"):
-    pytest.skip("some minutes of the wall's time: make prometheus-test runs them (SURESCALE_LONG_TESTS)", allow_module_level=True)
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly("Prometheus keeps the wall's time, so it takes minutes")]
 if not binary()[0]:
     pytest.skip(f"a real Prometheus: {binary()[1]}", allow_module_level=True)
 
@@ -77,7 +75,8 @@ def test_a_job_known_from_prometheus_grows(kafka: KafkaForTests, redis_url: str,
         discovery = Discovery(chain, tmp_path / "targets.json")
         discovery.tell()
         with LivePrometheus(tmp_path, discovered=discovery.file) as prometheus, Supervisor(tmp_path / "pipeline") as supervisor:
-            settings = SourceSettings(
+            settings = role_settings(
+                SourceSettings,
                 bootstrap=kafka.bootstrap,
                 topic_prefix=prefix,
                 redis_url=redis_url,
@@ -114,7 +113,7 @@ def test_a_job_known_from_prometheus_grows(kafka: KafkaForTests, redis_url: str,
                 return discovery.tell()
 
             wait_until(lambda: workers() == {"parse": 1, "count": 1}, 60.0, "the workers that the file asks for")
-            load = Load(Target(kafka.bootstrap, chain.topics[0]), np.full(3_600, TOO_MUCH))
+            load = Load(LoadTarget(kafka.bootstrap, chain.topics[0]), np.full(3_600, TOO_MUCH))
             load.start()
             wait_until(lambda: workers().get("parse", 0) > 1, 420.0, "more workers of parse")
             wait_until(lambda: _seen(settings) == workers() or None, 240.0, "the monitor to see what runs")

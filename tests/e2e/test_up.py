@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from contracts import topics
-from contracts.commands import EventRecord, Progress
-from contracts.decisions import Decision
-from contracts.settings import PipelineSettings, to_environment
-from contracts.wire import decode
-from runtime.http import fetch_json, is_ok
-from runtime.kafka import LogReader
-from runtime.ports import free_ports
-from services.local_stack.child_process import ChildProcess
-from services.local_stack.roles import surescale
+from surescale.contracts import topics
+from surescale.contracts.commands import EventRecord, Progress
+from surescale.contracts.decisions import Decision
+from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.wire import decode
+from surescale.engines.settings import ClusterSettings
+from surescale.runtime.http import fetch_json, is_ok
+from surescale.runtime.kafka import LogReader
+from surescale.runtime.ports import free_ports
+from surescale.services.local_stack.child_process import ChildProcess
+from surescale.services.local_stack.roles import surescale
 from tests.conftest import KafkaForTests
 from tests.support.waiting import wait_until
 
@@ -30,13 +31,13 @@ pytestmark = pytest.mark.e2e
 def pipeline(kafka: KafkaForTests, redis_url: str) -> PipelineSettings:
     """Settings of a pipeline of its own on the session's servers."""
     engine_port, _ = free_ports(2)
-    return PipelineSettings(
+    return ClusterSettings(
         bootstrap=kafka.bootstrap,
         topic_prefix=kafka.topic_prefix(),
         redis_url=redis_url,
         engine_url=f"http://127.0.0.1:{engine_port}",
         policy="target-utilisation",
-        road_clock=True,
+        pipeline_clock=True,
     )
 
 
@@ -54,14 +55,13 @@ def engine(pipeline: PipelineSettings, tmp_path: Path) -> Iterator[str]:
         process.stop(10.0)
 
 
-def verdicts(pipeline: PipelineSettings) -> dict[str, str]:
-    """Return what `surescale doctor` thinks of a pipeline where all is well, by subject."""
+def well(pipeline: PipelineSettings) -> set[str]:
+    """Return what `surescale doctor` looks at in a pipeline where all is well; nothing until all of it is."""
     done = subprocess.run(
-        surescale("doctor", "--json"), env=os.environ | to_environment(pipeline), capture_output=True, timeout=60
+        surescale("doctor", "--json"), env=os.environ | to_environment(pipeline), capture_output=True, timeout=120
     )
     found = json.loads(done.stdout)
-    assert done.returncode == 0, found
-    return {each["subject"]: each["verdict"] for each in found}
+    return {each["subject"] for each in found} if {each["verdict"] for each in found} == {"ok"} else set()
 
 
 @pytest.mark.parametrize("shared", [(), ("--one-process",)], ids=["a process each", "one process"])
@@ -70,7 +70,17 @@ def test_the_roles_run_against_given_addresses_until_stopped(
 ) -> None:
     """Decisions flow, the job is rescaled, the HTTP API answers, and SIGTERM ends all of it with exit code 0."""
     (http_port,) = free_ports(1)
-    command = [sys.executable, "-m", "services.cli", "up", "--http-port", str(http_port), "--master", "local[2]", *shared]
+    command = [
+        sys.executable,
+        "-m",
+        "surescale.services.cli",
+        "up",
+        "--http-port",
+        str(http_port),
+        "--master",
+        "local[2]",
+        *shared,
+    ]
     environment = os.environ | to_environment(pipeline) | {"SURESCALE_RUN_FOLDER": str(tmp_path / "run")}
     with (tmp_path / "up.log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
@@ -92,9 +102,10 @@ def test_the_roles_run_against_given_addresses_until_stopped(
 
         wait_until(job_was_rescaled, 240.0, "an applied command")
         assert fetch_json(f"http://127.0.0.1:{http_port}/jobs")
-        assert verdicts(pipeline) == {
-            "surescale": "ok", "java": "ok", "kafka": "ok", "topics": "ok", "the monitor": "ok", "the Spark job": "ok",
-            "the agent": "ok", "the rescaler of sim": "ok", "redis": "ok", "engine": "ok", "policy": "ok",
+        # A role that lags on a busy machine catches up.
+        assert wait_until(lambda: well(pipeline), 120.0, "a doctor who finds nothing") == {
+            "surescale", "java", "kafka", "topics", "the monitor", "the Spark job", "the agent", "the rescaler of sim", "redis",
+            "engine", "policy",
         }  # fmt: skip
     finally:
         process.send_signal(signal.SIGTERM)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.ports import LOOPBACK, free_port
+from surescale.runtime.ports import LOOPBACK, free_port
 from tests.support.faults.proxy import Link, Proxies
 from tests.support.waiting import wait_until
 

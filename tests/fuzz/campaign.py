@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.fuzz.decoders import decoders
 from tests.fuzz.looks import looks
 from tests.fuzz.steps import steps
+from tests.fuzz.stores import stores
 from tests.fuzz.target import Declined, Target
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -39,7 +40,7 @@ class Count:
 
 def all_targets() -> dict[str, Target]:
     """Return every target by name."""
-    return {target.name: target for target in (*decoders(), *steps(), *looks())}
+    return {target.name: target for target in (*decoders(), *stores(), *steps(), *looks())}
 
 
 def tried(target: Target, raw: bytes, count: Count) -> None:

@@ -11,34 +11,33 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 import numpy as np
 
-from contracts.clock import pipeline_time_ms, wall_time_ms
-from contracts.errors import RecordRejected, SettingsError
-from contracts.figures import FIGURE_MAX, known_count, known_number
-from contracts.ids import NAME_LETTERS_MAX, RESERVED_NAMES, Cluster, cluster_of, job_id, plain_name, split_job
-from contracts.job_limits import bounds_of
-from contracts.job_settings import JobSettings
-from contracts.messages import ClockSegment, ClusterTopology, JobTopology
-from contracts.rescaler_state import RescalerRecord
-from contracts.settings import from_environment, to_environment
-from contracts.summaries import decode_summary, encode_summary, summary_of
-from contracts.topology import check_cluster, check_topology
-from contracts.windows import decode_window, encode_window
-from contracts.wire import decode, encode
-from engines.flink import answers
-from engines.flink.graph import checkpointing_of, tasks_of
-from engines.flink.identity import attempt_of, identify
-from engines.flink.requirements import Requirements, requirement_id, wanted
-from engines.groups.busy import values_in
-from monitor.settings import MonitorSettings
-from policies.onnx_graph import check_graph
-from policies.package import PackageRejected, check_format, decoded
-from policies.registry import SHIPPED
-from policies.sure.package import FORMAT, Card
-from rescaler.control.job.memory import JobMemory
-from rescaler.control.job.record import job_record, restored
-from rescaler.service.settings import RescalerSettings
-from services.agent.settings import AgentSettings
-from services.state.settings import StateSettings
+from surescale.contracts.clock import pipeline_time_ms, wall_time_ms
+from surescale.contracts.errors import RecordRejected, SettingsError
+from surescale.contracts.figures import FIGURE_MAX, known_count, known_number
+from surescale.contracts.ids import NAME_LETTERS_MAX, RESERVED_NAMES, Cluster, cluster_of, job_id, plain_name, split_job
+from surescale.contracts.job_limits import bounds_of
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClockSegment, ClusterTopology, JobTopology
+from surescale.contracts.rescaler_state import RescalerRecord
+from surescale.contracts.settings import from_environment, to_environment
+from surescale.contracts.summaries import decode_header, encode_header, header_of
+from surescale.contracts.topology import check_cluster, check_topology
+from surescale.contracts.windows import decode_window, encode_window
+from surescale.contracts.wire import decode, encode
+from surescale.engines.flink import answers
+from surescale.engines.flink.graph import checkpointing_of, tasks_of
+from surescale.engines.flink.identity import attempt_of, identify
+from surescale.engines.flink.requirements import Requirements, requirement_id, wanted
+from surescale.engines.groups.busy import values_in
+from surescale.monitor.settings import MonitorSettings
+from surescale.policies.onnx_graph import check_graph
+from surescale.policies.package import PackageRejected, check_format, decoded
+from surescale.policies.registry import SHIPPED
+from surescale.policies.sure.package import FORMAT, Card
+from surescale.rescaler.control.job.memory import JobMemory, job_record, restored
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.services.agent.settings import AgentSettings
+from surescale.services.state.settings import StateSettings
 from tests.fuzz.mutate import mutated_window
 from tests.fuzz.target import Declined, Target, expect
 from tests.support.recorded_flink import VERSIONS, recorded
@@ -126,8 +125,8 @@ def _window(raw: bytes) -> None:
     again = decode_window(encode_window(window))
     expect(np.array_equal(again.figures, window.figures, equal_nan=True), "encoded and decoded it has other figures")
     expect(again.topology == window.topology, "encoded and decoded it is of another job")
-    summary = summary_of(window)
-    expect(decode_summary(encode_summary(summary)) == summary, "its summary does not survive")
+    header = header_of(window)
+    expect(decode_header(encode_header(header)) == header, "its summary does not survive")
 
 
 def _job_id(raw: bytes) -> None:

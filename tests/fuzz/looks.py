@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from monitor.minutes import JobSnapshot, MinuteBuffer, MinuteCollector
-from monitor.sources.base import FinishedMinute, SourceUnavailable, UnknownJob
+from surescale.engines.ports.minutes import JobSnapshot, MinuteBuffer, MinuteCollector
+from surescale.engines.ports.source import FinishedMinute, SourceUnavailable, UnknownJob
 from tests.fuzz.target import Target, expect
 from tests.support.builders import sample
 from tests.support.engine_stub import job_chain

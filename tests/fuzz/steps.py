@@ -12,30 +12,30 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from contracts.capabilities import Capabilities
-from contracts.commands import Outcome, Progress
-from contracts.decisions import Decision
-from contracts.errors import RecordRejected
-from contracts.job_settings import JobSettings
-from contracts.messages import ClusterTopology, EngineEvent, JobTopology, MinuteMarker, TaskSample
-from contracts.rescaler_state import RescalerRecord
-from contracts.topology import check_cluster, check_topology
-from contracts.windows import FIGURES, Window, decode_window
-from contracts.wire import decode, encode
-from policies.decide import decide
-from policies.policy import Policy
-from policies.registry import RULES, load_policy
-from rescaler.cli import assign, documents, gate, reschedule
-from rescaler.control.controller import Controller
-from rescaler.control.counts.plan import fitting, plan_counts
-from rescaler.control.effects import Effects
-from rescaler.control.settings import Balancing, ControlSettings, PlacingSettings
-from rescaler.control.world import View
-from rescaler.gate import Target as Bounds
-from rescaler.placement import RequestError, document, parse_json, place, to_json
-from rescaler.refusals import Refused
-from spark_streaming.columns import Coordinates
-from spark_streaming.minutes import MinuteRules, Minutes
+from surescale.contracts.capabilities import Capabilities
+from surescale.contracts.commands import Outcome, Progress
+from surescale.contracts.decisions import Decision
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClusterTopology, EngineEvent, JobTopology, MinuteMarker, TaskSample
+from surescale.contracts.rescaler_state import RescalerRecord
+from surescale.contracts.topology import check_cluster, check_topology
+from surescale.contracts.windows import FIGURES, Window, decode_window
+from surescale.contracts.wire import decode, encode
+from surescale.policies.decide import decide
+from surescale.policies.policy import Policy
+from surescale.policies.registry import RULES, load_policy
+from surescale.rescaler.cli import assign, documents, gate, reschedule
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.counts import fitting, plan_counts
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.settings import Balancing, ControlSettings, PlacingSettings
+from surescale.rescaler.control.world import View
+from surescale.rescaler.gate import Target as Bounds
+from surescale.rescaler.placement import RequestError, document, parse_json, place, to_json
+from surescale.rescaler.refusals import Refused
+from surescale.spark_streaming.columns import Coordinates
+from surescale.spark_streaming.minutes import MinuteRules, Minutes
 from tests.fuzz.mutate import mutated, mutated_window
 from tests.fuzz.target import Declined, Target, expect
 from tests.support.controller_world import CLUSTER, cluster, decision, ended, job

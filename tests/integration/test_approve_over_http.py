@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from contracts.settings import PipelineSettings
-from rescaler.actuators.fake import FakeEngine
-from rescaler.service.settings import RescalerSettings
-from services.tools.explain.command import command as explain
-from services.tools.job_settings.command import command as job_command
+from surescale.contracts.settings import PipelineSettings
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.services.tools.explain.command import command as explain
+from surescale.services.tools.job_settings.command import command as job_command
 from tests.support import view_pipeline
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision
+from tests.support.fake_engine import FakeEngine
 from tests.support.operations import post, run, started
 from tests.support.rescaler_pipeline import Pipeline, is_active, opened, served
 from tests.support.waiting import wait_until
@@ -27,7 +27,9 @@ def pipeline(settings: PipelineSettings) -> Iterator[Pipeline]:
     """An engine that answers, and a rescaler that is active, in the pipeline of the state service."""
     engine = FakeEngine(now_ms=T0, jobs={JOB})
     with served(engine) as url:
-        own = RescalerSettings(bootstrap=settings.bootstrap, topic_prefix=settings.topic_prefix, engine_url=url, road_clock=True)
+        own = RescalerSettings(
+            bootstrap=settings.bootstrap, topic_prefix=settings.topic_prefix, engine_url=url, pipeline_clock=True
+        )
         with opened(own, engine) as made:
             _, port = made.process()
             wait_until(lambda: is_active(port), 90, "the rescaler")

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from engines.compose.client import DEFAULT_URL, ComposeClient
-from engines.compose.reconcile import ServiceReconciler
-from engines.compose.target import Service
-from engines.groups.chains import Chain, Group
-from rescaler.actuators.base import EngineRefused
-from rescaler.actuators.compose import ComposeEngine
-from runtime.ports import free_port
+from surescale.engines.compose.actuator import ComposeEngine
+from surescale.engines.compose.client import DEFAULT_URL, ComposeClient
+from surescale.engines.compose.reconcile import ServiceReconciler
+from surescale.engines.compose.target import Service
+from surescale.engines.groups.chains import Chain, Group
+from surescale.engines.ports.actuator import EngineRefused
+from surescale.runtime.ports import free_port
 from tests.ports.requirement_contract import AFTER, BEFORE, CLUSTER, JOB, RequirementContract, RequirementRig
 from tests.support.containers import REDIS_IMAGE, why_no_compose
 from tests.support.waiting import wait_until
@@ -124,9 +124,7 @@ def opened(folder: Path) -> Iterator[LiveComposeRig]:
         rig.close()
 
 
-@pytest.mark.skipif(
-    not os.environ.get("SURESCALE_LONG_TESTS"), reason="the whole contract takes minutes: make compose-test runs it"
-)
+@pytest.mark.nightly("the whole contract takes minutes; the tests below have what only a real engine shows")
 class TestLiveCompose(RequirementContract):
     """What every engine that is asked for counts does alike."""
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from contracts import topics
-from contracts.commands import EventRecord, Progress, RescheduleCommand
-from contracts.decisions import Decision
-from contracts.wire import decode
-from runtime.kafka import LogReader
+from surescale.contracts import topics
+from surescale.contracts.commands import EventRecord, Progress, RescheduleCommand
+from surescale.contracts.decisions import Decision
+from surescale.contracts.wire import decode
+from surescale.runtime.kafka import LogReader
 from tests.support.compose_pipeline import ComposePipeline, Ended, dashboard_queries
 from tests.support.containers import REDIS_IMAGE, why_no_compose
 from tests.support.waiting import wait_until
@@ -148,7 +148,7 @@ def test_commands_run_in_a_container(run: Run) -> None:
 
 def test_prometheus_reads_every_replica_of_every_role(run: Run) -> None:
     """Found by the names of the services, both agents included."""
-    assert sorted(target["labels"]["service"] for target in run.targets) == sorted([*ROLES, "agent"])
+    assert sorted(target["discoveredLabels"]["__meta_dns_name"] for target in run.targets) == sorted([*ROLES, "agent"])
 
 
 def test_prometheus_takes_every_alert_rule_and_none_fires(run: Run) -> None:

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from contracts import topics
-from contracts.clock import MINUTE_MS
-from contracts.commands import EventRecord, Outcome, Progress, RescheduleCommand
-from contracts.decisions import Decision
-from contracts.wire import decode, encode
-from runtime.kafka import LogReader
+from surescale.contracts import topics
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.commands import EventRecord, Outcome, Progress, RescheduleCommand
+from surescale.contracts.decisions import Decision
+from surescale.contracts.wire import decode, encode
+from surescale.runtime.kafka import LogReader
 from tests.support.containers import PipelineInContainers, Stopped, build_missing_images, role_image, why_not
 from tests.support.waiting import wait_until
 
@@ -100,7 +100,7 @@ def test_every_span_was_decided(run: Run) -> None:
 
 
 def test_every_decision_was_acted_on_once(run: Run) -> None:
-    """The rescaler answers a decision's first outcome once, whoever was killed in between."""
+    """The rescaler answers a decision's first outcome once, no matter which process was killed in between."""
     first = Counter(event.decision_id for event in run.events if isinstance(event, Outcome) and event.sequence == 0)
     assert first == dict.fromkeys({decision.decision_id for decision in run.decisions}, 1)
 

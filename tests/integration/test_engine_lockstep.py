@@ -13,16 +13,16 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaException
 
-from contracts.clock import MINUTE_MS
-from contracts.commands import EventRecord, Outcome, Progress
-from contracts.messages import ClockSegment
-from contracts.settings import PipelineSettings, to_environment
-from contracts.topics import CLOCK, RESCHEDULE_EVENTS, TopicNames
-from contracts.wire import decode, encode
-from runtime.backoff import wait_for
-from runtime.http import fetch_json
-from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
-from runtime.ports import free_port
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.commands import EventRecord, Outcome, Progress
+from surescale.contracts.messages import ClockSegment
+from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.topics import CLOCK, RESCHEDULE_EVENTS, TopicNames
+from surescale.contracts.wire import decode, encode
+from surescale.runtime.backoff import wait_for
+from surescale.runtime.http import fetch_json
+from surescale.runtime.kafka import LogReader, create_topics, producer, wait_for_topics
+from surescale.runtime.ports import free_port
 from tests.conftest import KafkaForTests
 from tests.support.waiting import wait_until
 
@@ -47,7 +47,18 @@ def running_engine(settings: PipelineSettings, *arguments: str) -> Iterator[str]
     """Run an engine for 30 minutes of the trace, started; the value is its address."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "services.cli", "engine", "--port", str(port), "--job", "j_2521346", "--minutes", "30"]
+    command = [
+        sys.executable,
+        "-m",
+        "surescale.services.cli",
+        "engine",
+        "--port",
+        str(port),
+        "--job",
+        "j_2521346",
+        "--minutes",
+        "30",
+    ]
     with subprocess.Popen([*command, *arguments], env=os.environ | to_environment(settings)) as process:
         try:
             wait_until(lambda: _is_ready(url), what="the engine")
@@ -55,7 +66,7 @@ def running_engine(settings: PipelineSettings, *arguments: str) -> Iterator[str]
             yield url
         finally:
             process.terminate()
-            assert process.wait(timeout=20) == 0
+            assert process.wait(timeout=120) == 0
 
 
 def _is_ready(url: str) -> bool:

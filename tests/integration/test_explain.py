@@ -6,12 +6,12 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
-from contracts.commands import Balance, Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
-from contracts.decisions import Decision
-from contracts.job_settings import JobSettings
-from contracts.messages import ClockSegment, EngineEvent, JobTopology, TaskSpec
-from contracts.settings import PipelineSettings
-from contracts.topics import (
+from surescale.contracts.commands import Balance, Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
+from surescale.contracts.decisions import Decision
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClockSegment, EngineEvent, JobTopology, TaskSpec
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import (
     CLOCK,
     DECISIONS,
     ENGINE_EVENTS,
@@ -23,13 +23,14 @@ from contracts.topics import (
     SNAPSHOTS,
     TopicNames,
 )
-from contracts.windows import encode_window
-from runtime.kafka import create_topics, producer
-from runtime.topic_records import append_ms, send
-from services.agent.decider import Decider
-from services.recomputation import log as explain_log
-from services.recomputation.log import Log
-from services.tools.explain.command import command
+from surescale.contracts.windows import encode_window
+from surescale.runtime.kafka import create_topics, producer
+from surescale.runtime.topic_records import append_ms, send
+from surescale.services.agent.decider import Decider
+from surescale.services.recomputation import records as explain_log
+from surescale.services.recomputation.records import Log
+from surescale.services.tools.explain.command import command
+from surescale.services.tools.job_settings.command import command as job_command
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, window_at
 from tests.support.explained import course
@@ -60,6 +61,19 @@ def pipeline(kafka: KafkaForTests) -> PipelineSettings:
     for decision in (first, decided(610)):
         send(settings, DECISIONS, "sim", decision)
     return settings
+
+
+def test_who_lets_a_job_act_hears_what_its_newest_decision_would_be(pipeline: PipelineSettings) -> None:
+    """Decided again on the same window under the new limits; a window that is gone is said to be."""
+    topology = JobTopology(job=JOB, version=1, at_ms=0, tasks=window_at(600).topology.tasks)
+    send(pipeline, JOB_TOPOLOGY, JOB, topology)
+    at = ["--bootstrap", pipeline.bootstrap, "--prefix", pipeline.topic_prefix]
+    said = CliRunner().invoke(job_command, ["set", JOB, "--mode", "act", "--max", "3", *at], catch_exceptions=False).output
+    assert "now: what would be decided is not known: the window" in said
+    send(pipeline, DECISIONS, "sim", decided(600))
+    said = CliRunner().invoke(job_command, ["set", JOB, "--mode", "advise", *at], catch_exceptions=False).output
+    assert "asked again about the window of its newest decision, would change" in said
+    send(pipeline, DECISIONS, "sim", decided(610))  # the newest one again
 
 
 OWN_ACT = f"{JOB}@37200000/balance"
@@ -185,7 +199,7 @@ def test_the_log_is_read_in_pieces_from_its_end(pipeline: PipelineSettings, monk
     """The newest piece comes first, each record once, each piece in order."""
     monkeypatch.setattr(explain_log, "CHUNK_OFFSETS", 3)
     for sequence in range(8):
-        send(pipeline, CLOCK, "x", ClockSegment(road="x", sequence=sequence, e0_ms=0, w0_ms=0, speed=1.0, until_ms=sequence))
+        send(pipeline, CLOCK, "x", ClockSegment(pipeline="x", sequence=sequence, e0_ms=0, w0_ms=0, speed=1.0, until_ms=sequence))
     log = Log(pipeline, EXPLAIN_GROUP)
     pieces = [[int(record.offset() or 0) for record in piece] for piece in log.newest_first(CLOCK)]
     newest = next(iter(log.newest_first(CLOCK)))[-1]

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from engines.flink.client import FlinkClient
-from rescaler.actuators.base import REQUIREMENT_CHANGED, EngineRefused
-from rescaler.actuators.flink import FlinkEngine
+from surescale.engines.flink.actuator import FlinkEngine
+from surescale.engines.flink.client import FlinkClient
+from surescale.engines.ports.actuator import REQUIREMENT_CHANGED, EngineRefused
 from tests.support.flink_commands import CLUSTER, carry_out, command
 from tests.support.live_flink import LiveFlink, problems_of
 from tests.support.waiting import wait_until

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from engines.flink.client import FlinkClient
-from rescaler.actuators.flink import FlinkEngine
-from services.local_stack.flink.job import JobOptions
+from surescale.engines.flink.actuator import FlinkEngine
+from surescale.engines.flink.client import FlinkClient
+from surescale.services.local_stack.flink.scaled_job import JobOptions
 from tests.conftest import KafkaForTests
 from tests.support.flink_application import ApplicationCluster
 from tests.support.flink_commands import CLUSTER, carry_out, command
@@ -15,7 +15,7 @@ from tests.support.flink_looks import look_until, parallelism, total, watched
 from tests.support.live_flink import LiveFlink, LiveJob, problems_of
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.flink]
+pytestmark = [pytest.mark.integration, pytest.mark.flink, pytest.mark.nightly("starts a Flink cluster for each job")]
 
 SENT = 2_000
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from contracts.commands import Progress
-from engines.flink.client import FlinkClient
-from rescaler.actuators.flink import FlinkEngine
-from rescaler.actuators.requirement_execution import RequirementExecution
-from services.local_stack.flink.job import job_jar
+from surescale.contracts.commands import Progress
+from surescale.engines.flink.actuator import FlinkEngine
+from surescale.engines.flink.client import FlinkClient
+from surescale.rescaler.execution import RequirementExecution
+from surescale.services.local_stack.flink.scaled_job import job_jar
 from tests.conftest import KafkaForTests
 from tests.support.flink_commands import CLUSTER, command, now_ms
 from tests.support.flink_ha import HighlyAvailable
@@ -17,7 +17,11 @@ from tests.support.flink_pipeline import FlinkPipeline, loaded, pipeline_beside
 from tests.support.live_flink import LiveFlink, LiveJob, problems_of
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.flink]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.flink,
+    pytest.mark.nightly("kills the leaders of a Flink with two JobManagers"),
+]
 
 LABELS = {"surescale.mode": "act", "surescale.job": "shop"}
 """Flink does not tell them for a while when another JobManager has taken over."""

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from services.local_stack.child_process import ChildProcess
-from services.local_stack.flink.options import FlinkPipelineOptions
-from services.local_stack.flink.peer import Peer
+from benchmarks.rivals.flink_peer import Peer
+from surescale.services.local_stack.child_process import ChildProcess
+from surescale.services.local_stack.flink.flink_pipeline import FlinkPipelineOptions
 from tests.support.flink_pipeline import loaded
 from tests.support.live_flink import LiveFlink
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.flink]
+pytestmark = [pytest.mark.integration, pytest.mark.flink, pytest.mark.nightly("waits minutes until Flink's own autoscaler acts")]
 
 RESCALED_WITHIN_S = 400.0
 

@@ -11,20 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from services.local_stack.comparison.load import Load
+from surescale.services.local_stack.comparison.load import Load
 from tests.conftest import KafkaForTests
 from tests.support.flink_pipeline import FlinkPipeline, loaded, pipeline_beside
 from tests.support.live_flink import LiveFlink, LiveJob, problems_of
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.flink]
+pytestmark = [pytest.mark.integration, pytest.mark.flink, pytest.mark.nightly("takes several spans of the wall's time")]
 
 WAIT_MICROS = 10_000  # a subtask of parse takes about 100 records a second
 TOO_MUCH = 160.0
 LITTLE = 25.0
 SPANS_S = 300.0  # enough for several spans on a busy machine
-if not os.environ.get("SURESCALE_FLINK_NIGHTLY"):
-    pytest.skip("long tests on a real Flink: make flink-test runs them (SURESCALE_FLINK_NIGHTLY)", allow_module_level=True)
 
 
 @dataclass(frozen=True, slots=True)

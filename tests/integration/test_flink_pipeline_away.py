@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from runtime.ports import free_port
+from surescale.runtime.ports import free_port
 from tests.conftest import KafkaForTests
 from tests.support.faults.proxy import Link, Proxies
 from tests.support.flink_pipeline import FlinkPipeline, loaded, pipeline_beside
 from tests.support.live_flink import LiveFlink, LiveJob, problems_of
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.flink]
+pytestmark = [pytest.mark.integration, pytest.mark.flink, pytest.mark.nightly("takes several spans of the wall's time")]
 
 AWAY_S = 75.0
 SPANS_S = 300.0
@@ -25,7 +25,7 @@ def states(pipeline: FlinkPipeline, job: LiveJob) -> list[str]:
 
 def available(pipeline: FlinkPipeline, job: LiveJob) -> tuple[bool, str]:
     """Return status and reason of the condition Available, as the state service shows it."""
-    (found,) = (each for each in pipeline.view(job)["gate"]["conditions"] if each["type"] == "Available")
+    (found,) = (each for each in pipeline.view(job)["gate"]["record"]["conditions"] if each["type"] == "Available")
     return found["status"], found["reason"]
 
 
@@ -59,5 +59,5 @@ def test_an_api_that_is_away_for_a_minute_changes_nothing_and_the_end_of_a_job_i
             wait_until(lambda: len(job.output()) >= load.sent, 120.0, "the whole output")
             assert problems_of(job.output(), load.sent) == []
             job.cancel()
-            wait_until(lambda: pipeline.view(job)["topology"]["state"] == "finished", 200.0, "the end in the view")
+            wait_until(lambda: pipeline.view(job)["topology"]["record"]["state"] == "finished", 200.0, "the end in the view")
             wait_until(lambda: available(pipeline, job) == (False, "Finished"), 60.0, "the condition")

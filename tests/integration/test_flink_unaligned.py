@@ -2,15 +2,15 @@
 
 import pytest
 
-from engines.flink.client import FlinkClient
-from monitor.minutes import JobSnapshot
-from rescaler.actuators.flink import FlinkEngine
+from surescale.engines.flink.actuator import FlinkEngine
+from surescale.engines.flink.client import FlinkClient
+from surescale.engines.ports.minutes import JobSnapshot
 from tests.support.flink_commands import CLUSTER, carry_out, command
 from tests.support.flink_looks import attempt_of, look_until, parallelism, total, watched
 from tests.support.live_flink import LiveFlink, LiveJob, problems_of
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.flink]
+pytestmark = [pytest.mark.integration, pytest.mark.flink, pytest.mark.nightly("keeps a real job under back pressure for minutes")]
 
 SENT, MORE = 40_000, 40_000  # the second takes half a minute: figures may be ten seconds old
 WORK_MICROS = 2_000  # some four hundred records a second and subtask

@@ -9,16 +9,16 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from contracts.settings import PipelineSettings
-from engines.groups.broker import GroupReader
-from engines.groups.chains import read_chains
-from engines.source_settings import SourceSettings
-from monitor.settings import MonitorSettings
-from monitor.sources.base import SourceUnavailable
-from monitor.sources.consumer_group.source import ConsumerGroupSource
-from runtime.kafka import consumer
-from services.doctor.group_checks import groups
+from surescale.contracts.settings import PipelineSettings
+from surescale.engines.groups.broker import GroupReader
+from surescale.engines.groups.doctor import groups
+from surescale.engines.groups.source import ConsumerGroupSource
+from surescale.engines.ports.source import SourceUnavailable
+from surescale.engines.settings import SourceSettings
+from surescale.monitor.settings import MonitorSettings
+from surescale.runtime.kafka import consumer
 from tests.support.live_groups import state_of
+from tests.support.role_settings import role_settings
 from tests.support.secure_broker import AuthorizingBroker
 from tests.support.waiting import wait_until
 
@@ -64,7 +64,9 @@ def test_a_right_that_is_missing_is_one_line_and_the_job_is_held(
     file = tmp_path / "groups.json"
     file.write_text(json.dumps({"orders": {"groups": {"parse": {"group": GROUP, "reads": reads}}}}))
     user = {f"source_{name}": value for name, value in (broker.scram | {"kafka_username": USER}).items()}
-    settings = MonitorSettings(bootstrap=broker.bootstrap, engine="kafka", cluster="real", groups_file=str(file), **user)  # type: ignore[arg-type]
+    settings = role_settings(
+        MonitorSettings, bootstrap=broker.bootstrap, engine="kafka", cluster="real", groups_file=str(file), **user
+    )
     source = ConsumerGroupSource(settings)
     try:
         may_not = (
@@ -103,6 +105,6 @@ def _held(source: ConsumerGroupSource) -> str:
 
 def _doctor(settings: SourceSettings) -> str:
     """Return the problem that the doctor finds."""
-    (found,) = groups(settings, read_chains(Path(settings.groups_file)))
+    (found,) = groups(settings)
     assert found.verdict == "problem"
     return found.detail

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.settings import PipelineSettings
+from surescale.contracts.settings import PipelineSettings
 from tests.conftest import KafkaForTests
 from tests.support.attacked_consumer import Consumer, consumer_of
 from tests.support.hostile_consumers import CONSUMERS
@@ -12,7 +12,7 @@ from tests.support.hostile_consumers import CONSUMERS
 pytestmark = pytest.mark.integration
 
 REFUSED_LEAST = 60
-"""So many records of each topic, at least, are none that its readers accept."""
+"""At least so many records of each topic are refused by its readers."""
 
 
 @pytest.mark.parametrize("kind", CONSUMERS, ids=[kind.role for kind in CONSUMERS])

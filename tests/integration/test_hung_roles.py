@@ -15,14 +15,14 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
-from contracts.clock import MINUTE_MS
-from contracts.settings import PipelineSettings, to_environment
-from contracts.topics import SNAPSHOTS
-from contracts.wire import encode
-from runtime.kafka import create_topics, producer
-from runtime.ports import free_port, free_ports
-from runtime.watchdog import HUNG_EXIT_CODE
-from services.local_stack.broker import LocalBroker
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.topics import SNAPSHOTS
+from surescale.contracts.wire import encode
+from surescale.runtime.kafka import create_topics, producer
+from surescale.runtime.ports import free_port, free_ports
+from surescale.runtime.watchdog import HUNG_EXIT_CODE
+from surescale.services.local_stack.servers import LocalBroker
 from tests.conftest import KafkaForTests
 from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
@@ -47,7 +47,7 @@ def is_time():
     return len(calls) >= 12
 """
 BLOCKED_LOOP = f"""{_TWELFTH}
-from services.agent.worker import _WindowHandler
+from surescale.services.agent.worker import _WindowHandler
 handle = _WindowHandler.handle
 async def hangs(self, event):
     if is_time():
@@ -56,7 +56,7 @@ async def hangs(self, event):
 _WindowHandler.handle = hangs
 """
 ENDLESS_ANSWER = f"""{_TWELFTH}
-from services.agent.decider import Decider
+from surescale.services.agent.decider import Decider
 answer = Decider.answer
 def hangs(self, raw, timed):
     while is_time():
@@ -65,7 +65,7 @@ def hangs(self, raw, timed):
 Decider.answer = hangs
 """
 NO_MORE_FETCHES = f"""{_TWELFTH}
-from services.agent.transport import _ReadCommittedThread
+from surescale.services.agent.transport import _ReadCommittedThread
 fetch = _ReadCommittedThread._fetch_records
 async def hangs(self, *given, **more):
     if len(calls) >= 12:
@@ -73,14 +73,14 @@ async def hangs(self, *given, **more):
         return {{}}
     return await fetch(self, *given, **more)
 _ReadCommittedThread._fetch_records = hangs
-from services.agent.worker import _WindowHandler
+from surescale.services.agent.worker import _WindowHandler
 handle = _WindowHandler.handle
 async def counted(self, event):
     is_time()
     await handle(self, event)
 _WindowHandler.handle = counted
 """
-_MAIN = "\nfrom services.cli import main\nmain()\n"
+_MAIN = "\nfrom surescale.services.cli import main\nmain()\n"
 
 
 def liveness(port: int) -> tuple[int, str]:
@@ -133,7 +133,7 @@ def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[AgentPipeline]:
         policy="target-utilisation",
         health_port=free_port(),
         hung_after_s=HUNG_AFTER_S,
-        road_clock=True,  # its windows are of another time; by the wall clock each would be overtaken by the next
+        pipeline_clock=True,  # its windows are of another time; by the wall clock each would be overtaken by the next
     )
     create_topics(settings)
     made = AgentPipeline(settings, tmp_path)
@@ -184,7 +184,7 @@ def test_an_agent_with_nothing_to_read_is_alive(pipeline: AgentPipeline) -> None
 
 WAITS_WITH_A_WINDOW = """
 import pathlib, time
-from services.agent.job_settings import JobSettingsView
+from surescale.services.agent.job_settings import JobSettingsView
 refresh = JobSettingsView.refresh
 def waits(self):
     folder = pathlib.Path(FOLDER)
@@ -216,7 +216,7 @@ def test_an_agent_whose_broker_is_killed_with_a_window_in_hand_is_alive_and_deci
         broker.wait_ready()
         assert len({encode(decision) for decision in pipeline.decisions(1)}) == 1
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
     finally:
         broker.stop()
 
@@ -282,9 +282,9 @@ def where_it_hangs(*given, **more):
 @pytest.mark.parametrize(
     ("role", "module", "method", "loop"),
     [
-        ("monitor", "monitor.service", "Monitor._jobs_now", "the main loop of monitor"),
-        ("rescaler", "rescaler.service.session", "Session._poll", "the main loop of rescaler"),
-        ("state-service", "services.state.write.projector", "Projector.step", "the projector of state-service"),
+        ("monitor", "surescale.monitor.service", "Monitor._jobs_now", "the main loop of monitor"),
+        ("rescaler", "surescale.rescaler.service.session", "Session._poll", "the main loop of rescaler"),
+        ("state-service", "surescale.services.state.write.projector", "Projector.step", "the projector of state-service"),
     ],
 )
 def test_a_role_that_hangs_fails_its_liveness_check_and_ends(
@@ -301,7 +301,7 @@ def test_a_role_that_hangs_fails_its_liveness_check_and_ends(
 
 def test_a_simulated_engine_whose_loop_is_blocked_ends(roles: Roles) -> None:
     """Its health is answered by the same loop, so nobody answers before."""
-    program = never_returns("services.engine.clock_driver", "ClockDriver.run")
+    program = never_returns("surescale.services.engine.clock_driver", "ClockDriver.run")
     process = roles.start("engine", "--job", "j_1351665", "--bootstrap", "none", "--pace", "free", "--port", "0", program=program)
     assert process.wait(120) == HUNG_EXIT_CODE
     assert "the event loop of engine has not turned" in roles.log()
@@ -317,13 +317,13 @@ def test_roles_whose_dependencies_are_away_are_alive(roles: Roles, tmp_path: Pat
         roles.settings = replace(
             roles.settings,
             bootstrap=broker.bootstrap,
-            engine_url=f"http://127.0.0.1:{engine}",
             redis_url=f"redis://127.0.0.1:{redis}/0",
             hung_after_s=WAITS_FOR_S,
         )
         create_topics(roles.settings)
         named = [f"{role}:{port}" for role, port in ports.items()]
-        process = roles.start("serve", *named, SURESCALE_HTTP_PORT=str(http))
+        addresses = {"SURESCALE_HTTP_PORT": str(http), "SURESCALE_ENGINE_URL": f"http://127.0.0.1:{engine}"}
+        process = roles.start("serve", *named, **addresses)
         for role in ("agent", "rescaler"):
             wait_until(lambda role=role: readiness(ports[role]) == 200, 90, f"a ready {role}")
         broker.kill()
@@ -335,7 +335,7 @@ def test_roles_whose_dependencies_are_away_are_alive(roles: Roles, tmp_path: Pat
             wait_until(lambda role=role: readiness(ports[role]) == 200, 90, f"a ready {role} again")
         stays_alive(ports, 1.0)
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
     finally:
         broker.stop()
 

@@ -3,20 +3,19 @@
 import json
 
 import click
-import msgspec
 import pytest
 from click.testing import CliRunner
 
-from contracts.errors import SettingsError
-from contracts.job_settings import JobSettings, Pause, TaskLimits
-from contracts.messages import ClockSegment, JobTopology
-from contracts.settings import PipelineSettings
-from contracts.topics import CLOCK, JOB_SETTINGS, JOB_TOPOLOGY
-from runtime.kafka import create_topics
-from runtime.topic_records import parsed, read_topics, send
-from services.job_settings.snapshot import SettingsSnapshot, change
-from services.tools.job_settings.command import command
-from services.tools.job_settings.pause_command import pause, resume
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_settings import JobSettings, LatencyBound, Pause, TaskLimits
+from surescale.contracts.messages import ClockSegment, JobTopology
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import CLOCK, JOB_SETTINGS, JOB_TOPOLOGY
+from surescale.runtime.kafka import create_topics
+from surescale.runtime.topic_records import parsed, read_topics, send
+from surescale.services.job_settings.snapshot import SettingsSnapshot, change
+from surescale.services.tools.job_settings.command import command
+from surescale.services.tools.job_settings.pause_command import pause, resume
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, topology
 
@@ -42,7 +41,7 @@ def make_pipeline(kafka: KafkaForTests) -> PipelineSettings:
     settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
     create_topics(settings)
     send(settings, JOB_TOPOLOGY, JOB, topology())
-    segment = ClockSegment(road="main", sequence=0, e0_ms=PIPELINE_NOW_MS, w0_ms=0, speed=1.0, until_ms=PIPELINE_NOW_MS)
+    segment = ClockSegment(pipeline="main", sequence=0, e0_ms=PIPELINE_NOW_MS, w0_ms=0, speed=1.0, until_ms=PIPELINE_NOW_MS)
     send(settings, CLOCK, "main", segment)
     return settings
 
@@ -67,17 +66,17 @@ def test_who_changed_settings_is_shown_and_not_obeyed(pipeline: PipelineSettings
     shown = job(pipeline, "history", JOB)
     assert "\x1b" not in shown
     assert len(shown.splitlines()) == 1
-    job(pipeline, "resume", JOB)
+    job(pipeline, "set", JOB, "--mode", "default")
     assert records(pipeline)[-1].mode is None
     assert len(job(pipeline, "history", JOB).splitlines()) == 2
 
 
 def test_each_change_is_a_record_with_version_who_and_when(pipeline: PipelineSettings) -> None:
-    """Set, pause, pin and resume write one record each; show and history tell them."""
+    """Set and pin write one record each; show and history tell them."""
     said = job(pipeline, "set", JOB, "--mode", "advise", "--max", "8", "--policy", "static", "--by", "ann")
     assert "settings version 1, from the next span on" in said
-    for step in ("pause", "pin", "resume"):
-        job(pipeline, step, JOB, "--by", "bob")
+    for words in (("set", "--mode", "observe"), ("pin",), ("set", "--mode", "advise", "--policy", "static")):
+        job(pipeline, words[0], JOB, *words[1:], "--by", "bob")
     written = records(pipeline)
     assert [(record.version, record.mode, record.policy) for record in written] == [
         (1, "advise", "static"),
@@ -110,7 +109,7 @@ def test_settings_that_a_role_wrote_first_are_the_defaults(pipeline: PipelineSet
         (["set", JOB, "--policy", "nonesuch"], "policy nonesuch: "),
         (["set", "other", "--max", "3"], "JOB: 'other' is no name of a job; write CLUSTER/NAME"),
         (["show", "sim/other"], "JOB: there is no job 'sim/other'; known: sim/clicks"),
-        (["pause", "nonsense"], "JOB: there is no job 'nonsense'"),
+        (["pin", "nonsense"], "JOB: there is no job 'nonsense'"),
     ],
 )
 def test_what_makes_no_sense_changes_nothing(quiet_pipeline: PipelineSettings, arguments: list[str], named: str) -> None:
@@ -191,7 +190,7 @@ def test_a_job_and_its_cluster_are_paused_and_resumed(pipeline: PipelineSettings
     of_job = [record for record in records(pipeline) if record.job == JOB]
     assert [(each.version, each.set_by, each.parallelism_max) for each in of_job][1:] == [(2, "ann", 7), (3, "cy", 7)]
     made = Pause(direction="down", until_ms=PIPELINE_NOW_MS + 7_200_000, why="release day", by="ann", at_ms=PIPELINE_NOW_MS)
-    assert [each.pause for each in of_job] == [msgspec.UNSET, made, msgspec.UNSET]
+    assert [each.pause for each in of_job] == [None, made, None]
     assert "paused: down, release day" in job(pipeline, "history", JOB)
     assert "resumed" in job(pipeline, "history", "sim/*")
 
@@ -235,8 +234,8 @@ def test_every_limit_can_be_set_shown_and_taken_back(pipeline: PipelineSettings)
               "--no-align", "--cpu", "16", "--catch-up", "10", "--restart-seconds", "4", "--backlog-hold", "3",
               "--on-drift", "adopt", "--objective", "cost"]  # fmt: skip
     said = job(pipeline, "set", JOB, *limits)
-    assert "task none -> map=2..6" in said
-    assert "step-up default -> 5.0, step-down default -> 3.0" in said
+    assert "task default -> map=2..6" in said
+    assert "step-up default -> 5, step-down default -> 3" in said
     written = records(pipeline)[-1]
     assert written.tasks == {"map": TaskLimits(parallelism_min=2, parallelism_max=6)}
     assert (written.step_up_max, written.step_down_max, written.align, written.on_drift) == (5.0, 3.0, False, "adopt")
@@ -247,10 +246,11 @@ def test_every_limit_can_be_set_shown_and_taken_back(pipeline: PipelineSettings)
     assert (shown["rescales_a_day_max"], shown["cpu_limit"], shown["backlog_hold_minutes"]) == (4, 16.0, 3.0)
     assert "already say so" in job(pipeline, "set", JOB, *(part for text in shown["excluded"] for part in ("--exclude", text)))
     assert "objective cost -> latency=30@0.01" in (said := job(pipeline, "set", JOB, "--objective", "latency=30@1%")), said
-    assert (records(pipeline)[-1].objective, json.loads(job(pipeline, "show", JOB, "--json"))["objective"]) == (
-        None,
-        "latency=30@0.01",
-    )
+    assert records(pipeline)[-1].objective == LatencyBound(seconds=30.0, share=0.01)
+    assert json.loads(job(pipeline, "show", JOB, "--json"))["objective"] == "latency=30@0.01"
+    period = "mon,tue 07:30-09:00 Europe/Berlin: 2"
+    job(pipeline, "set", JOB, "--minimum-within", period)
+    assert json.loads(job(pipeline, "show", JOB, "--json"))["minimum_within"] == [period]
     job(pipeline, "set", JOB, "--exclude", "none", "--task", "map=free", "--rescales-a-day", "default", "--step-up", "default")
     after = records(pipeline)[-1]
     assert (after.excluded, after.tasks, after.rescales_a_day_max, after.step_up_max) == ((), {}, None, None)

@@ -15,11 +15,11 @@ import psutil
 import pytest
 from confluent_kafka import KafkaException
 
-from contracts.settings import PipelineSettings, to_environment
-from contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS
-from runtime.kafka import LogReader, admin_client, create_topics, producer
-from runtime.kafka_errors import Refusals, Refused
-from services.doctor.kafka_checks import KafkaChecks
+from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS
+from surescale.runtime.kafka import LogReader, admin_client, create_topics, producer
+from surescale.runtime.kafka_errors import Refusals, Refused
+from surescale.services.doctor.kafka_checks import KafkaChecks
 from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.attacked_consumer import Consumer, consumer_of
 from tests.support.builders import JOB
@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not installed"),
 ]
-SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
+SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 LIFE_S = 12.0  # a fifth of it is what clients have left to show the next one, also on a busy machine
 
 
@@ -70,6 +70,7 @@ def away_past_expiry(issuer: Issuer) -> None:
     issuer.start()
 
 
+@pytest.mark.nightly("waits for tokens to expire; the agent's test does too")
 def test_a_producer_and_a_reader_outlive_their_tokens_and_an_absent_issuer(broker: TokenBroker, issuer: Issuer) -> None:
     """What is sent while no token is to be had arrives once the issuer is back; nothing is lost or doubled."""
     settings = pipeline(broker, issuer, "clients-")
@@ -169,6 +170,7 @@ def test_the_agent_decides_on_tokens_that_expire(broker: TokenBroker, issuer: Is
         agent.stop()
 
 
+@pytest.mark.nightly("waits for tokens to expire; the agent's test does too")
 def test_spark_outlives_its_tokens_and_the_rights_that_it_loses(broker: TokenBroker, issuer: Issuer, tmp_path: Path) -> None:
     """Its Java consumer and its Python producer, as a client with the printed rights; its secret shows up nowhere."""
     client = "surescale-spark"
@@ -187,7 +189,7 @@ def test_spark_outlives_its_tokens_and_the_rights_that_it_loses(broker: TokenBro
         spark.round()
         assert spark.process is not None
         spark.process.terminate()
-        assert spark.process.wait(30) == 0  # while it runs, files of its checkpoint come and go
+        assert spark.process.wait(120) == 0  # while it runs, files of its checkpoint come and go
         assert SECRET_TELLTALE not in spark.log()
         files = [path for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()]
         assert files

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from contracts.access import ROLES, Role, writers
-from contracts.settings import PipelineSettings
-from contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY, TOPICS
-from runtime.kafka import create_topics
-from runtime.kafka_security import librdkafka_options
-from runtime.topic_records import send
-from services.state.notify.feed import Feed
-from services.state.notify.watch import Watch
-from services.state.operate import OperationRequest, Operator, PauseBody
+from surescale.contracts.access import ROLES, Role, writers
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY, TOPICS
+from surescale.runtime.kafka import create_topics
+from surescale.runtime.kafka_security import librdkafka_options
+from surescale.runtime.topic_records import send
+from surescale.services.state.notify.feed import Feed
+from surescale.services.state.notify.watch import Watch
+from surescale.services.state.operate import OperationRequest, Operator, PauseBody
 from tests.support.attacked_consumer import Consumer, consumer_of
 from tests.support.builders import JOB, topology
 from tests.support.hostile_consumers import CONSUMERS
@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not installed"),
 ]
-SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
+SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def test_a_webhook_is_told_only_with_the_right_for_it(broker: AuthorizingBroker)
 
 def release(pipeline: PipelineSettings) -> tuple[int, str]:
     """Release a policy as the user of these settings; return exit code and error."""
-    from contracts.settings import to_environment
+    from surescale.contracts.settings import to_environment
 
     words = ["policy", "release", "target-utilisation", "--by", "a test"]
     done = subprocess.run(

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from contracts.settings import PipelineSettings, to_environment
-from contracts.topics import DECISIONS, SNAPSHOTS
-from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
+from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.topics import DECISIONS, SNAPSHOTS
+from surescale.runtime.kafka import LogReader, create_topics, producer, wait_for_topics
 from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
 from tests.support.secure_broker import BROKER_NAMES, TELLTALE, MutualTlsBroker, SecureBroker, certify_broker, running
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not installed"),
 ]
-SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
+SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_spark_assembles_windows_over_tls_and_scram(broker: SecureBroker, tmp_pa
         pipeline.send(sample(600_000, 5, job=JOB, task="map"), marker(10, topology))
         wait_until(lambda: pipeline.has_windows(1), 180, "the window")
         pipeline.process.terminate()
-        assert pipeline.process.wait(30) == 0  # while it runs, files of its checkpoint come and go
+        assert pipeline.process.wait(120) == 0  # while it runs, files of its checkpoint come and go
         assert TELLTALE not in pipeline.log()
         files = [path for path in pipeline.checkpoint.rglob("*") if path.is_file()]
         assert files

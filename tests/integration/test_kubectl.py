@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rescaler.actuators.base import EngineRefused
+from surescale.engines.ports.actuator import EngineRefused
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.kubernetes_rig import KubernetesRig
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl, the official client, is not installed")
 def test_kubectl_and_we_do_not_overwrite_each_other(tmp_path: Path) -> None:
-    """The official client reads the double and writes to it as we do: whoever read first is refused."""
+    """The official client reads the double and writes to it as we do: the one who read first is refused."""
     server = FakeApiServer(asks_token=False)
     with server.serving() as answering:
         rig = KubernetesRig(server, answering, tmp_path / "token")

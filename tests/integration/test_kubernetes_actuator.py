@@ -11,19 +11,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from contracts.job_settings import JobSettings
-from contracts.topics import CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY
-from engines.groups.chains import read_chains
-from engines.kubernetes.capabilities import KUBERNETES
-from engines.kubernetes.client import KubernetesClient
-from engines.kubernetes.requirement import requirement_of
-from rescaler.actuators.fake import FakeEngine
-from rescaler.service.settings import RescalerSettings
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.topics import CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY
+from surescale.engines.groups.chains import read_chains
+from surescale.engines.kubernetes import KUBERNETES
+from surescale.engines.kubernetes.client import KubernetesClient
+from surescale.engines.kubernetes.requirement import requirement_of
+from surescale.rescaler.service.settings import RescalerSettings
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, START_MS, cluster, decision, job
 from tests.support.fake_api_server import FakeApiServer, autoscaler
+from tests.support.fake_engine import FakeEngine
 from tests.support.kubernetes_rig import shipped_rules
 from tests.support.rescaler_pipeline import Pipeline, is_active, opened
+from tests.support.role_settings import role_settings
 from tests.support.stub_server import StubRequest
 from tests.support.waiting import wait_until
 
@@ -71,14 +72,15 @@ def played(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Cluster]:
     for task, count in BEFORE.items():
         server.deploy(task, count)
     with server.serving() as answering:
-        settings = RescalerSettings(
+        settings = role_settings(
+            RescalerSettings,
             bootstrap=kafka.bootstrap,
             topic_prefix=kafka.topic_prefix(),
             engine="kafka",
             actuator="kubernetes",
             groups_file=str(file),
             kubernetes_url=answering.url,
-            road_clock=True,
+            pipeline_clock=True,
         )
         with opened(settings, FakeEngine(now_ms=START_MS, jobs=set())) as pipeline:
             found = Cluster(pipeline, server)

@@ -15,23 +15,23 @@ import pytest
 from confluent_kafka import Message
 
 from benchmarks.pipeline.fleet import FIRST_MINUTE, Fleet
-from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision
-from contracts.ids import cluster_of
-from contracts.settings import PipelineSettings, to_environment
-from contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS, TopicNames
-from contracts.windows import Window, decode_window
-from contracts.wire import decode, encode
-from runtime.http import fetch_json
-from runtime.kafka import LogReader, create_topics, producer
-from runtime.ports import free_port
-from services.local_stack.roles import spark_environment
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS, TopicNames
+from surescale.contracts.windows import Window, decode_window
+from surescale.contracts.wire import decode, encode
+from surescale.runtime.http import fetch_json
+from surescale.runtime.kafka import LogReader, create_topics, producer
+from surescale.runtime.ports import free_port
+from surescale.services.local_stack.roles import spark_environment
 from tests.conftest import KafkaForTests
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
-SURESCALE = [sys.executable, "-m", "services.cli"]
+SURESCALE = [sys.executable, "-m", "surescale.services.cli"]
 FLEET = Fleet(jobs=12, tasks=3, subtasks=2, seed=5, clusters=2)
 SPAN_MINUTES = 10  # of the rule
 AGENTS = ("agent-1", "agent-2")
@@ -97,7 +97,7 @@ class ManyJobs:
         for process in self._processes.values():
             process.terminate()
         for process in self._processes.values():
-            process.wait(30)
+            process.wait(120)
         self._reader.close()
 
     def _read(self) -> None:

@@ -1,6 +1,7 @@
 """The monitor as a real process on a real broker, in front of a small engine whose failures can be set."""
 
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -13,18 +14,18 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from contracts.messages import ClockSegment, ClusterTopology, EngineEvent, JobTopology, MinuteMarker, TaskSample
-from contracts.settings import PipelineSettings, to_environment
-from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS
-from contracts.wire import decode, encode
-from monitor import metrics
-from monitor.service import Monitor
-from monitor.settings import MonitorSettings
-from monitor.sources.flink.source import FlinkSource
-from runtime.backoff import wait_for
-from runtime.kafka import LogReader, create_topics, producer
-from runtime.ports import free_port
-from services.tools.health import Unhealthy, ask
+from surescale.contracts.messages import ClockSegment, ClusterTopology, EngineEvent, JobTopology, MinuteMarker, TaskSample
+from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.topics import CLOCK, CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS
+from surescale.contracts.wire import decode, encode
+from surescale.engines.flink.source import FlinkSource
+from surescale.monitor import metrics
+from surescale.monitor.service import Monitor
+from surescale.monitor.settings import MonitorSettings
+from surescale.runtime.backoff import wait_for
+from surescale.runtime.kafka import LogReader, create_topics, producer
+from surescale.runtime.ports import free_port
+from surescale.services.tools.health import Unhealthy, ask
 from tests.conftest import KafkaForTests
 from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
 from tests.support.fake_flink import FakeFlink, QuickClock, fake_flink
@@ -33,7 +34,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
-SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
+SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 JOB, OTHER = "sim/clicks", "sim/views"
 BROKEN = b'"records_in": -1'
 Message = TaskSample | MinuteMarker
@@ -88,7 +89,7 @@ class MonitorPipeline:
         """Stop what runs."""
         for process in self._processes:
             process.kill()
-            process.wait(10)
+            process.wait(120)
         for reader in self._readers.values():
             reader.close()
 
@@ -167,7 +168,7 @@ def test_a_killed_monitor_goes_on_behind_its_last_marker(pipeline: MonitorPipeli
     first = pipeline.start("--engine-url", engine.url)
     pipeline.await_minutes(1, 2, 3)
     first.kill()
-    first.wait(10)
+    first.wait(120)
     engine.add_minutes(JOB, range(4, 6))
     pipeline.start("--engine-url", engine.url)
     pipeline.await_minutes(1, 2, 3, 4, 5)
@@ -178,7 +179,7 @@ def test_a_killed_monitor_goes_on_behind_its_last_marker(pipeline: MonitorPipeli
 def test_a_forged_marker_of_the_future_hides_no_job(pipeline: MonitorPipeline, engine: EngineStub, clock: int | None) -> None:
     """A monitor that starts again believes no marker ahead of the clock."""
     forged_ms = 2**52 // MINUTE * MINUTE if clock is None else 60 * MINUTE
-    segment = ClockSegment(road="main", sequence=1, e0_ms=0, w0_ms=0, speed=1e6, until_ms=clock or 0)
+    segment = ClockSegment(pipeline="main", sequence=1, e0_ms=0, w0_ms=0, speed=1e6, until_ms=clock or 0)
     client = producer(pipeline.settings)
     for topic, record in [
         (TASK_METRICS, MinuteMarker(job=JOB, minute_end_ms=forged_ms, topology=job_chain(JOB))),
@@ -297,7 +298,7 @@ def test_an_engine_that_is_away_is_waited_for(pipeline: MonitorPipeline) -> None
         engine.add_minutes(JOB, range(1, 3))
         pipeline.await_minutes(1, 2)
         monitor.terminate()
-        assert monitor.wait(10) == 0
+        assert monitor.wait(120) == 0
 
 
 def test_a_recording_is_sent_to_its_end(pipeline: MonitorPipeline, tmp_path: Path) -> None:
@@ -309,5 +310,25 @@ def test_a_recording_is_sent_to_its_end(pipeline: MonitorPipeline, tmp_path: Pat
     trace = tmp_path / "trace.jsonl"
     trace.write_bytes(b"\n".join(lines))
     for _ in range(2):
-        assert pipeline.start("--trace", str(trace)).wait(30) == 0, pipeline.log()
+        assert pipeline.start("--trace", str(trace)).wait(120) == 0, pipeline.log()
     assert [encode(record) for record in pipeline.records()] == lines
+
+
+def test_two_monitors_of_one_cluster_both_say_so(pipeline: MonitorPipeline, engine: EngineStub) -> None:
+    """Each names the other in its log and its health."""
+    ports = free_port(), free_port()
+    processes = [pipeline.start("--engine-url", engine.url, "--health-port", str(port)) for port in ports]
+    minutes = itertools.count(4)
+
+    def others() -> list[str]:
+        minute = next(minutes)
+        engine.add_minutes(JOB, range(minute, minute + 1))
+        found = []
+        for port in ports:
+            with contextlib.suppress(Unhealthy):
+                found.append(str(ask(port).get("other_monitor", "")))
+        return found if len(found) == len(ports) and all(found) else []
+
+    found = wait_until(others, 90, "both to know of each other")
+    assert [name.rpartition(":")[2] for name in found] == [str(each.pid) for each in reversed(processes)]
+    wait_until(lambda: pipeline.log().count("watches cluster sim too") == len(ports), 30, "both to say so")

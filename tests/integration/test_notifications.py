@@ -11,18 +11,18 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 
-from contracts import topics
-from contracts.job_settings import JobSettings, Pause
-from contracts.messages import DeadLetter, JobTopology
-from contracts.settings import PipelineSettings, to_environment
-from contracts.topics import notify_group
-from runtime.kafka import consumer
-from runtime.metrics import READY
-from runtime.ports import free_port
-from services.doctor import notify_checks
-from services.state import metrics
-from services.state.read.queries import Queries
-from services.state.write.view_store import ViewStore
+from surescale.contracts import topics
+from surescale.contracts.job_settings import JobSettings, Pause
+from surescale.contracts.messages import DeadLetter, JobTopology
+from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.topics import notify_group
+from surescale.runtime.kafka import consumer
+from surescale.runtime.metrics import READY
+from surescale.runtime.ports import free_port
+from surescale.services.doctor import checks
+from surescale.services.state import metrics
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.write.view_store import ViewStore
 from tests.support import view_pipeline, webhook_receiver
 from tests.support.builders import JOB, topology
 from tests.support.metrics import scraped
@@ -46,7 +46,11 @@ def receiver() -> Iterator[Receiver]:
 def notifying(service: Callable[..., str], receiver: Receiver, tmp_path: Path) -> Callable[..., str]:
     """Start the state service so that it tells the receiver, with a signature."""
     (tmp_path / "key").write_text(KEY)
-    base = {"SURESCALE_NOTIFY_URL": receiver.url, "SURESCALE_NOTIFY_KEY_FILE": str(tmp_path / "key")}
+    base = {
+        "SURESCALE_NOTIFY_URL": receiver.url,
+        "SURESCALE_NOTIFY_PRIVATE": "true",
+        "SURESCALE_NOTIFY_KEY_FILE": str(tmp_path / "key"),
+    }
     return lambda **more: service(**(base | {"SURESCALE_NOTIFY_TIMEOUT_SECONDS": "1"} | more))
 
 
@@ -119,7 +123,7 @@ def test_a_receiver_that_was_away_is_told_everything_in_order(
     send(settings, *(size(version, version) for version in range(3, 9)))
     wait_until(lambda: len(receiver.requests) >= 3, what="a third attempt, so that two have been counted")
     queries = Queries(store.client, settings.topic_prefix)
-    wait_until(lambda: (shown := queries.job(JOB).topology) is not None and shown.version == 8, what="the view")
+    wait_until(lambda: (shown := queries.job(JOB).topology) is not None and shown.record.version == 8, what="the view")
     page = scraped(settings.health_port)
     assert page[metrics.NOTIFY_FAILING] > 0
     assert page.of(metrics.NOTIFY_ATTEMPTS, answer="5xx") >= 2
@@ -142,14 +146,14 @@ def test_a_restart_tells_what_happened_meanwhile_and_no_history(
     send(settings, size(3, 3))
     wait_until(lambda: sizes_told(receiver) == [3], what="the first size")
     processes[-1].terminate()
-    assert processes.pop().wait(10) == 0
+    assert processes.pop().wait(120) == 0
     send(settings, size(4, 4))
     receiver.answers = [answer(503)]
     asked = len(receiver.requests)
     notifying()
     wait_until(lambda: len(receiver.requests) > asked, what="an attempt")
     processes[-1].send_signal(signal.SIGKILL)
-    processes.pop().wait(10)
+    processes.pop().wait(120)
     send(settings, size(5, 5))
     receiver.answers = [TAKE]
     notifying()
@@ -165,7 +169,7 @@ def test_a_receiver_that_is_killed_and_comes_back(settings: PipelineSettings, no
     """Nobody listens at its address for a while."""
     send(settings, size(1, 2))
     gone = Receiver(free_port())
-    notifying(SURESCALE_NOTIFY_URL=gone.url)
+    notifying(SURESCALE_NOTIFY_URL=gone.url, SURESCALE_NOTIFY_PRIVATE="true")
     begun(settings)
     send(settings, size(3, 3))
     wait_until(lambda: scraped(settings.health_port)[metrics.NOTIFY_FAILING] > 0, what="the failure")
@@ -253,7 +257,7 @@ def test_doctor_says_how_the_webhook_does_and_sends_it_an_event(
     surescale: Callable[..., tuple[int, str, str]],
 ) -> None:
     """That it was told nothing, that it keeps up, that it takes no events; and what it answers to a test."""
-    base = {"SURESCALE_NOTIFY_URL": receiver.url}
+    base = {"SURESCALE_NOTIFY_URL": receiver.url, "SURESCALE_NOTIFY_PRIVATE": "true"}
 
     def doctor(*options: str) -> list[tuple[str, str]]:
         _, out, _ = surescale("doctor", "--json", *options, **base)
@@ -281,14 +285,14 @@ def test_doctor_says_since_when_a_webhook_takes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By the age of the oldest record that it was not told about."""
-    monkeypatch.setattr(notify_checks, "WAITING_S_MAX", 0.5)
+    monkeypatch.setattr(checks, "WAITING_S_MAX", 0.5)
     send(settings, size(1, 2))
     receiver.answers = [answer(503)]
     notifying()
     begun(settings)
     send(settings, size(3, 3))
     wait_until(lambda: len(receiver.requests) >= 3, what="attempts")
-    _, out, _ = surescale("doctor", "--json", SURESCALE_NOTIFY_URL=receiver.url)
+    _, out, _ = surescale("doctor", "--json", SURESCALE_NOTIFY_URL=receiver.url, SURESCALE_NOTIFY_PRIVATE="true")
     (found,) = (each for each in json.loads(out) if each["subject"] == "webhook")
     assert found["verdict"] == "warning"
     assert "has not received 1 record(s) yet; the oldest is" in found["detail"]

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from contracts.errors import SettingsError
-from rescaler.actuators.fake import FakeEngine
-from rescaler.service.settings import RescalerSettings
-from services.tools.explain.command import command as explain
-from services.tools.job_settings.approve_command import command as approve
-from services.tools.job_settings.command import command as job_command
-from services.tools.job_settings.pause_command import pause, resume
+from surescale.contracts.errors import SettingsError
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.services.tools.explain.command import command as explain
+from surescale.services.tools.job_settings.approve_command import command as approve
+from surescale.services.tools.job_settings.command import command as job_command
+from surescale.services.tools.job_settings.pause_command import pause, resume
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision
+from tests.support.fake_engine import FakeEngine
 from tests.support.operations import run
 from tests.support.rescaler_pipeline import Pipeline, is_active, opened, served
 from tests.support.waiting import wait_until
@@ -26,7 +26,9 @@ def pipeline(kafka: KafkaForTests) -> Iterator[Pipeline]:
     """A pipeline of its own with an engine that answers, and a rescaler that is active."""
     engine = FakeEngine(now_ms=T0, jobs={JOB})
     with served(engine) as url:
-        settings = RescalerSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), engine_url=url, road_clock=True)
+        settings = RescalerSettings(
+            bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), engine_url=url, pipeline_clock=True
+        )
         with opened(settings, engine) as made:
             _, port = made.process()
             wait_until(lambda: is_active(port), 90, "the rescaler")

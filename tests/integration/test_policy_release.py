@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from contracts.clock import MINUTE_MS
-from contracts.job_settings import JobSettings
-from contracts.messages import ClusterTopology, JobTopology, PolicyRelease, TaskSpec
-from contracts.topics import CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
-from policies.released_policy import card_hash
-from runtime.topic_records import send
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClusterTopology, JobTopology, TaskSpec
+from surescale.contracts.releases import Release
+from surescale.contracts.topics import CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
+from surescale.policies.released_policy import card_hash
+from surescale.runtime.topic_records import send
 from tests.support import release_pipeline
 from tests.support.builders import JOB
 from tests.support.release_pipeline import ReleasePipeline
@@ -35,7 +36,7 @@ def test_a_release_takes_effect_at_its_minute_in_a_running_agent(
     assert pipeline.decide(650).policy.sha256 == sha256
     assert pipeline.policy("rollback").exit_code == 0
     assert pipeline.decide(660).policy.name == "target-utilisation"
-    foreign = PolicyRelease(cluster="sim", policy="sure", sha256="f" * 64, valid_from_ms=661 * MINUTE_MS)
+    foreign = Release(cluster="sim", policy="sure", sha256="f" * 64, valid_from_ms=661 * MINUTE_MS)
     send(pipeline.settings, POLICY_RELEASES, "sim", foreign)
     fallen_back = pipeline.decide(670).policy
     assert (fallen_back.name, fallen_back.asked) == ("target-utilisation", "sure")

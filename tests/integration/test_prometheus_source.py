@@ -7,17 +7,18 @@ import pytest
 from faust.sensors.prometheus import FaustMetrics
 from prometheus_client import CollectorRegistry, generate_latest
 
-from contracts.clock import MINUTE_MS
-from contracts.messages import TaskSample
-from engines.prometheus.mappings import MAPPINGS, MappingName
-from monitor.minutes import JobSnapshot
-from monitor.settings import MonitorSettings
-from monitor.sources.base import Source, SourceUnavailable
-from monitor.sources.prometheus.job import PrometheusJob
-from monitor.sources.prometheus.source import PrometheusSource
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.messages import TaskSample
+from surescale.engines.ports.minutes import JobSnapshot
+from surescale.engines.ports.source import Source, SourceUnavailable
+from surescale.engines.prometheus.job import PrometheusJob
+from surescale.engines.prometheus.mappings import MAPPINGS, MappingName
+from surescale.engines.prometheus.source import PrometheusSource
+from surescale.monitor.settings import MonitorSettings
 from tests.ports.source_contract import SourceContract, after_three_minutes
 from tests.support.fake_flink import QuickClock
 from tests.support.live_prometheus import SCRAPED_AS, LivePrometheus, binary
+from tests.support.role_settings import role_settings
 from tests.support.set_clock import SetClock
 from tests.support.waiting import wait_until
 
@@ -113,8 +114,13 @@ class Watched:
 def settings(prometheus: LivePrometheus, folder: Path, urls: str = "") -> MonitorSettings:
     """Return the settings of a monitor that asks it, or all of these addresses."""
     file = str(folder / "jobs.toml")
-    return MonitorSettings(
-        engine="kafka", source="prometheus", cluster="real", prometheus_url=urls or prometheus.url, prometheus_file=file
+    return role_settings(
+        MonitorSettings,
+        engine="kafka",
+        source="prometheus",
+        cluster="real",
+        prometheus_url=urls or prometheus.url,
+        prometheus_file=file,
     )
 
 

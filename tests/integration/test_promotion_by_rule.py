@@ -5,11 +5,9 @@ import threading
 import pytest
 from click.testing import Result
 
-from contracts.clock import MINUTE_MS
-from contracts.messages import PolicyRelease
-from contracts.releases import ScopedRelease
-from contracts.topics import JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS
-from runtime.topic_records import parsed, read_topics, send, send_all
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.topics import JOB_TOPOLOGY, SHADOW_DECISIONS
+from surescale.runtime.topic_records import send, send_all
 from tests.support import release_pipeline
 from tests.support.builders import JOB, topology
 from tests.support.release_pipeline import ReleasePipeline
@@ -35,12 +33,12 @@ def test_a_rule_promotes_once_and_never_against_a_person(pipeline: ReleasePipeli
     answers(pipeline, range(600, 680, 10), 3)
     early = pipeline.policy("promote", "ds2", *RULE)
     assert (early.exit_code, early.output) == (1, "sim: ds2 (rule) not yet: hours is 1.167, not >=2\n")
-    assert pipeline.releases() == []
+    assert pipeline.serving() == []
     answers(pipeline, range(680, 740, 10), 3)
     promoted = pipeline.policy("promote", "ds2", *RULE)
     assert promoted.exit_code == 0, promoted.output
     assert promoted.output.endswith("`surescale policy rollback` undoes it\n")
-    (release,) = pipeline.releases()
+    (release,) = pipeline.serving()
     assert release.set_by == "rule subtasks<=-1 hours>=2 (set by ana)"
     assert str(release.note).startswith("The rule subtasks<=-1 hours>=2 holds. Promoted from the shadow: 14 answers over 2.2 h")
     again = pipeline.policy("promote", "ds2", *RULE)
@@ -49,11 +47,11 @@ def test_a_rule_promotes_once_and_never_against_a_person(pipeline: ReleasePipeli
     refused = pipeline.policy("promote", "ds2", *RULE)
     assert refused.exit_code == 1
     assert "ben rolled that back" in str(refused.exception)
-    assert len(pipeline.releases()) == 1
+    assert len(pipeline.serving()) == 1
 
 
 def test_a_rule_that_waits_promotes_when_it_holds_and_ends_with_the_shadow(pipeline: ReleasePipeline) -> None:
-    """Whoever stops the shadow, on any machine, cancels the rule."""
+    """Stopping the shadow, on any machine, cancels the rule."""
     send(pipeline.settings, JOB_TOPOLOGY, JOB, topology())
     ended: dict[str, Result] = {}
 
@@ -70,7 +68,7 @@ def test_a_rule_that_waits_promotes_when_it_holds_and_ends_with_the_shadow(pipel
     answers(pipeline, range(600, 740, 10), 3)
     thread.join(60)
     assert ended["promoted"].exit_code == 0
-    (release,) = (each for each in scoped_releases(pipeline) if each.role == "serve")
+    (release,) = pipeline.serving()
     assert (release.job, release.valid_from_ms) == (JOB, 600 * MINUTE_MS)
     assert pipeline.command("withdraw", "--job", JOB).exit_code == 0
     thread = waiting("cancelled", "--when", "hours>=99")
@@ -78,12 +76,6 @@ def test_a_rule_that_waits_promotes_when_it_holds_and_ends_with_the_shadow(pipel
     thread.join(60)
     assert ended["cancelled"].exit_code == 1
     assert "does not run in shadow for sim/clicks, so no rule promotes it" in str(ended["cancelled"].exception)
-
-
-def scoped_releases(pipeline: ReleasePipeline) -> list[ScopedRelease]:
-    """Return the releases to a job and the shadows, in order."""
-    records = read_topics(pipeline.settings, [POLICY_RELEASES])[POLICY_RELEASES]
-    return [each for each in parsed(records, PolicyRelease | ScopedRelease) if isinstance(each, ScopedRelease)]
 
 
 @pytest.mark.parametrize(

@@ -13,16 +13,16 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from contracts.ids import cluster_of
-from contracts.job_settings import JobSettings
-from contracts.messages import MinuteMarker, TaskSample
-from contracts.settings import PipelineSettings
-from contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, SNAPSHOTS, TASK_METRICS
-from contracts.windows import Window, encode_window
-from contracts.wire import decode, encode
-from runtime.kafka import LogReader, create_topics, producer
-from spark_streaming.columns import Coordinates
-from spark_streaming.minutes import MinuteRules, Minutes
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import MinuteMarker, TaskSample
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, SNAPSHOTS, TASK_METRICS
+from surescale.contracts.windows import Window, encode_window
+from surescale.contracts.wire import decode, encode
+from surescale.runtime.kafka import LogReader, create_topics, producer
+from surescale.spark_streaming.columns import Coordinates
+from surescale.spark_streaming.minutes import MinuteRules, Minutes
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, sample, topology
 from tests.support.record_columns import records_of
@@ -30,7 +30,7 @@ from tests.unit.services.tools.recording.windows import FIRST_MINUTE, decided, w
 
 pytestmark = pytest.mark.integration
 
-SURESCALE = [sys.executable, "-m", "services.cli"]
+SURESCALE = [sys.executable, "-m", "surescale.services.cli"]
 MINUTE_MS = 60_000
 Metric = TaskSample | MinuteMarker
 OTHER = "sim/other"

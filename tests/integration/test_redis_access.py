@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import redis
 
-from contracts.settings import PipelineSettings
-from runtime.kafka import create_topics
-from services.local_stack.redis_server import LocalRedis
-from services.state.connection import Credentials, connect, opened
-from services.state.write.projector import Projector
-from services.state.write.view_store import ViewStore
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.kafka import create_topics
+from surescale.services.local_stack.servers import LocalRedis
+from surescale.services.state.connection import Credentials, connect, opened
+from surescale.services.state.write.projector import Projector
+from surescale.services.state.write.view_store import ViewStore
 from tests.conftest import KafkaForTests
 from tests.support.secure_broker import make_certificates
 from tests.support.view_pipeline import LOG, a_pipeline, send

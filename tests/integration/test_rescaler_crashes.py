@@ -12,25 +12,24 @@ import msgspec
 import pytest
 from confluent_kafka import Consumer
 
-from contracts.commands import RescheduleCommand
-from contracts.decisions import Decision
-from contracts.messages import DeadLetter
-from contracts.rescaler_state import BALANCE, PLACEMENT, ClusterMemory
-from contracts.topics import CLUSTER_TOPOLOGY, DEAD_LETTERS, DECISIONS, JOB_TOPOLOGY
-from contracts.wire import decode
-from rescaler.actuators.base import Accepted, EngineUnavailable
-from rescaler.actuators.fake import FakeEngine
-from rescaler.control.job.memory import JobMemory
-from rescaler.control.job.record import restored
-from rescaler.service.active import ActiveRescaler, activate
-from rescaler.service.session import decisions_of, group_member
-from rescaler.service.settings import RescalerSettings
-from rescaler.service.status import Status
-from rescaler.service.transactions import Fenced
-from runtime.kafka import batch
+from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.decisions import Decision
+from surescale.contracts.messages import DeadLetter
+from surescale.contracts.rescaler_state import BALANCE, PLACEMENT, ClusterMemory
+from surescale.contracts.topics import CLUSTER_TOPOLOGY, DEAD_LETTERS, DECISIONS, JOB_TOPOLOGY
+from surescale.contracts.wire import decode
+from surescale.engines.ports.actuator import Accepted, EngineUnavailable
+from surescale.rescaler.control.job.memory import JobMemory, restored
+from surescale.rescaler.service.active import ActiveRescaler, activate
+from surescale.rescaler.service.session import decisions_of, group_member
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.service.status import Status
+from surescale.rescaler.service.transactions import Fenced
+from surescale.runtime.kafka import batch
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, carried_out, cluster, decision, job
 from tests.support.crashing_rescaler import EXIT_CODE
+from tests.support.fake_engine import FakeEngine
 from tests.support.rescaler_pipeline import Pipeline, is_active, kept, opened, reader, served
 from tests.support.waiting import wait_until
 
@@ -50,7 +49,7 @@ def made(kafka: KafkaForTests, **chosen: Any) -> Iterator[Pipeline]:
             "bootstrap": kafka.bootstrap,
             "topic_prefix": kafka.topic_prefix(),
             "engine_url": url,
-            "road_clock": True,
+            "pipeline_clock": True,
         }
         with opened(RescalerSettings(**at, **chosen), engine) as pipeline:
             yield pipeline
@@ -145,7 +144,7 @@ class Away(FakeEngine):
 
 @contextlib.contextmanager
 def alive(pipeline: Pipeline, engine: FakeEngine) -> Iterator[tuple[ActiveRescaler, Consumer, Status]]:
-    """An active rescaler whose rounds the test calls, with its client and its counts; it fences whoever was active."""
+    """An active rescaler whose rounds the test calls, with its client and its counts; it fences off the former owner."""
     log, status, stop = logging.getLogger("test"), Status(pipeline.settings.cluster), threading.Event()
     with contextlib.closing(group_member(pipeline.settings, status.stable_offset_lag, log)) as member:
         member.assign([decisions_of(pipeline.settings, member)])

@@ -18,28 +18,28 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
-from contracts.clock import MINUTE_MS
-from contracts.job_settings import JobSettings
-from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, Message, MinuteMarker, TaskSample
-from contracts.settings import to_environment
-from contracts.topics import CLUSTER_TOPOLOGY, DECISIONS, ENGINE_EVENTS, JOB_SETTINGS, JOB_TOPOLOGY, TOPICS, TopicNames
-from contracts.wire import encode
-from policies.answer import Answer, answer_in_ratios
-from policies.decide import decide
-from policies.policy import is_span_end
-from policies.question import Question
-from rescaler.service.settings import RescalerSettings
-from rescaler.twin import run_twin
-from runtime.http import fetch_json
-from runtime.kafka import create_topics, producer, wait_for_topics
-from runtime.ports import free_ports
-from services.local_stack.pipeline_figures import read_figures
-from simulation.engine.cluster import RunOptions
-from simulation.load.jobs import load_job
-from simulation.load.workload import load_workload
-from simulation.model.costs import with_learners
-from spark_streaming.columns import Coordinates
-from spark_streaming.minutes import MinuteRules, Minutes
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, Message, MinuteMarker, TaskSample
+from surescale.contracts.settings import to_environment
+from surescale.contracts.topics import CLUSTER_TOPOLOGY, DECISIONS, ENGINE_EVENTS, JOB_SETTINGS, JOB_TOPOLOGY, TOPICS, TopicNames
+from surescale.contracts.wire import encode
+from surescale.policies.answer import Answer, answer_in_ratios
+from surescale.policies.decide import decide
+from surescale.policies.policy import is_span_end
+from surescale.policies.question import Question
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.twin import run_twin
+from surescale.runtime.http import fetch_json
+from surescale.runtime.kafka import create_topics, producer, wait_for_topics
+from surescale.runtime.ports import free_ports
+from surescale.services.local_stack.pipeline_figures import read_figures
+from surescale.simulation.engine.cluster import RunOptions
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import load_workload
+from surescale.simulation.model.costs import with_learners
+from surescale.spark_streaming.columns import Coordinates
+from surescale.spark_streaming.minutes import MinuteRules, Minutes
 from tests.conftest import KafkaForTests
 from tests.support.record_columns import records_of
 from tests.support.waiting import wait_until
@@ -144,14 +144,14 @@ class Stand:
 def process(settings: RescalerSettings, *arguments: str, port: int) -> Iterator[str]:
     """A role of its own process that answers /health on this port; its address."""
     environment = os.environ | to_environment(settings) | {"SURESCALE_HEALTH_PORT": str(port)}
-    started = subprocess.Popen([sys.executable, "-m", "services.cli", *arguments], env=environment)
+    started = subprocess.Popen([sys.executable, "-m", "surescale.services.cli", *arguments], env=environment)
     url = f"http://127.0.0.1:{port}"
     try:
         wait_until(lambda: answers(url), 60, f"surescale {arguments[0]}")
         yield url
     finally:
         started.terminate()
-        assert started.wait(20) == 0
+        assert started.wait(120) == 0
 
 
 def answers(url: str) -> bool:
@@ -192,7 +192,7 @@ def test_the_pipeline_and_its_twin_give_the_same_series(kafka: KafkaForTests, ca
         bootstrap=kafka.bootstrap,
         topic_prefix=kafka.topic_prefix(),
         engine_url=f"http://127.0.0.1:{engine_port}",
-        road_clock=True,
+        pipeline_clock=True,
         **case.settings,
     )
     create_topics(settings)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from contracts.access import ROLES
-from contracts.settings import PipelineSettings
-from contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS
+from surescale.contracts.access import ROLES
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS
 from tests.support.attacked_consumer import consumer_of
 from tests.support.hostile_consumers import CONSUMERS
 from tests.support.lost_rights import lose_and_regain
@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not installed"),
 ]
-SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
+SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 LOST = {
     "state-service": (DECISIONS, "Read"),
     "agent": (SNAPSHOTS, "Read"),

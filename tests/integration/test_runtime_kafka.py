@@ -9,12 +9,12 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from contracts import topics
-from contracts.settings import PipelineSettings
-from contracts.topics import TOPICS, TopicNames
-from runtime.backoff import Stopped
-from runtime.kafka import LogReader, admin_client, committed_offsets, create_topics, producer, wait_for_topics
-from runtime.ports import free_port
+from surescale.contracts import topics
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import TOPICS, TopicNames
+from surescale.runtime.backoff import Stopped
+from surescale.runtime.kafka import LogReader, admin_client, committed_offsets, create_topics, producer, wait_for_topics
+from surescale.runtime.ports import free_port
 from tests.conftest import KafkaForTests
 from tests.support.waiting import wait_until
 
@@ -153,3 +153,15 @@ def test_waiting_for_a_broker_that_is_away_says_so_and_stops_when_told(caplog: p
     with caplog.at_level(logging.WARNING), pytest.raises(Stopped):
         wait_for_topics(nowhere, [topics.DECISIONS], stop=stop, log=LOG)
     assert "waiting for Kafka at 127.0.0.1:1" in caplog.text
+
+
+def test_topics_that_never_had_a_record_are_named_by_whoever_waits_for_them(
+    pipeline: PipelineSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A Kafka that came back empty is no silence; once there is a record there is no such line."""
+    wait_for_topics(pipeline, [topics.DECISIONS], stop=threading.Event(), log=LOG)
+    assert "decisions yet; so it is before the first minute" in caplog.text
+    caplog.clear()
+    send(producer(pipeline), pipeline, b"a")
+    wait_for_topics(pipeline, [topics.DECISIONS], stop=threading.Event(), log=LOG)
+    assert caplog.text == ""

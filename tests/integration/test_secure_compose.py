@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from contracts.messages import JobTopology
-from contracts.settings import PipelineSettings, from_environment
-from contracts.topics import DECISIONS, JOB_TOPOLOGY
-from contracts.wire import encode
-from runtime.kafka import producer
-from runtime.ports import LOOPBACK, free_ports
-from services.local_stack.redis_server import LocalRedis
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.settings import PipelineSettings, from_environment
+from surescale.contracts.topics import DECISIONS, JOB_TOPOLOGY
+from surescale.contracts.wire import encode
+from surescale.runtime.kafka import producer
+from surescale.runtime.ports import LOOPBACK, free_ports
+from surescale.services.local_stack.servers import LocalRedis
 from tests.support.builders import JOB, topology
 from tests.support.composed_broker import ComposedBroker
 from tests.support.waiting import wait_until
@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not installed"),
 ]
 COMPOSE = Path(__file__).parents[2] / "compose"
-DEFAULTS = {"SURESCALE_ENGINE_URL": "http://engine:8090", "SURESCALE_ROAD_CLOCK": "false"}
+DEFAULTS = {"SURESCALE_ENGINE_URL": "http://engine:8090", "SURESCALE_PIPELINE_CLOCK": "false"}
 
 
 @dataclass
@@ -120,7 +120,9 @@ def _set_up(pipeline: SecurePipeline) -> None:
     words = [word.replace("/run/secrets", str(pipeline.secrets("topics"))) for word in pipeline.services["topics"]["command"]]
     bin_folder = pipeline.folder / "bin"
     bin_folder.mkdir()
-    (bin_folder / "surescale").write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from services.cli import main; main()' \"$@\"\n")
+    (bin_folder / "surescale").write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c 'from surescale.services.cli import main; main()' \"$@\"\n"
+    )
     (bin_folder / "surescale").chmod(0o755)
     environment = os.environ | pipeline.environment("topics") | {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
@@ -136,7 +138,7 @@ def api(pipeline: SecurePipeline, tmp_path: Path) -> Iterator[int]:
     http, health = free_ports(2)
     more = {"SURESCALE_HTTP_PORT": str(http), "SURESCALE_HTTP_HOST": LOOPBACK, "SURESCALE_HEALTH_PORT": str(health)}
     environment = os.environ | pipeline.environment("state") | more | {"SURESCALE_HEALTH_HOST": LOOPBACK}
-    command = [sys.executable, "-c", "from services.cli import main; main()", "state-service"]
+    command = [sys.executable, "-c", "from surescale.services.cli import main; main()", "state-service"]
     with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, env=environment, stdout=log, stderr=log) as process:
         try:
 
@@ -148,7 +150,7 @@ def api(pipeline: SecurePipeline, tmp_path: Path) -> Iterator[int]:
             yield http
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(120)
 
 
 def request(pipeline: SecurePipeline, port: int, method: str, path: str, token: str = "", **body: str) -> tuple[int, Any]:
@@ -185,7 +187,7 @@ def test_the_pipeline_works_and_lets_in_only_whom_it_should(pipeline: SecurePipe
     operator = pipeline.files["operate-tokens"].read_text().split()[1]
     assert request(pipeline, api, "GET", "/jobs")[0] == 401
     wait_until(lambda: request(pipeline, api, "GET", f"/jobs/{JOB}", reader)[0] == 200, 60, "the job in the view")
-    assert request(pipeline, api, "GET", f"/jobs/{JOB}", reader)[1]["topology"]["version"] == 1
+    assert request(pipeline, api, "GET", f"/jobs/{JOB}", reader)[1]["topology"]["record"]["version"] == 1
     assert request(pipeline, api, "POST", f"/jobs/{JOB}/pause", reader, why="audit")[0] == 403
     status, told = request(pipeline, api, "POST", f"/jobs/{JOB}/pause", operator, why="audit")
     assert (status, told["by"], told["written"]) == (200, "operator", True)
@@ -195,8 +197,8 @@ def test_who_brings_another_roles_password_or_none_stays_out(pipeline: SecurePip
     """At Kafka; Redis answers nobody else by the fixture already."""
     from dataclasses import replace
 
-    from runtime.kafka import admin_client
-    from runtime.kafka_errors import Refusals, Refused
+    from surescale.runtime.kafka import admin_client
+    from surescale.runtime.kafka_errors import Refusals, Refused
 
     for stranger in (
         replace(pipeline.settings("agent"), kafka_username="surescale-rescaler"),

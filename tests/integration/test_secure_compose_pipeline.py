@@ -14,12 +14,12 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaException
 
-from contracts import topics
-from contracts.decisions import Decision
-from contracts.settings import PipelineSettings
-from contracts.wire import decode
-from runtime.kafka import LogReader
-from runtime.ports import LOOPBACK
+from surescale.contracts import topics
+from surescale.contracts.decisions import Decision
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.wire import decode
+from surescale.runtime.kafka import LogReader
+from surescale.runtime.ports import LOOPBACK
 from tests.support.compose_pipeline import ROOT, ComposePipeline, Ended
 from tests.support.containers import why_no_compose
 from tests.support.waiting import wait_until

@@ -6,25 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from contracts import topics
-from contracts.access import readers
-from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision
-from contracts.messages import ClusterTopology, Host
-from contracts.releases import ScopedRelease
-from contracts.shadows import ShadowDecision
-from contracts.topics import CLUSTER_TOPOLOGY, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS
-from policies.released_policy import card_hash
-from rescaler.service.loop import NEEDED
-from runtime.topic_records import parsed, read_topics, send
-from services.state import metrics
-from services.state.connection import connect
-from services.state.read.queries import Queries
-from services.state.write.projector import Projector
-from services.state.write.view_store import ViewStore
-from services.tools.explain.explanation import explanation
-from services.tools.explain.lookup import Aftermath
-from services.tools.explain.screen import show
+from surescale.contracts import topics
+from surescale.contracts.access import readers
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision, ShadowDecision
+from surescale.contracts.messages import ClusterTopology, Host
+from surescale.contracts.releases import Release
+from surescale.contracts.topics import CLUSTER_TOPOLOGY, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS
+from surescale.policies.released_policy import card_hash
+from surescale.rescaler.service.loop import NEEDED
+from surescale.runtime.topic_records import parsed, read_topics, send
+from surescale.services.state import metrics
+from surescale.services.state.connection import connect
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.write.projector import Projector
+from surescale.services.state.write.view_store import ViewStore
+from surescale.services.tools.explain.explanation import explanation
+from surescale.services.tools.explain.lookup import Aftermath
+from surescale.services.tools.explain.screen import show
 from tests.support import release_pipeline
 from tests.support.builders import JOB, topology
 from tests.support.release_pipeline import ReleasePipeline
@@ -71,7 +70,7 @@ def test_a_policy_looks_on_is_compared_and_is_promoted(
     send(pipeline.settings, CLUSTER_TOPOLOGY, "sim", HOSTS)
     for name in ("hold", "ds2"):
         assert pipeline.policy("shadow", name, "--by", "ann").exit_code == 0
-    broken = ScopedRelease(cluster="sim", policy="sure", sha256="f" * 64, valid_from_ms=0, role="shadow")
+    broken = Release(cluster="sim", policy="sure", sha256="f" * 64, valid_from_ms=0, role="shadow")
     send(pipeline.settings, POLICY_RELEASES, "sim", broken)
     start_agent()
     decisions = [pipeline.decide(minute) for minute in (600, 610)]
@@ -91,7 +90,7 @@ def test_a_policy_looks_on_is_compared_and_is_promoted(
     assert by_policy.keys() == {"ds2", "hold", "sure"}
     assert (by_policy["hold"].tasks_equal, by_policy["sure"].failed, by_policy["hold"].answered) == (0.0, 2, 2)
     assert (by_policy["hold"].dollars_per_day or 0.0) < 0
-    assert [(each.role, each.policy) for each in queries.policies().releases] == [
+    assert [(each.record.role, each.record.policy) for each in queries.policies().releases] == [
         ("shadow", "ds2"), ("shadow", "hold"), ("shadow", "sure")
     ]  # fmt: skip
     assert len(queries.shadow_answers(JOB, 10)) == 6
@@ -104,7 +103,7 @@ def test_a_policy_looks_on_is_compared_and_is_promoted(
 
     refused = pipeline.policy("promote", "hold")
     assert "hold has 2 answers over 0.2 h from the shadow for sim; a promotion needs 36 over 6 h" in str(refused.exception)
-    assert len(pipeline.releases()) == 0
+    assert pipeline.serving() == []
     promoted = pipeline.policy("promote", "hold", "--answers", "2", "--hours", "0.1", "--job", JOB, "--by", "ann")
     assert promoted.exit_code == 0
     assert promoted.output.startswith("shadow")
@@ -121,7 +120,8 @@ def test_a_policy_looks_on_is_compared_and_is_promoted(
 
 def queries_release(queries: Queries, scope: str) -> tuple[str, str, str]:
     """Return policy, author and the beginning of the note of the release in a scope."""
-    (found,) = (each for each in queries.policies().releases if each.role == "serve" and each.scope == scope)
+    releases = (each.record for each in queries.policies().releases)
+    (found,) = (each for each in releases if each.role == "serve" and each.scope == scope)
     return found.policy, found.set_by, str(found.note)[:35]
 
 

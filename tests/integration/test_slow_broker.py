@@ -1,4 +1,4 @@
-"""A broker that answers late, again and again: whoever asks it about groups goes on asking.
+"""A broker that answers late, again and again: the reader of groups goes on asking.
 
 librdkafka ends the whole process with a failed assertion if an answer about a group meets the end of the request's own time
 (confluentinc/librdkafka#4605). In one process with the other roles, that would end all of them.
@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.local_stack.broker import LocalBroker
-from services.local_stack.errors import JavaError
-from services.local_stack.java import find_java
-from services.local_stack.supervisor import Role, Supervisor
+from surescale.services.local_stack.errors import JavaError
+from surescale.services.local_stack.java import find_java
+from surescale.services.local_stack.servers import LocalBroker
+from surescale.services.local_stack.supervisor import Role, Supervisor
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -32,10 +32,10 @@ STANDS_S, ANSWERS_S = 1.05, 0.3
 TIMES = 6
 ASKS = f"""
 import sys, threading
-from contracts.settings import PipelineSettings
+from surescale.contracts.settings import PipelineSettings
 from confluent_kafka import KafkaException
-from engines.groups.broker import GroupReader, GroupsUnavailable
-from services.tools.group_position import GroupPosition
+from surescale.engines.groups.broker import GroupReader, GroupsUnavailable
+from surescale.services.tools.group_position import GroupPosition
 
 settings = PipelineSettings(bootstrap=sys.argv[1])
 reader = GroupReader(settings, timeout_s={PATIENCE_S})

@@ -6,13 +6,13 @@ import threading
 import numpy as np
 import pytest
 
-from contracts.messages import ClockSegment
-from contracts.settings import PipelineSettings
-from contracts.topics import CLOCK, TopicNames
-from contracts.wire import encode
-from runtime.backoff import Stopped
-from runtime.kafka import create_topics, producer
-from spark_streaming.pipeline_clock import PipelineClock
+from surescale.contracts.messages import ClockSegment
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import CLOCK, TopicNames
+from surescale.contracts.wire import encode
+from surescale.runtime.backoff import Stopped
+from surescale.runtime.kafka import create_topics, producer
+from surescale.spark_streaming.pipeline_clock import PipelineClock
 from tests.conftest import KafkaForTests
 
 pytestmark = pytest.mark.integration
@@ -24,7 +24,7 @@ LATER_MS = np.array([2**52])
 @pytest.fixture
 def pipeline(kafka: KafkaForTests) -> PipelineSettings:
     """A pipeline with a clock of its own."""
-    settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), road_clock=True)
+    settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), pipeline_clock=True)
     create_topics(settings)
     return settings
 
@@ -36,7 +36,7 @@ def clock_of(pipeline: PipelineSettings, stop: threading.Event | None = None) ->
 
 def publish(pipeline: PipelineSettings, until_ms: int, name: str = "main") -> None:
     """Publish a segment that ends at a time."""
-    send(pipeline, encode(ClockSegment(road=name, sequence=0, e0_ms=0, w0_ms=0, speed=1.0, until_ms=until_ms)))
+    send(pipeline, encode(ClockSegment(pipeline=name, sequence=0, e0_ms=0, w0_ms=0, speed=1.0, until_ms=until_ms)))
 
 
 def send(pipeline: PipelineSettings, value: bytes) -> None:
@@ -61,7 +61,7 @@ def test_other_pipelines_and_bad_segments_are_left_out(pipeline: PipelineSetting
     publish(pipeline, 999_000, name="replay")
     send(pipeline, b'{"type":"clock/1"}')
     assert clock_of(pipeline).at(LATER_MS).tolist() == [60_000]
-    assert "is not a segment (road: object missing required field" in caplog.text
+    assert "is not a segment (pipeline: object missing required field" in caplog.text
 
 
 def test_records_wait_for_the_first_segment(pipeline: PipelineSettings) -> None:

@@ -71,6 +71,7 @@ def pipeline(kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory) -> 
     made.close()
 
 
+@pytest.mark.nightly("a second Spark cluster for minutes; test_spark_executors runs on executors too")
 def test_windows_have_the_same_bytes_on_two_executors_as_in_one_process(pipeline: SparkPipeline) -> None:
     """Each from a checkpoint of its own: every window comes twice, and both are those computed in one go, without Spark."""
     pipeline.send(*recorded())

@@ -9,10 +9,9 @@ import redis
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from runtime.ports import accepts_connections, is_free
-from services.local_stack.broker import LocalBroker
-from services.local_stack.errors import ServerError
-from services.local_stack.redis_server import LocalRedis
+from surescale.runtime.ports import accepts_connections, is_free
+from surescale.services.local_stack.errors import ServerError
+from surescale.services.local_stack.servers import LocalBroker, LocalRedis
 from tests.conftest import KafkaForTests
 from tests.support.waiting import wait_until
 
@@ -22,9 +21,9 @@ ROOT = Path(__file__).parents[2]
 OWNER = """
 import sys
 from pathlib import Path
-from services.local_stack.broker import LocalBroker
-from services.local_stack.redis_server import LocalRedis
-from services.local_stack.supervisor import Role, Supervisor
+from surescale.services.local_stack.servers import LocalBroker
+from surescale.services.local_stack.servers import LocalRedis
+from surescale.services.local_stack.supervisor import Role, Supervisor
 
 with Supervisor() as supervisor:
     for server in (LocalBroker(supervisor.folder / "kafka"), LocalRedis(supervisor.folder / "redis")):

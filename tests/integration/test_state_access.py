@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from contracts.settings import PipelineSettings
+from surescale.contracts.settings import PipelineSettings
 from tests.support import view_pipeline
 from tests.support.secure_broker import make_certificates
 from tests.support.view_pipeline import get
@@ -150,8 +150,8 @@ def test_tls_with_a_certificate_that_rotates(service: Callable[..., str], tmp_pa
 @pytest.mark.parametrize("content", ["", "short", "\xff"])
 def test_a_file_without_tokens_is_refused_at_the_start(content: str, settings: PipelineSettings, tmp_path: Path) -> None:
     """Rather than let nobody in, or everybody."""
-    from contracts.errors import SettingsError
-    from services.state.access import Tokens
+    from surescale.contracts.errors import SettingsError
+    from surescale.services.state.access import Tokens
 
     (tmp_path / "tokens").write_bytes(content.encode("latin-1"))
     with pytest.raises(SettingsError, match="SURESCALE_HTTP_TOKEN_FILE"):

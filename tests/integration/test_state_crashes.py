@@ -8,15 +8,15 @@ import pytest
 import redis
 from msgspec.structs import replace
 
-from contracts import topics
-from contracts.messages import DeadLetter, EngineEvent
-from contracts.settings import PipelineSettings
-from runtime.kafka import admin_client, create_topics
-from services.local_stack.redis_server import LocalRedis
-from services.state.read.queries import Queries
-from services.state.write.operations import Operation
-from services.state.write.projector import Projector
-from services.state.write.view_store import Positions, ViewStore
+from surescale.contracts import topics
+from surescale.contracts.messages import DeadLetter, EngineEvent
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.kafka import admin_client, create_topics
+from surescale.services.local_stack.servers import LocalRedis
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.write.operations import Operation
+from surescale.services.state.write.projector import Projector
+from surescale.services.state.write.view_store import Positions, ViewStore
 from tests.support import view_pipeline
 from tests.support.builders import JOB
 from tests.support.view_pipeline import LOG, SPANS, a_pipeline, decision, get, send
@@ -111,7 +111,7 @@ class SlowToBegin(ViewStore):
 
 
 def test_a_rebuild_whose_beginning_is_not_answered_is_counted_once(settings: PipelineSettings, store: ViewStore) -> None:
-    """Redis took it, and said so too late: whoever waits for the count would wait for ever."""
+    """Redis took it, and said so too late: a caller that waits for the count would wait for ever."""
     slow = SlowToBegin(store.client, settings.topic_prefix)
     projector = Projector(settings, slow, LOG)
     send(settings, *a_pipeline()[:3])
@@ -155,7 +155,7 @@ def test_a_service_that_is_killed_while_it_takes_in_leaves_nothing_out_and_count
         service()
         wait_until(lambda wanted=at_least: taken() >= wanted, 60, "the middle of the backlog")
         processes[-1].kill()
-        processes.pop().wait(10)
+        processes.pop().wait(120)
     assert taken() < events, "it was killed too late to show anything"
     url = service()
     wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "a ready state service")
@@ -208,7 +208,7 @@ def test_a_topic_that_was_made_again_leaves_nothing_in_the_view(
     settings: PipelineSettings, store: ViewStore, projector: Projector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a flush, too: the view is rebuilt from what is there, even if the new topic has grown past the old one."""
-    monkeypatch.setattr("services.state.write.topic_log.LOOK_FOR_PARTITIONS_EVERY_S", 0.0)
+    monkeypatch.setattr("surescale.services.state.write.topic_log.LOOK_FOR_PARTITIONS_EVERY_S", 0.0)
     record = a_letter("old")
     send(settings, *a_pipeline()[:3], record, record)
     projector.catch_up(30)

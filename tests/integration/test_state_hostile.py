@@ -7,24 +7,24 @@ from pathlib import Path
 import pytest
 import redis
 
-from contracts import topics
-from contracts.clock import MINUTE_MS
-from contracts.job_settings import JobSettings
-from contracts.settings import PipelineSettings
-from contracts.window_history import WindowHistory
-from contracts.windows import WindowCounts, encode_window
-from contracts.wire import encode
-from runtime.http import is_ok
-from services.doctor import checks
-from services.local_stack.redis_server import LocalRedis
-from services.state import keys
-from services.state.connection import connect, evicts
-from services.state.read.queries import Queries
-from services.state.write import projector as projector_module
-from services.state.write.operations import Operation
-from services.state.write.projections import PROJECTED, Record, project
-from services.state.write.projector import Projector
-from services.state.write.view_store import ViewStore
+from surescale.contracts import topics
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import WindowCounts, encode_window
+from surescale.contracts.wire import encode
+from surescale.runtime.http import is_ok
+from surescale.services.doctor import checks
+from surescale.services.local_stack.servers import LocalRedis
+from surescale.services.state import keys
+from surescale.services.state.connection import connect, evicts
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.write import projector as projector_module
+from surescale.services.state.write.operations import Operation
+from surescale.services.state.write.projections import PROJECTED, Record, project
+from surescale.services.state.write.projector import Projector
+from surescale.services.state.write.view_store import ViewStore
 from tests.support import view_pipeline
 from tests.support.builders import JOB, row, topology
 from tests.support.view_pipeline import a_pipeline, send
@@ -44,8 +44,8 @@ HOSTILE = (
     _SETTINGS[:-1] + b',"note":' + b"9" * 5_000 + b"}",
     _SETTINGS[:-1] + b',"note":' + b"[" * 900 + b"]" * 900 + b"}",
     _SETTINGS.replace(b'"priority":0', b'"priority":' + b"9" * 4_000),
-    b'{"type":"rescaler-state/2","cluster":"x","kind":"cluster","id":"placement","at_ms":1,"body":{"placement_generation":1e999}}',
-    b'{"type":"rescaler-state/2","cluster":"sim","kind":"cluster","id":"topology","at_ms":1,"body":{"x":1}}',
+    b'{"type":"rescaler-state/1","cluster":"x","kind":"cluster","id":"placement","at_ms":1,"body":{"placement_generation":1e999}}',
+    b'{"type":"rescaler-state/1","cluster":"sim","kind":"cluster","id":"topology","at_ms":1,"body":{"x":1}}',
 )
 
 
@@ -157,7 +157,42 @@ def test_a_key_of_another_kind_is_healed_when_it_is_written_next(
     assert found.keys() == whole.keys()
     kept = Queries(store.client, settings.topic_prefix).job(JOB).settings
     assert kept is not None
-    assert kept.version == 99
+    assert kept.record.version == 99
+
+
+@pytest.mark.parametrize("harm", ["job gone", "job of another kind", "timeline gone", "documents gone", "a document gone"])
+def test_a_job_that_lost_keys_is_noticed_and_the_view_built_anew(
+    settings: PipelineSettings, service: Callable[..., str], harm: str, tmp_path: Path
+) -> None:
+    """With no record of that job: the role looks by itself."""
+    send(settings, *a_pipeline())
+    service()
+    health = f"http://127.0.0.1:{settings.health_port}/health"
+    wait_until(lambda: is_ok(health), timeout_s=60, what="the view")
+    with closing(connect(settings.redis_url)) as client:
+        store = ViewStore(client, settings.topic_prefix)
+        wait_until(store.is_whole, what="a whole view")
+        whole = store.dump()
+        job, timeline, bodies = (
+            store.key(name) for name in (keys.job(JOB), keys.timeline("decisions", JOB), keys.bodies("decisions", JOB))
+        )
+        match harm:
+            case "job gone":
+                client.delete(job)
+            case "job of another kind":
+                client.delete(job)
+                client.set(job, "x")
+            case "timeline gone":
+                client.delete(timeline)
+            case "documents gone":
+                client.delete(bodies)
+            case _:
+                client.hdel(bodies, client.hkeys(bodies)[0])
+        assert not store.is_whole()
+        log = tmp_path / "state.log"
+        wait_until(lambda: "the view in Redis has lost keys of a job" in log.read_text(), timeout_s=60, what="its line")
+        wait_until(lambda: store.positions() is not None and store.is_whole() and is_ok(health), timeout_s=60, what="the view")
+        assert store.dump() == whole
 
 
 @pytest.fixture
@@ -180,9 +215,9 @@ def address(client: redis.Redis) -> str:
     return f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}/0"
 
 
-@pytest.mark.parametrize(("policy", "verdict"), [("allkeys-lru", "problem"), ("volatile-lru", "warning"), ("noeviction", "ok")])
+@pytest.mark.parametrize(("policy", "verdict"), [("allkeys-lru", "problem"), ("volatile-lru", "problem"), ("noeviction", "ok")])
 def test_the_doctor_names_a_redis_that_drops_keys(evicting: redis.Redis, policy: str, verdict: str) -> None:
-    """Keys of the view have no expiry, so those policies that drop keys with one are no danger."""
+    """Whatever the policy chooses them by; where no limit is set it never comes into force."""
     evicting.config_set("maxmemory-policy", policy)
     found, *_ = checks.view(PipelineSettings(redis_url=address(evicting)))
     assert (found.verdict, bool(evicts(evicting))) == (verdict, verdict == "problem")
@@ -201,7 +236,7 @@ def test_a_redis_that_drops_keys_is_refused_until_it_no_longer_does(
     send(settings, *a_pipeline())
     service(SURESCALE_REDIS_URL=address(evicting))
     log = tmp_path / "state.log"
-    said = "it drops keys of the view when it is full (maxmemory-policy allkeys-lru); set noeviction there"
+    said = "it drops keys when it is full (maxmemory-policy allkeys-lru); set noeviction there"
     wait_until(lambda: said in log.read_text(), timeout_s=60, what="the refusal")
     health = f"http://127.0.0.1:{settings.health_port}/health"
     assert not is_ok(health)

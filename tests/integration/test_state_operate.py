@@ -8,12 +8,12 @@ from subprocess import Popen
 import msgspec
 import pytest
 
-from contracts.job_settings import Approval, JobSettings, Pause
-from contracts.messages import ClusterTopology
-from contracts.rescaler_state import JobSummary, OpenAdvice, RescalerRecord
-from contracts.settings import PipelineSettings
-from contracts.topics import CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, RESCALER_STATE
-from runtime.topic_records import parsed, read_topics
+from surescale.contracts.job_settings import Approval, JobSettings, Pause
+from surescale.contracts.messages import ClusterTopology
+from surescale.contracts.rescaler_state import JobSummary, OpenAdvice, RescalerRecord
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, RESCALER_STATE
+from surescale.runtime.topic_records import parsed, read_topics
 from tests.support import view_pipeline
 from tests.support.builders import JOB, topology
 from tests.support.operations import READER, post, started
@@ -66,7 +66,7 @@ def test_a_pause_is_written_once_however_often_it_is_asked_for(
     assert msgspec.structs.replace(over_http, at_ms=0) == msgspec.structs.replace(by_line, at_ms=0)
     assert post(url, f"{AT}/resume", "key-2")[1]["written"] is True
     assert post(url, f"{AT}/resume", "key-3")[1]["written"] is False  # nothing was paused
-    assert [record.pause is msgspec.UNSET for record in written(settings)] == [False, False, True]
+    assert [record.pause is None for record in written(settings)] == [False, False, True]
 
 
 def test_a_cluster_is_paused_and_what_was_seen_must_still_hold(url: str, settings: PipelineSettings) -> None:
@@ -114,8 +114,8 @@ def test_without_kafka_it_says_so(settings: PipelineSettings, tmp_path: Path) ->
     """One line with the address; nothing is kept to be written later."""
     import logging
 
-    from runtime.ports import free_port
-    from services.state.operate import OperationRequest, Operator, ResumeBody
+    from surescale.runtime.ports import free_port
+    from surescale.services.state.operate import OperationRequest, Operator, ResumeBody
 
     away = replace(settings, bootstrap=f"127.0.0.1:{free_port()}")
     asked = OperationRequest(target=JOB, of_cluster=False, body=ResumeBody(), by="ana", key="k")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from contracts.clock import MINUTE_MS
-from contracts.settings import PipelineSettings
-from contracts.topics import (
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import (
     DECISIONS,
     RESCALER_STATE,
     RESCHEDULE_COMMANDS,
@@ -16,16 +16,16 @@ from contracts.topics import (
     SNAPSHOTS,
     TopicNames,
 )
-from contracts.window_history import WindowHistory
-from contracts.windows import encode_window
-from contracts.wire import encode
-from rescaler.actuators.fake import FakeEngine
-from rescaler.service.settings import RescalerSettings
-from runtime.tracing.context import Headers, TraceContext, context_of
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import encode_window
+from surescale.contracts.wire import encode
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.runtime.tracing.context import Headers, TraceContext, context_of
 from tests.conftest import KafkaForTests
 from tests.support.agent_pipeline import AgentPipeline
 from tests.support.builders import row
 from tests.support.controller_world import JOB, START_MS, decision, job
+from tests.support.fake_engine import FakeEngine
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
 from tests.support.rescaler_pipeline import Pipeline, is_active, opened, reader, served
 from tests.support.waiting import wait_until
@@ -50,7 +50,9 @@ def pipeline(kafka: KafkaForTests, receiver: OtlpReceiver, monkeypatch: pytest.M
         monkeypatch.setenv(name, value)
     engine = FakeEngine(now_ms=T0, jobs={JOB})
     with served(engine) as url:
-        settings = RescalerSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), engine_url=url, road_clock=True)
+        settings = RescalerSettings(
+            bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), engine_url=url, pipeline_clock=True
+        )
         with opened(settings, engine) as made:
             yield made
 

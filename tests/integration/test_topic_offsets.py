@@ -3,9 +3,9 @@
 import pytest
 from confluent_kafka.admin import NewPartitions, NewTopic  # type: ignore[attr-defined]
 
-from contracts.settings import PipelineSettings
-from engines.kafka.offsets import TopicOffsets
-from runtime.kafka import admin_client, producer
+from surescale.contracts.settings import PipelineSettings
+from surescale.engines.kafka.offsets import TopicOffsets
+from surescale.runtime.kafka import admin_client, producer
 from tests.conftest import KafkaForTests
 from tests.support.waiting import wait_until
 

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
-from contracts.messages import DeadLetter
-from contracts.settings import to_environment
-from contracts.topics import DEAD_LETTERS, DECISIONS, RESCHEDULE_COMMANDS, TOPICS
-from contracts.wire import decode, encode
-from rescaler.actuators.fake import FakeEngine
-from rescaler.service.partitions import partition_of
-from rescaler.service.settings import RescalerSettings
-from services.tools.topics import command
+from surescale.contracts.messages import DeadLetter
+from surescale.contracts.settings import to_environment
+from surescale.contracts.topics import DEAD_LETTERS, DECISIONS, RESCHEDULE_COMMANDS, TOPICS
+from surescale.contracts.wire import decode, encode
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.service.transactions import partition_of
+from surescale.services.tools.topics import command
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, START_MS, decision
+from tests.support.fake_engine import FakeEngine
 from tests.support.rescaler_pipeline import Pipeline, is_active, opened, reader, served
 from tests.support.waiting import wait_until
 
@@ -27,7 +27,9 @@ def pipeline(kafka: KafkaForTests) -> Iterator[Pipeline]:
     """A pipeline with an engine and no rescaler yet."""
     engine = FakeEngine(now_ms=START_MS, jobs={JOB})
     with served(engine) as url:
-        settings = RescalerSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), engine_url=url, road_clock=True)
+        settings = RescalerSettings(
+            bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), engine_url=url, pipeline_clock=True
+        )
         with opened(settings, engine) as made:
             yield made
 

@@ -8,15 +8,15 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from contracts.errors import SettingsError
-from contracts.settings import PipelineSettings
-from contracts.topics import SNAPSHOTS, TopicNames, agent_group
-from engines.groups.broker import GroupReader
-from monitor.minutes import WallClock
-from monitor.settings import MonitorSettings
-from monitor.sources.base import SourceUnavailable
-from monitor.sources.consumer_group.source import ConsumerGroupSource
-from services.tools.group_position import GroupPosition
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import SNAPSHOTS, TopicNames, agent_group
+from surescale.engines.groups.broker import GroupReader
+from surescale.engines.groups.source import ConsumerGroupSource
+from surescale.engines.ports.minutes import WallClock
+from surescale.engines.ports.source import SourceUnavailable
+from surescale.monitor.settings import MonitorSettings
+from surescale.services.tools.group_position import GroupPosition
 from tests.conftest import KafkaForTests
 from tests.support.live_groups import state_of
 from tests.support.waiting import wait_until

@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 from typing import Any, Self, cast
 
-from runtime.http import NoAnswer
-from runtime.http_pool import ConnectionPool
-from runtime.ports import LOOPBACK, free_port
-from runtime.tls import client_context
-from services.local_stack.local_server import LocalServer
+from surescale.runtime.http import NoAnswer
+from surescale.runtime.http_pool import ConnectionPool
+from surescale.runtime.ports import LOOPBACK, free_port
+from surescale.runtime.tls import client_context
+from surescale.services.local_stack.servers import LocalServer
 from tests.support.waiting import wait_until
 
 Document = dict[str, Any]

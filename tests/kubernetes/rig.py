@@ -4,11 +4,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from engines.groups.chains import Chain, Group
-from engines.kubernetes.client import KubernetesClient
-from engines.kubernetes.target import Target
-from rescaler.actuators.kubernetes import KubernetesEngine
-from runtime.access import Access
+from surescale.engines.groups.chains import Chain, Group
+from surescale.engines.kubernetes.actuator import KubernetesEngine
+from surescale.engines.kubernetes.client import KubernetesClient
+from surescale.engines.kubernetes.target import Target
+from surescale.runtime.access import Access
 from tests.kubernetes.live_cluster import Document, LiveCluster
 from tests.ports.requirement_contract import BEFORE, CLUSTER, JOB, RequirementRig
 from tests.support.waiting import wait_until

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engines.kubernetes.target import Target
-from rescaler.actuators.base import EngineRefused
-from rescaler.actuators.requirement_execution import RequirementExecution
+from surescale.engines.kubernetes.target import Target
+from surescale.engines.ports.actuator import EngineRefused
+from surescale.rescaler.execution import RequirementExecution
 from tests.kubernetes.conftest import ACCESS
 from tests.kubernetes.live_cluster import NODE, LiveCluster
 from tests.kubernetes.rig import LiveRig
@@ -78,7 +78,7 @@ def _rights() -> list[tuple[str, str, str]]:
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
-        if group != "keda.sh"  # not installed here: its answer is 404 for whoever may ask
+        if group != "keda.sh"  # not installed here: its answer is 404 for anyone who may ask
     ]
 
 

@@ -76,6 +76,62 @@ def test_images_run_by_digest_where_one_is_given(cluster: LiveCluster) -> None:
     assert images == {f"surescale/{image}:1.2@{digest}" for image, digest in digests.items()}
 
 
+def test_what_every_pod_should_have_every_pod_has(cluster: LiveCluster, tmp_path: Path) -> None:
+    """Beside what it has itself."""
+    pods: dict[str, Any] = {
+        "nodeSelector": {"pool": "infra"},
+        "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
+        "priorityClassName": "high",
+        "labels": {"team": "data"},
+        "annotations": {"sidecar": "false"},
+        "env": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+        "volumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+        "volumeMounts": [{"name": "ca", "mountPath": "/etc/ca"}],
+    }
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump({"pods": pods}))
+    files = [f"--values={CHART / 'secure.yaml'}", f"--values={tmp_path / 'values.yaml'}"]
+    objects = _objects(cluster.helm("template", "surescale", str(CHART), "--kube-version=1.34", *files))
+    templates = [each["spec"]["template"] for (kind, _), each in objects.items() if kind in ("Deployment", "StatefulSet")]
+    assert len(templates) == len(ROLES)
+    for template in templates:
+        spec = template["spec"]
+        alone = ("nodeSelector", "tolerations", "priorityClassName")
+        assert {name: spec[name] for name in alone} == {name: pods[name] for name in alone}
+        assert template["metadata"]["labels"]["team"] == "data"
+        assert template["metadata"]["annotations"]["sidecar"] == "false"
+        assert pods["volumes"][0] in spec["volumes"]
+        for container in spec["containers"]:
+            assert pods["env"][0] in container["env"]
+            assert pods["volumeMounts"][0] in container["volumeMounts"]
+
+
+def test_the_alert_rules_reach_prometheus_operator_as_they_are(cluster: LiveCluster) -> None:
+    """But for where the runbook is; and a pod monitor stands in place of the annotations."""
+    chosen = ["--set=prometheus.rules=true", "--set=prometheus.podMonitor=true", "--set=prometheus.runbook=https://x/y"]
+    objects = _objects(cluster.helm("template", "surescale", str(CHART), "--kube-version=1.34", *chosen))
+    rules = (COMPOSE / "observability/alerts.yml").read_text().replace("docs/runbook.md", "https://x/y")
+    assert objects["PrometheusRule", "surescale-alerts"]["spec"] == yaml.safe_load(rules)
+    assert ("PodMonitor", "surescale") in objects
+    assert not any("prometheus.io" in json.dumps(each) for each in objects.values())
+
+
+def test_settings_of_jobs_are_applied_from_values(cluster: LiveCluster, tmp_path: Path) -> None:
+    """Each file as it is, under the release's own name; with TLS as the user who may write settings."""
+    files = {"a.toml": '[jobs."shop/*"]\nmax = 3\n', "b.toml": '[jobs."flink/orders"]\nmin = 2\n'}
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump({"jobs": {"files": files}}))
+    chosen = [f"--values={CHART / 'secure.yaml'}", f"--values={tmp_path / 'values.yaml'}", "--namespace=streaming"]
+    objects = _objects(cluster.helm("template", "surescale", str(CHART), "--kube-version=1.34", *chosen))
+    assert objects["ConfigMap", "surescale-jobs"]["data"] == files
+    pod = objects["CronJob", "surescale-jobs"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    folder = next(each["mountPath"] for each in container["volumeMounts"] if each["name"] == "jobs")
+    assert container["command"] == ["surescale", "job", "apply", "--file", folder, "--prune"]
+    assert container["args"] == ["--name", "streaming/surescale", "--by", "chart surescale"]
+    assert {"name": "SURESCALE_KAFKA_USERNAME", "value": "surescale-operator"} in container["env"]
+    secrets = [each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each]
+    assert secrets == ["surescale-access-operator"]
+
+
 def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> None:
     """All pods become ready; a changed setting replaces them; nothing but the checkpoint's volume stays."""
     where = [f"--namespace={namespace}", f"--kubeconfig={cluster.kubeconfig}"]
@@ -87,7 +143,7 @@ def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> 
     wait_until(lambda: _generation(cluster, paths["agent"]) == 2, TIMEOUT_S, what="the agents to be replaced")
     for role, path in paths.items():
         wait_until(lambda path=path: _is_ready(cluster, path), TIMEOUT_S, what=f"the new pods of {role}")  # type: ignore[misc]
-    settings = cluster.ask("GET", f"/api/v1/namespaces/{namespace}/configmaps/sizes-road")["data"]
+    settings = cluster.ask("GET", f"/api/v1/namespaces/{namespace}/configmaps/sizes-pipeline")["data"]
     assert settings["SURESCALE_CLUSTER"] == "other"
     cluster.helm("uninstall", "sizes", "--wait", *where)
     assert not any(cluster.is_there(path) for path in paths.values())
@@ -105,6 +161,10 @@ def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> 
         ("settings.SURESCALE_SEED=3", "'/settings/SURESCALE_SEED'"),
         ("consumers.enabled=true", "consumers.groups: say what scales each group, as TOML"),
         ("flink.url=flink:8081", "'/flink/url'"),
+        ("pods.tolerations=x", "'/pods/tolerations': got string, want array"),
+        ("prometheus.rules=yes", "'/prometheus/rules': got string, want boolean"),
+        ("jobs.files.orders=x", "invalid propertyName 'orders'"),
+        ("ingress.enabled=true", "ingress.host: say under which name people reach the page"),
         ("flink.enabled=true,consumers.enabled=true", "flink.enabled, consumers.enabled: a release serves one cluster"),
         ("flink.enabled=true,flinkOperator.enabled=true", "flinkOperator.jobs: say which resource runs each job, as TOML"),
         ("flinkOperator.enabled=true", "flinkOperator.enabled: set flink.enabled too"),

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from contracts.settings import PipelineSettings
-from engines.groups.chains import read_chains
-from services.doctor.findings import Finding
-from services.doctor.flink_operator_checks import operated_jobs
-from services.doctor.kubernetes_checks import workloads
+from surescale.engines.flink_operator.doctor import operated_jobs
+from surescale.engines.kubernetes.doctor import workloads
+from surescale.engines.ports.findings import Finding
+from surescale.engines.settings import SourceSettings
 from tests.kubernetes.live_cluster import LiveCluster
 from tests.kubernetes.test_flink_operator import DEFINITIONS
 from tests.support.fake_operator import FakeOperator, flink_deployment
 from tests.support.operator_rig import NAME, VERTICES
+from tests.support.role_settings import role_settings
 from tests.support.waiting import wait_until
 
 KUBERNETES = Path(__file__).parents[2] / "compose/kubernetes"
@@ -45,11 +45,11 @@ def test_the_pages_commands_give_all_rights_and_the_doctor_says_so(cluster_of_th
         "actuator": "kubernetes",
     }
     groups, jobs = KUBERNETES / "components/consumers/groups.toml", KUBERNETES / "components/flink-operator/jobs.toml"
-    of_groups = PipelineSettings(engine="kafka", groups_file=str(groups), **access)  # type: ignore[arg-type]
-    of_jobs = PipelineSettings(engine="flink", flink_resources_file=str(jobs), **access)  # type: ignore[arg-type]
+    of_groups = role_settings(SourceSettings, engine="kafka", groups_file=str(groups), **access)
+    of_jobs = role_settings(SourceSettings, engine="flink", flink_resources_file=str(jobs), **access)
 
     def findings() -> list[Finding]:
-        return [*workloads(of_groups, read_chains(groups)), *operated_jobs(of_jobs)]
+        return [*workloads(of_groups), *operated_jobs(of_jobs)]
 
     parse, deliver, orders = findings()
     assert "the account that asks may not get deployments/scale.apps, update deployments/scale.apps" in parse.detail

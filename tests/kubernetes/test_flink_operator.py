@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from engines.flink_operator.resource import API, DEPLOYMENTS, SESSION_JOBS
-from rescaler.actuators.base import EngineRefused
-from rescaler.actuators.flink_operator import FlinkOperatorEngine
+from surescale.engines.flink_operator.actuator import FlinkOperatorEngine
+from surescale.engines.flink_operator.resource import API, DEPLOYMENTS, SESSION_JOBS
+from surescale.engines.ports.actuator import EngineRefused
 from tests.kubernetes.live_cluster import Document, LiveCluster
 from tests.kubernetes.rig import LiveClusterRig
 from tests.ports.requirement_contract import AFTER, BEFORE, CLUSTER, JOB, RequirementContract, RequirementRig

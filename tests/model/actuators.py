@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from contracts.commands import RescheduleCommand
-from rescaler.actuators.base import Accepted
-from rescaler.actuators.units_execution import UnitsExecution
-from rescaler.control.job.command_status import CommandStatus, status_of
-from rescaler.control.job.memory import JobMemory
+from surescale.contracts.commands import RescheduleCommand
+from surescale.engines.ports.actuator import Accepted
+from surescale.rescaler.control.job.memory import CommandStatus, JobMemory, status_of
+from surescale.rescaler.execution import UnitsExecution
 from tests.model.canonical import Pools
 from tests.model.engine import AskedEngine
 from tests.model.state import Guards, Process, State, Work

@@ -9,12 +9,12 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from contracts.commands import Progress, RescheduleCommand
-from contracts.rescaler_state import JobSummary, RescalerRecord
-from contracts.wire import decode, encode
-from rescaler.control.job.limits import LimitsMemory
-from rescaler.control.job.record import restored
-from rescaler.control.outcomes import LastOutcome
+from surescale.contracts.commands import Progress, RescheduleCommand
+from surescale.contracts.rescaler_state import JobSummary, RescalerRecord
+from surescale.contracts.wire import decode, encode
+from surescale.rescaler.control.job.limits import LimitsMemory
+from surescale.rescaler.control.job.memory import restored
+from surescale.rescaler.control.outcomes import LastOutcome
 from tests.model.engine import Engine, EngineJob
 from tests.model.state import NOTHING, Process, Round, Seen, State
 
@@ -163,7 +163,7 @@ def bare(record: RescalerRecord) -> RescalerRecord:
     if record.kind == "cluster":
         return msgspec.structs.replace(record, at_ms=0)
     memory = restored(record)
-    assert record.summary is not msgspec.UNSET
+    assert record.summary is not None
     gate = memory.gate
     if gate is not None and gate.transition is not None:  # it waits for the end, from which a fresh gate counts
         transition = replace(gate.transition, at_ms=0)

@@ -11,15 +11,13 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from contracts.capabilities import SIMULATED, Capabilities
-from contracts.commands import RescheduleCommand
-from contracts.messages import ClusterTopology, JobTopology
-from rescaler.actuators.base import Accepted, EngineRefused, JobStatus
-from rescaler.actuators.base import Rescale as Told
-from simulation.engine.checked_changes import Tasks, moved_to, tasks_after, units_of
-from simulation.engine.learners import READY_KEPT_MS
-from simulation.engine.refusals import EngineRefusal
-from simulation.engine.rescales import Rescale
+from surescale.contracts.capabilities import SIMULATED, Capabilities
+from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.messages import ClusterTopology, JobTopology
+from surescale.engines.ports.actuator import Accepted, EngineRefused, JobStatus
+from surescale.engines.ports.actuator import Rescale as Told
+from surescale.simulation.engine.checked_changes import EngineRefusal, Rescale, Tasks, moved_to, tasks_after, units_of
+from surescale.simulation.engine.learners import READY_KEPT_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +216,7 @@ class AskedEngine:
 
 
 def _done(last: Rescale) -> Rescale:
-    """Return a rescale that has ended well; when that was, is said by whoever asks: this engine has no memory for times."""
+    """Return a rescale that has ended well; the caller says when that was: this engine has no memory for times."""
     return replace(last, state="done", effective_at_ms=0, done_at_ms=0)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from contracts.messages import JobTopology
-from rescaler.control.job.command_status import CommandStatus, status_of
-from rescaler.control.job.memory import JobMemory
-from simulation.engine.checked_changes import units_of
+from surescale.contracts.messages import JobTopology
+from surescale.rescaler.control.job.memory import CommandStatus, JobMemory, status_of
+from surescale.simulation.engine.checked_changes import units_of
 from tests.model.engine import Engine, EngineJob
 from tests.model.pipeline import Pipeline
 from tests.model.state import State

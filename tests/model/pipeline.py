@@ -15,19 +15,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from contracts.capabilities import SIMULATED
-from contracts.decisions import Decision
-from contracts.messages import ClusterTopology, JobTopology
-from contracts.rescaler_state import RescalerRecord
-from contracts.wire import decode, encode
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.control.job.command_status import CommandStatus, status_of
-from rescaler.control.job.memory import JobMemory
-from rescaler.control.job.record import restored
-from rescaler.control.settings import ControlSettings
-from rescaler.control.world import View
-from rescaler.service.active import in_order
+from surescale.contracts.capabilities import SIMULATED
+from surescale.contracts.decisions import Decision
+from surescale.contracts.messages import ClusterTopology, JobTopology
+from surescale.contracts.rescaler_state import RescalerRecord
+from surescale.contracts.wire import decode, encode
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.job.memory import CommandStatus, JobMemory, restored, status_of
+from surescale.rescaler.control.settings import ControlSettings
+from surescale.rescaler.control.world import View
+from surescale.rescaler.service.active import in_order
 from tests.model.actuators import Actuators
 from tests.model.canonical import BEGINS_MS, Pools, bare
 from tests.model.engine import Engine, EngineJob

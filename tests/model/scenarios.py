@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contracts.decisions import Decision
-from rescaler.control.settings import Balancing, ControlSettings, PlacingSettings
-from rescaler.gate_settings import GateSettings
+from surescale.contracts.decisions import Decision
+from surescale.rescaler.control.settings import Balancing, ControlSettings, PlacingSettings
+from surescale.rescaler.gate_settings import GateSettings
 from tests.model.canonical import BEGINS_MS, MINUTE_MS
 from tests.model.pipeline import Pipeline
 from tests.support.controller_world import JOB, OTHER_JOB, cluster, decision, job

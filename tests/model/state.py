@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from contracts.messages import ClusterTopology, JobTopology
+from surescale.contracts.messages import ClusterTopology, JobTopology
 
 
 class Seen(NamedTuple):

@@ -8,14 +8,14 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from contracts.commands import Progress, RescheduleCommand
-from rescaler.actuators.units_execution import UnitsExecution
-from rescaler.control.job import job as job_control
-from rescaler.control.job import rescale
-from rescaler.control.job.context import JobContext
-from rescaler.control.job.memory import RescaleInProgress
-from rescaler.control.world import World
-from simulation.engine import checked_changes
+from surescale.contracts.commands import Progress, RescheduleCommand
+from surescale.rescaler.control.job import job as job_control
+from surescale.rescaler.control.job import rescale
+from surescale.rescaler.control.job.context import JobContext
+from surescale.rescaler.control.job.memory import RescaleInProgress
+from surescale.rescaler.control.world import World
+from surescale.rescaler.execution import UnitsExecution
+from surescale.simulation.engine import checked_changes
 from tests.model import engine as model_engine
 from tests.model.explore import Found, explore
 from tests.model.pipeline import Pipeline
@@ -111,7 +111,7 @@ def reports_on_any_command_count(patch: pytest.MonkeyPatch) -> None:
         command = context.memory.outstanding
         hear(context, msgspec.structs.replace(progress, command_id=command.command_id) if command else progress)
 
-    patch.setattr("rescaler.control.controller.job_control.on_progress", on_progress)
+    patch.setattr("surescale.rescaler.control.controller.job_control.on_progress", on_progress)
 
 
 def unmerged(faults_max: int) -> Pipeline:
@@ -132,7 +132,7 @@ def a_repeated_decision_counts_again(patch: pytest.MonkeyPatch) -> None:
         context.answers = {}
         hear(context, decision, *more)  # type: ignore[arg-type]
 
-    patch.setattr("rescaler.control.controller.job_control.on_decision", on_decision)
+    patch.setattr("surescale.rescaler.control.controller.job_control.on_decision", on_decision)
 
 
 def half_of_a_command_is_carried_out(patch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def an_end_that_nobody_reported_is_not_written(patch: pytest.MonkeyPatch) -> Non
 def no_end_is_reported_and_nobody_gives_up(patch: pytest.MonkeyPatch) -> None:
     """A command whose end nobody reports is waited for until the end of time."""
     no_end_is_reported(patch)
-    patch.setattr("rescaler.control.job.job.given_up_at_ms", lambda _memory: None)
+    patch.setattr("surescale.rescaler.control.job.job.given_up_at_ms", lambda _memory: None)
 
 
 @pytest.mark.parametrize(

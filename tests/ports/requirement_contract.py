@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from contracts.commands import Progress, RescheduleCommand
-from rescaler.actuators.base import EPOCH_CHANGED, REQUIREMENT_CHANGED, EngineApi, EngineRefused, EngineUnavailable
-from rescaler.actuators.requirement_execution import RequirementExecution
+from surescale.contracts.commands import Progress, RescheduleCommand
+from surescale.engines.ports.actuator import EPOCH_CHANGED, REQUIREMENT_CHANGED, EngineApi, EngineRefused, EngineUnavailable
+from surescale.rescaler.execution import RequirementExecution
 from tests.support.count_commands import command_for
 
 CLUSTER, JOB = "real", "real/orders"

@@ -5,11 +5,11 @@ from typing import TypeVar
 
 import pytest
 
-from contracts.topology import check_topology
-from monitor.sources.base import Source, UnknownJob
-from monitor.sources.consumer_group.source import ConsumerGroupSource
-from monitor.sources.flink.source import FlinkSource
-from monitor.sources.prometheus.source import PrometheusSource
+from surescale.contracts.topology import check_topology
+from surescale.engines.flink.source import FlinkSource
+from surescale.engines.groups.source import ConsumerGroupSource
+from surescale.engines.ports.source import Source, UnknownJob
+from surescale.engines.prometheus.source import PrometheusSource
 from tests.support.engine_stub import MINUTE
 from tests.support.waiting import wait_until
 
@@ -69,7 +69,7 @@ class SourceContract:
         assert hours == sorted(set(hours))
 
     def test_events_go_on_where_the_reader_was(self, source: Source) -> None:
-        """After all of them there are none. Whoever asks after an event that is not known gets all of them."""
+        """After all of them there are none. Asked for those after an unknown event, it gives all of them."""
         events = source.events("")
         assert events
         assert len({event.identity for event in events}) == len(events)

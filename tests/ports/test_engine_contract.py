@@ -14,22 +14,22 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp import web
 
-from contracts.capabilities import SIMULATED
-from contracts.clock import MINUTE_MS
-from contracts.commands import RescheduleCommand, TaskChange
-from contracts.messages import ClockSegment
-from rescaler.actuators.base import EngineApi, EngineRefused, EngineUnavailable, Rescale
-from rescaler.actuators.engine_http import EngineHttp
-from rescaler.actuators.engine_in_process import EngineInProcess
-from rescaler.actuators.fake import FakeEngine
-from runtime.ports import free_ports
-from services.engine.api import application
-from services.engine.clock_driver import ClockDriver
-from services.engine.settings import EngineSettings
-from simulation.engine.cluster import RunOptions, SimulatedCluster
-from simulation.load.jobs import load_job
-from simulation.load.workload import load_workload
-from simulation.model.costs import RestartCost, with_learners
+from surescale.contracts.capabilities import SIMULATED
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.commands import RescheduleCommand, TaskChange
+from surescale.contracts.messages import ClockSegment
+from surescale.engines.ports.actuator import EngineApi, EngineRefused, EngineUnavailable, Rescale
+from surescale.engines.simulated.actuator import EngineHttp
+from surescale.rescaler.twin import EngineInProcess
+from surescale.runtime.ports import free_ports
+from surescale.services.engine.api import application
+from surescale.services.engine.clock_driver import ClockDriver
+from surescale.services.engine.settings import EngineSettings
+from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import load_workload
+from surescale.simulation.model.costs import RestartCost, with_learners
+from tests.support.fake_engine import FakeEngine
 from tests.support.watched import idle_watchdog
 
 JOB, TASK = "sim/j_2521346", "J2_1"  # a stateful task of five subtasks, on units 0 to 4
@@ -316,7 +316,7 @@ class HttpRig(RemoteRig):
             self.cluster, EngineSettings(pace="free", use_kafka=False), lambda segment: None, wall_ms=lambda: self.wall_ms
         )
         self.driver.segment = ClockSegment(
-            road="main", sequence=1, e0_ms=self.cluster.start_ms, w0_ms=0, speed=1.0, until_ms=self.cluster.end_ms
+            pipeline="main", sequence=1, e0_ms=self.cluster.start_ms, w0_ms=0, speed=1.0, until_ms=self.cluster.end_ms
         )
         (self._port,) = free_ports(1)
         self.api = EngineHttp(f"http://127.0.0.1:{self._port}", 2_000)

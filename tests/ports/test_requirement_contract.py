@@ -6,26 +6,26 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from contracts.clock import MINUTE_MS
-from engines.compose.client import ComposeClient
-from engines.compose.reconcile import ServiceReconciler
-from engines.compose.target import Service
-from engines.flink.client import FlinkClient
-from engines.groups.chains import Chain, Group
-from engines.kubernetes.client import KubernetesClient
-from engines.kubernetes.target import Target
-from engines.processes.reconcile import STEADY_S
-from rescaler.actuators.base import EngineApi
-from rescaler.actuators.compose import ComposeEngine
-from rescaler.actuators.fake_requirement import FakeRequirementEngine
-from rescaler.actuators.flink import FlinkEngine
-from rescaler.actuators.kubernetes import KubernetesEngine
-from rescaler.actuators.processes import ProcessesEngine
-from runtime.access import Access
+from surescale.contracts.clock import MINUTE_MS
+from surescale.engines.compose.actuator import ComposeEngine
+from surescale.engines.compose.client import ComposeClient
+from surescale.engines.compose.reconcile import ServiceReconciler
+from surescale.engines.compose.target import Service
+from surescale.engines.flink.actuator import FlinkEngine
+from surescale.engines.flink.client import FlinkClient
+from surescale.engines.groups.chains import Chain, Group
+from surescale.engines.kubernetes.actuator import KubernetesEngine
+from surescale.engines.kubernetes.client import KubernetesClient
+from surescale.engines.kubernetes.target import Target
+from surescale.engines.ports.actuator import EngineApi
+from surescale.engines.processes.actuator import ProcessesEngine
+from surescale.engines.processes.reconcile import STEADY_S
+from surescale.runtime.access import Access
 from tests.ports.requirement_contract import BEFORE, CLUSTER, JOB, RequirementContract, RequirementRig
 from tests.support.fake_api_server import TOKEN, FakeApiServer
 from tests.support.fake_docker import FakeDocker
 from tests.support.fake_jobmanager import FakeJobManager
+from tests.support.fake_requirement_engine import FakeRequirementEngine
 from tests.support.requirement_rig import FakeEngineRig, FakeRequirementRig
 from tests.support.waiting import wait_until
 from tests.support.worker_processes import chain_of, kill_all, reconciled, reconciler_of

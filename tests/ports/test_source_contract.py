@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from contracts.messages import MinuteMarker
-from contracts.wire import encode
-from monitor.settings import MonitorSettings
-from monitor.sources.base import Source
-from monitor.sources.consumer_group.source import ConsumerGroupSource
-from monitor.sources.engine import EngineSource
-from monitor.sources.flink.source import FlinkSource
-from monitor.sources.prometheus.source import PrometheusSource
-from monitor.sources.trace import TraceSource
-from runtime.ports import free_port
+from surescale.contracts.messages import MinuteMarker
+from surescale.contracts.wire import encode
+from surescale.engines.flink.source import FlinkSource
+from surescale.engines.groups.source import ConsumerGroupSource
+from surescale.engines.ports.source import Source
+from surescale.engines.prometheus.source import PrometheusSource
+from surescale.engines.simulated.source import EngineSource
+from surescale.monitor.settings import MonitorSettings
+from surescale.monitor.trace import TraceSource
+from surescale.runtime.ports import free_port
 from tests.conftest import KafkaForTests
 from tests.ports.source_contract import SourceContract, after_three_minutes
 from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
 from tests.support.fake_flink import QuickClock, fake_flink
 from tests.support.fake_prometheus import fake_prometheus
 from tests.support.live_groups import LiveChain
+from tests.support.role_settings import role_settings
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def simulated_engine() -> Iterator[Source]:
     """The client of an engine that has run a few minutes."""
     port = free_port()
     options = ["--bootstrap", "none", "--pace", "free", "--job", "j_2521346", "--minutes", "6", "--speed", "20000"]
-    command = [sys.executable, "-m", "services.cli", "engine", "--port", str(port), *options]
+    command = [sys.executable, "-m", "surescale.services.cli", "engine", "--port", str(port), *options]
     with subprocess.Popen(command) as process:
         try:
             url = f"http://127.0.0.1:{port}"
@@ -72,7 +73,7 @@ def simulated_engine() -> Iterator[Source]:
             yield source
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(120)
 
 
 @pytest.mark.integration
@@ -119,8 +120,13 @@ def fake_series(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     file.write_text(PROMETHEUS_FILE)
     with fake_prometheus() as prometheus:
         prometheus.series["done_total"] = [({"task": "parse", "pod": pod}, 5.0) for pod in "ab"]
-        settings = MonitorSettings(
-            engine="kafka", source="prometheus", cluster="real", prometheus_url=prometheus.url, prometheus_file=str(file)
+        settings = role_settings(
+            MonitorSettings,
+            engine="kafka",
+            source="prometheus",
+            cluster="real",
+            prometheus_url=prometheus.url,
+            prometheus_file=str(file),
         )
         yield after_three_minutes(PrometheusSource(settings, QuickClock))
 

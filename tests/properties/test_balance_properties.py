@@ -1,9 +1,9 @@
 """What holds for the controller's balances and copies, whatever happens to it and to the hosts."""
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rescaler.control.settings import Balancing, PlacingSettings
+from surescale.rescaler.control.settings import Balancing, PlacingSettings
 from tests.support.controller_life import lived, said_bytes, steps
 from tests.support.reach import reached, reaches
 
@@ -16,7 +16,6 @@ BALANCED: list[dict[str, object]] = [
 
 @reaches("a change of hosts")
 @given(steps, st.sampled_from(BALANCED))
-@settings(max_examples=40, deadline=None)
 def test_looks_end_and_are_counted_without_gaps(
     happened: list[tuple[int, tuple[object, ...]]], chosen: dict[str, object]
 ) -> None:
@@ -32,7 +31,6 @@ def test_looks_end_and_are_counted_without_gaps(
 
 @reaches("a balance that moves state")
 @given(steps, st.sampled_from(BALANCED))
-@settings(max_examples=40, deadline=None)
 def test_a_balance_changes_no_parallelism_and_is_never_cold(
     happened: list[tuple[int, tuple[object, ...]]], chosen: dict[str, object]
 ) -> None:
@@ -48,7 +46,6 @@ def test_a_balance_changes_no_parallelism_and_is_never_cold(
 
 @reaches("copies")
 @given(steps, st.sampled_from(BALANCED))
-@settings(max_examples=40, deadline=None)
 def test_copies_lie_on_other_hosts_than_their_owners(
     happened: list[tuple[int, tuple[object, ...]]], chosen: dict[str, object]
 ) -> None:
@@ -67,9 +64,14 @@ def test_copies_lie_on_other_hosts_than_their_owners(
             assert len(each.hosts) == len(set(each.hosts)) == min(wanted, len(world.hosts.hosts) - 1)
 
 
+CLICKS_WAITS: tuple[int, tuple[object, ...]] = (0, ("decision", "sim/clicks", None, 0))
+LOST: tuple[int, tuple[object, ...]] = (0, ("lost", "sim/orders"))
+
+
 @reaches("a look")
 @given(steps, st.sampled_from(BALANCED))
-@settings(max_examples=30, deadline=None)
+@example([*[CLICKS_WAITS] * 3, LOST, LOST, CLICKS_WAITS, (0, ("decision", "sim/orders", {"map": 1}, 0)), LOST], BALANCED[1])
+@settings(max_examples=30)
 def test_stopped_anywhere_it_goes_on_with_its_looks(
     happened: list[tuple[int, tuple[object, ...]]], chosen: dict[str, object]
 ) -> None:

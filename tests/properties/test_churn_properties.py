@@ -5,20 +5,20 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from contracts.commands import Progress
-from contracts.decisions import Decision, PolicyUsed, TaskDecision
-from contracts.ids import decision_id
-from contracts.job_settings import JobSettings
-from contracts.windows import Window
-from rescaler.control.settings import ControlSettings
-from rescaler.twin import InProcessRescaler
-from simulation.engine.cluster import RunOptions, SimulatedCluster
-from simulation.engine.episode import run_episode
-from simulation.engine.hosts import NewHost
-from simulation.engine.ownership import Held
-from simulation.load.jobs import load_job
-from simulation.load.workload import load_workload
-from simulation.model.costs import with_learners
+from surescale.contracts.commands import Progress
+from surescale.contracts.decisions import Decision, PolicyUsed, TaskDecision
+from surescale.contracts.ids import decision_id
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.windows import Window
+from surescale.rescaler.control.settings import ControlSettings
+from surescale.rescaler.twin import InProcessRescaler
+from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
+from surescale.simulation.engine.episode import run_episode
+from surescale.simulation.engine.hosts import NewHost
+from surescale.simulation.engine.learners import Held
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import load_workload
+from surescale.simulation.model.costs import with_learners
 
 JOBS = ("j_2521346", "j_756953")
 CHURN_MINUTES = 60

@@ -1,6 +1,6 @@
 """A constant load on work that is dealt out: policies, guardrails and limits settle, in a grid of K, load, noise and policy.
 
-`make test` plays a sample of the grid. ``SURESCALE_GRID=whole`` plays all of its 4,515 cells, which takes half an hour.
+`make check` plays a sample of the grid. ``SURESCALE_GRID=whole`` plays all of its 4,515 cells, which takes half an hour.
 """
 
 import os
@@ -11,9 +11,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from policies.dealt import carried, larger, needed
-from policies.policy import Policy
-from policies.registry import load_policy
+from surescale.policies.dealt import carried, larger, needed
+from surescale.policies.policy import Policy
+from surescale.policies.registry import load_policy
 from tests.support.dealt_loop import Cell, Course, run
 
 THINGS = (8, 12, 16, 24, 60, 100, 128)
@@ -21,7 +21,7 @@ SHARES = tuple(range(10, 96, 2))  # per cent of K subtasks
 NOISES = (0.0, 0.02, 0.05)
 POLICIES = ("sure", "target-utilisation", "ds2", "forecast", "flink")
 TARGET = {"sure": 0.75, "target-utilisation": 0.75, "ds2": 0.7, "forecast": 0.75, "flink": 0.7}
-SAMPLE = 20  # cells a policy
+SAMPLE = 8  # cells a policy
 MINUTES = 360
 HOUR = 60
 CAUGHT_UP = 5  # minutes after a restart of one

@@ -6,16 +6,15 @@ import itertools
 from dataclasses import dataclass, replace
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from rescaler import gate_settings
-from rescaler.cli import gate as gate_command
-from rescaler.gate import Entries, Gate, GateReason, GateState, Mode, Phase, PhaseEntry, Target
-from rescaler.gate_settings import GateSettings
+from surescale.rescaler import gate_settings
+from surescale.rescaler.cli import gate as gate_command
+from surescale.rescaler.gate import Entries, Gate, GateReason, GateState, Mode, Phase, PhaseEntry, Target
+from surescale.rescaler.gate_settings import GateSettings
 from tests.support.reach import reached, reaches
 
-CHECKED = settings(max_examples=50, deadline=None)
 SPAN_MS = st.integers(0, 40)
 STEP_MS = st.integers(0, 25)
 SLOTS = st.integers(0, 5)
@@ -129,7 +128,6 @@ def runs(draw: st.DrawFn, modes: tuple[Mode, ...] = tuple(Mode)) -> Run:
 
 
 @reaches("transition")
-@CHECKED
 @given(runs())
 def test_g1_no_transition_before_the_cooldown_has_passed(run: Run) -> None:
     """G1: an executing gate rests for its whole cooldown, counted from its creation."""
@@ -143,7 +141,6 @@ def test_g1_no_transition_before_the_cooldown_has_passed(run: Run) -> None:
 
 
 @reaches("transition")
-@CHECKED
 @given(runs((Mode.EXECUTING,)))
 def test_g2_g3_executing_transitions_change_something_and_are_never_forced(run: Run) -> None:
     """G2 and G3: a running job is only interrupted for another parallelism that there are slots for."""
@@ -159,7 +156,6 @@ def test_g2_g3_executing_transitions_change_something_and_are_never_forced(run: 
 
 
 @reaches("start")
-@CHECKED
 @given(runs())
 def test_g4_only_edges_of_the_table_occur(run: Run) -> None:
     """G4: no phase is entered from one that the table does not name."""
@@ -190,7 +186,6 @@ harmless = st.lists(
 
 
 @reaches("wait")
-@CHECKED
 @given(gate_settings_, targets(), st.integers(0, 40), harmless, st.data())
 def test_g5_a_change_that_stays_sufficient_comes_through_in_time(
     params: GateSettings, wanted: dict[str, Target], pause_ms: int, events: list[Event], data: st.DataObject
@@ -214,7 +209,6 @@ def test_g5_a_change_that_stays_sufficient_comes_through_in_time(
 
 
 @reaches("wait")
-@CHECKED
 @given(runs((Mode.EXECUTING,)), harmless)
 def test_g6_a_desired_change_comes_through_within_the_maximum_delay(run: Run, events: list[Event]) -> None:
     """G6: in Stabilizing and Stabilized, once desired stays true."""
@@ -232,7 +226,6 @@ def test_g6_a_desired_change_comes_through_within_the_maximum_delay(run: Run, ev
                 assert at_ms <= now_ms + run.settings.trigger_delay_ms
 
 
-@CHECKED
 @given(runs(), st.lists(st.integers(0, 300), max_size=20))
 def test_g7_splitting_the_clock_changes_nothing(run: Run, extra_ms: list[int]) -> None:
     """G7: advancing in small steps enters the same phases at the same times."""
@@ -251,7 +244,6 @@ def test_g7_splitting_the_clock_changes_nothing(run: Run, extra_ms: list[int]) -
 
 
 @reaches("wake-up")
-@CHECKED
 @given(runs())
 def test_g7_the_wake_up_time_is_when_something_happens_next(run: Run) -> None:
     """G7 from the other side: nothing fires before the time the gate asks to be woken, and something does then."""
@@ -269,7 +261,6 @@ def test_g7_the_wake_up_time_is_when_something_happens_next(run: Run) -> None:
             assert replace(woken.state, now_ms=0) != replace(idle.state, now_ms=0)
 
 
-@CHECKED
 @given(runs())
 def test_g8_a_gate_lets_at_most_one_transition_through(run: Run) -> None:
     """G8: between two transitions lies the end of the first."""
@@ -279,7 +270,6 @@ def test_g8_a_gate_lets_at_most_one_transition_through(run: Run) -> None:
 
 
 @reaches("transition")
-@CHECKED
 @given(runs(), st.integers(0, 11), st.integers(0, 60))
 def test_g9_a_repeated_change_never_delays_a_transition(run: Run, position: int, late_ms: int) -> None:
     """G9: saying the same again can only bring the next transition forward."""
@@ -305,7 +295,6 @@ def _sooner(events: list[Event], by_ms: int) -> list[Event]:
     return [replace(events[0], pause_ms=events[0].pause_ms - by_ms), *events[1:]] if events else []
 
 
-@CHECKED
 @given(st.dictionaries(st.sampled_from(sorted(set(gate_settings.OLD_NAMES))), st.integers(1, 50)), SLOTS)
 def test_g10_old_and_new_names_give_the_same_run(old: dict[str, int], slots: int) -> None:
     """G10: only the warnings differ."""
@@ -328,7 +317,6 @@ def test_g10_old_and_new_names_give_the_same_run(old: dict[str, int], slots: int
     assert before == after
 
 
-@CHECKED
 @given(runs())
 def test_restoring_equals_never_having_stopped(run: Run) -> None:
     """A gate stored as JSON and restored after every event goes the same way."""

@@ -5,19 +5,17 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from contracts.job_limits import bounds_of, task_limits
-from contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
-from contracts.messages import Input, JobTopology, TaskSpec
-from policies.dealt import larger
-from policies.graph import Int64, job_graph
-from policies.guardrails import ORDER, Proposal, Situation, guard, guard_rows, step_range
-from policies.limits import Limits
+from surescale.contracts.job_limits import bounds_of, task_limits
+from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, PeriodMinimum, TaskLimits
+from surescale.contracts.messages import Input, JobTopology, TaskSpec
+from surescale.policies.dealt import larger
+from surescale.policies.graph import Int64, job_graph
+from surescale.policies.guardrails import ORDER, Proposal, Situation, guard, guard_rows, step_range
+from surescale.policies.limits import Limits
 from tests.support.reach import reached, reaches
 
-EXAMPLES = hypothesis_settings(max_examples=100, deadline=None)
 ENGINES = ("simulated", "flink")
 SIZES = st.integers(1, 60)
 MAD = st.integers(0, 80) | st.integers(0, 2**53)
@@ -99,6 +97,7 @@ def allowed(draw: st.DrawFn) -> JobSettings:
         backlog_hold_minutes=draw(st.sampled_from([None, 0.0, 3.0])),
         excluded=draw(st.lists(st.builds(ExcludedPeriod, emergencies=st.booleans()), max_size=1)) if draw(st.booleans()) else (),  # type: ignore[arg-type]
         align=draw(st.booleans()),
+        minimum_within=draw(st.sampled_from([None, None, (PeriodMinimum(period=ExcludedPeriod(), least=20),)])),
     )
 
 
@@ -128,7 +127,6 @@ def rules_of(proposal: Proposal, task: int) -> set[str]:
     return {amendment.rule for amendment in proposal.amendments[task]}
 
 
-@EXAMPLES
 @given(cases())
 def test_what_may_not_change_does_not(case: Case) -> None:
     """Virtual tasks, pinned tasks, and those on a forward edge to one."""
@@ -137,7 +135,6 @@ def test_what_may_not_change_does_not(case: Case) -> None:
         assert desired[task] == case.seen.current[task]
 
 
-@EXAMPLES
 @given(cases())
 def test_no_size_that_changes_is_out_of_bounds(case: Case) -> None:
     """The owner's bounds for the task or the job, the engine's maximum, partitions, key groups; from outside, towards them."""
@@ -150,7 +147,6 @@ def test_no_size_that_changes_is_out_of_bounds(case: Case) -> None:
 
 
 @reaches("calm", "all", "grows")
-@EXAMPLES
 @given(cases())
 def test_nothing_changes_in_an_excluded_period_but_what_is_overloaded_grows(case: Case) -> None:
     """If the period allows for emergencies; then an overloaded task, and one tied to it, may grow and nothing may shrink."""
@@ -167,7 +163,6 @@ def test_nothing_changes_in_an_excluded_period_but_what_is_overloaded_grows(case
 
 
 @reaches("bound")
-@EXAMPLES
 @given(cases())
 def test_no_total_is_passed_but_by_what_must_be_kept(case: Case) -> None:
     """Only minimums, pins and what runs already may add up to more."""
@@ -182,7 +177,6 @@ def test_no_total_is_passed_but_by_what_must_be_kept(case: Case) -> None:
 
 
 @reaches("kept above a bound", "kept above the total")
-@EXAMPLES
 @given(cases())
 def test_no_limit_takes_what_the_load_needs_nor_more_than_a_step(case: Case) -> None:
     """However far below what runs its owner sets a maximum or a total; where the floor applies, no policy does either."""
@@ -199,7 +193,6 @@ def test_no_limit_takes_what_the_load_needs_nor_more_than_a_step(case: Case) -> 
         reached("kept above the total")
 
 
-@EXAMPLES
 @given(cases(), st.booleans())
 def test_a_limit_that_nobody_set_takes_nothing_away(case: Case, aligns: bool) -> None:
     """On a real engine: a task whose policy does not want it smaller does not get smaller, however large it is."""
@@ -210,7 +203,6 @@ def test_a_limit_that_nobody_set_takes_nothing_away(case: Case, aligns: bool) ->
 
 
 @reaches("held")
-@EXAMPLES
 @given(cases())
 def test_no_step_is_passed_but_for_a_limit_that_comes_later(case: Case) -> None:
     """Up, overload lifts the step to a double or to the need; down, nothing does. Bounds, ties and the total win over it."""
@@ -222,14 +214,13 @@ def test_no_step_is_passed_but_for_a_limit_that_comes_later(case: Case) -> None:
         rules = rules_of(proposal, task)
         if "max_step" in rules:
             reached("held")
-        if not rules & {"bounds", "tied", "total_limit"} and not spec.tied:
+        if not rules & {"minimum_within", "bounds", "tied", "total_limit"} and not spec.tied:
             assert nearest[task] <= proposal.desired[task] <= farthest[task]
         if not case.seen.overloaded[task]:
             even = larger(case.seen.current, case.seen.graph.dealt)[task]
             assert farthest[task] <= max(spec.parallelism + 1, even, spec.parallelism * case.limits.step_up + 1e-6)
 
 
-@EXAMPLES
 @given(cases())
 def test_overload_lifts_the_step_upward_only(case: Case) -> None:
     """With room enough, an overloaded task never gets fewer subtasks than the same task without overload."""
@@ -240,7 +231,6 @@ def test_overload_lifts_the_step_upward_only(case: Case) -> None:
     assert (more >= less).all()
 
 
-@EXAMPLES
 @given(cases())
 def test_tied_tasks_keep_one_size(case: Case) -> None:
     """Whatever each of them was to get."""
@@ -250,7 +240,6 @@ def test_tied_tasks_keep_one_size(case: Case) -> None:
 
 
 @reaches(*ORDER)
-@EXAMPLES
 @given(cases())
 def test_every_difference_is_explained_in_the_order_of_the_guardrails(case: Case) -> None:
     """From what was proposed to what is desired, each amendment begins where the one before ended."""
@@ -267,7 +256,6 @@ def test_every_difference_is_explained_in_the_order_of_the_guardrails(case: Case
             reached(amendment.rule)
 
 
-@EXAMPLES
 @given(cases(), st.data())
 def test_many_rows_are_guarded_as_each_is_alone(case: Case, data: st.DataObject) -> None:
     """Training, judging and serving run the same lines."""
@@ -284,3 +272,23 @@ def test_many_rows_are_guarded_as_each_is_alone(case: Case, data: st.DataObject)
     together = guard_rows(rows, many, case.limits, floor_applies=case.floor_applies)
     for row, desired in zip(rows, together, strict=True):
         assert desired.tolist() == guard(row, case.seen, case.limits, floor_applies=case.floor_applies).desired.tolist()
+
+
+PERIOD = ExcludedPeriod(starts="08:00", ends="09:30")
+QUARTER_MS = 15 * 60_000
+
+
+@given(cases(), st.integers(1, 60), st.integers(0, 95))
+def test_nothing_is_below_the_minimum_of_a_period_within_it(case: Case, least: int, quarter: int) -> None:
+    """Only a maximum, a pin and an excluded period are stronger; outside the period it changes nothing."""
+    settings = msgspec.structs.replace(case.settings, minimum_within=(PeriodMinimum(period=PERIOD, least=least),))
+    at_ms = quarter * QUARTER_MS
+    limits, free = (
+        Limits.of(each, case.topology, at_ms) for each in (settings, msgspec.structs.replace(settings, minimum_within=None))
+    )
+    made, plain = (guard(case.proposed, case.seen, each, floor_applies=case.floor_applies) for each in (limits, free))
+    if not 32 <= quarter < 38:
+        assert made.amendments == plain.amendments
+        return
+    for task in set(range(len(case.topology.tasks))) - case.fixed if free.freeze == "none" else ():
+        assert made.desired[task] >= min(least, limits.most[task])

@@ -6,29 +6,28 @@ import random
 from collections import Counter
 from fractions import Fraction
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rescaler.learners import assign
-from rescaler.learners_model import (
+from surescale.rescaler.learners import assign
+from surescale.rescaler.learners_model import (
     Assignment,
     HostState,
     LearnerHost,
-    Limits,
+    LearnerLimits,
+    LearnerVersion,
     Move,
     Replica,
     Round,
     StatefulTask,
-    Version,
     bands,
 )
 from tests.support.reach import reached, reaches
 
-CHECKED = settings(max_examples=50, deadline=None)
 ACCEPTABLE = 10
 NAMES = [f"h{number}" for number in range(6)]
 DEAD = ["dead1", "dead2"]
-Case = tuple[list[LearnerHost], list[StatefulTask], Version, Fraction, Limits]
+Case = tuple[list[LearnerHost], list[StatefulTask], LearnerVersion, Fraction, LearnerLimits]
 
 
 @st.composite
@@ -40,9 +39,9 @@ def cases(draw: st.DrawFn, in_flight: bool = True, limited: bool = True) -> Case
         LearnerHost(name, draw(st.integers(1, 3)), state, draw(st.booleans())) for name, state in zip(names, states, strict=True)
     ]
     tasks = [_task(draw, number, [*names, *DEAD], in_flight) for number in range(draw(st.integers(0, 12)))]
-    limits = Limits(ACCEPTABLE, draw(st.integers(0, 2)), draw(st.none() | st.integers(1, 4)) if limited else None)
+    limits = LearnerLimits(ACCEPTABLE, draw(st.integers(0, 2)), draw(st.none() | st.integers(1, 4)) if limited else None)
     factor = draw(st.sampled_from([Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(3)]))
-    return hosts, tasks, draw(st.sampled_from(Version)), factor, limits
+    return hosts, tasks, draw(st.sampled_from(LearnerVersion)), factor, limits
 
 
 def _task(draw: st.DrawFn, number: int, names: list[str], in_flight: bool) -> StatefulTask:
@@ -95,7 +94,6 @@ def projected_before_starts(case: Case, decided: Round) -> Counter[str]:
     return Counter(a.learners[0] if a.learners and a.id not in fresh else a.active for a in decided.tasks)
 
 
-@CHECKED
 @given(cases())
 def test_a1_every_task_has_one_active_on_a_listed_host(case: Case) -> None:
     """A1: no task is lost, and none is owned by a dead host."""
@@ -105,7 +103,6 @@ def test_a1_every_task_has_one_active_on_a_listed_host(case: Case) -> None:
 
 
 @reaches("takes over", "orphan without replicas")
-@CHECKED
 @given(cases())
 def test_a2_an_active_changes_only_by_the_rules(case: Case) -> None:
     """A2: a ready learner takes over; an orphan goes to its best replica; nothing else moves an active."""
@@ -125,7 +122,6 @@ def test_a2_an_active_changes_only_by_the_rules(case: Case) -> None:
             assert after[task.id].active in up
 
 
-@CHECKED
 @given(cases())
 def test_a3_replicas_of_a_task_are_on_different_running_hosts(case: Case) -> None:
     """A3: no host holds two replicas of a task; learners and standbys are only where hosts stay."""
@@ -138,7 +134,6 @@ def test_a3_replicas_of_a_task_are_on_different_running_hosts(case: Case) -> Non
 
 
 @reaches("unready learner")
-@CHECKED
 @given(cases())
 def test_a4_unready_learners_survive(case: Case) -> None:
     """A4: the best unready learner on a running host stays, whatever the balance says."""
@@ -151,7 +146,6 @@ def test_a4_unready_learners_survive(case: Case) -> None:
 
 
 @reaches("limit")
-@CHECKED
 @given(cases())
 def test_a5_the_limit_of_learners_holds(case: Case) -> None:
     """A5: never more in flight than allowed, unless they were in flight already."""
@@ -165,7 +159,6 @@ def test_a5_the_limit_of_learners_holds(case: Case) -> None:
 
 
 @reaches("V1", "V2")
-@CHECKED
 @given(cases(in_flight=False, limited=False))
 def test_a6_the_fewest_learners_are_started(case: Case) -> None:
     """A6: with nothing in flight exactly max(shortages, excesses), and then V2 is balanced."""
@@ -175,7 +168,7 @@ def test_a6_the_fewest_learners_are_started(case: Case) -> None:
     wanted = bands(known, len(tasks), factor)
     leaving = sum(load[host.id] for host in hosts if host.state is HostState.LEAVING)
     reached(version.name)
-    if version is Version.V2:
+    if version is LearnerVersion.V2:
         shortages = sum(max(0, wanted[host].low - load[host]) for host in known)
         excesses = sum(max(0, load[host] - wanted[host].high) for host in known)
         assert len(started(case, decided)) == max(shortages, excesses)
@@ -188,7 +181,6 @@ def test_a6_the_fewest_learners_are_started(case: Case) -> None:
 
 
 @reaches("in its band")
-@CHECKED
 @given(cases())
 def test_a7_no_host_leaves_its_band_because_of_a_start(case: Case) -> None:
     """A7: a host that was in its band before learners were started is in it afterwards."""
@@ -214,7 +206,6 @@ def observed(decided: Round, ready: float, rng: random.Random) -> list[StatefulT
     ]
 
 
-@CHECKED
 @given(cases())
 def test_a8_rounds_with_ready_learners_converge_in_the_bound(case: Case) -> None:
     """A8: with learners ready a round later, M learners take ceil(M / max_learners) + a few rounds, and so do standbys."""
@@ -234,7 +225,6 @@ def test_a8_rounds_with_ready_learners_converge_in_the_bound(case: Case) -> None
     assert decide((hosts, observed(decided, 1.0, rng), version, factor, limits)).moves == ()
 
 
-@CHECKED
 @given(cases(), st.lists(st.sampled_from(["join", "leave", "crash", "rest"]), max_size=10), st.integers(0, 2**32))
 def test_a9_churn_and_then_quiet_converges(case: Case, events: list[str], seed: int) -> None:
     """A9: hosts join, leave and die while learners restore at random; once that ends, everything settles."""
@@ -259,7 +249,6 @@ def _churned(hosts: list[LearnerHost], event: str, number: int, rng: random.Rand
     return others if event == "crash" else [*others, LearnerHost(hosts[index].id, hosts[index].capacity, HostState.LEAVING)]
 
 
-@CHECKED
 @given(cases(), st.integers(0, 2**32))
 def test_a10_the_order_of_the_input_does_not_matter(case: Case, seed: int) -> None:
     """A10: hosts, tasks and replicas in any order give the same round."""
@@ -288,7 +277,6 @@ def difference(task: StatefulTask, after: Assignment, alive: set[str]) -> list[M
     return [Move(kind, task.id, source, destination) for kind, source, destination in moves]  # type: ignore[arg-type]
 
 
-@CHECKED
 @given(cases())
 def test_a11_moves_are_exactly_the_difference(case: Case) -> None:
     """A11: input plus moves is output, with no move too many and none too few."""
@@ -301,13 +289,12 @@ def test_a11_moves_are_exactly_the_difference(case: Case) -> None:
 LARGE_AND_EMPTY: Case = (
     [LearnerHost(f"h{at}", capacity=1 + (at == 5)) for at in range(6)],
     [StatefulTask("t00", None, (), ())],
-    Version.V1,
+    LearnerVersion.V1,
     Fraction(0),
-    Limits(acceptable_lag=10, num_standbys=1),
+    LearnerLimits(acceptable_lag=10, num_standbys=1),
 )
 
 
-@CHECKED
 @example(LARGE_AND_EMPTY)
 @given(cases())
 def test_settled_standbys_are_even_and_none_is_lost_on_the_way(case: Case) -> None:
@@ -331,7 +318,6 @@ def test_settled_standbys_are_even_and_none_is_lost_on_the_way(case: Case) -> No
                     assert Fraction(held[taker] + 1, size[taker]) >= Fraction(held[giver], size[giver])
 
 
-@CHECKED
 @given(cases())
 def test_a_standby_on_the_destination_goes_first(case: Case) -> None:
     """While a host takes a task without a standby there, no task that could have come has one there."""
@@ -347,7 +333,6 @@ def test_a_standby_on_the_destination_goes_first(case: Case) -> None:
         assert not [a for a in rivals if target in {r.host for r in tasks[a.id].standbys} and a.active != target]
 
 
-@CHECKED
 @given(cases())
 def test_load_and_flags_say_what_the_tasks_say(case: Case) -> None:
     """Load, balance and convergence are those of the assignment returned."""

@@ -2,19 +2,19 @@
 
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.messages import MinuteMarker, TaskSample
-from contracts.windows import FIGURE, Window, encode_window
-from spark_streaming.columns import Coordinates
-from spark_streaming.minutes import MinuteRules, Minutes
-from spark_streaming.state_store import StateStore
+from surescale.contracts.messages import MinuteMarker, TaskSample
+from surescale.contracts.windows import FIGURE, Window, encode_window
+from surescale.spark_streaming.columns import Coordinates
+from surescale.spark_streaming.minutes import MinuteRules, Minutes
+from surescale.spark_streaming.places import place_of
+from surescale.spark_streaming.state_store import Saved, StateStore
 from tests.support.record_columns import records_of
 from tests.unit.spark_streaming.pipeline import MINUTE, RULES, graph, marker, sample, spec
 
@@ -68,21 +68,18 @@ def cut(pipeline: list[Appended], cuts: Sequence[int]) -> list[list[Appended]]:
     return [pipeline[begin:end] for begin, end in itertools.pairwise(edges)]
 
 
-@settings(max_examples=80, deadline=None)
 @given(pipelines(), st.lists(st.integers(0, 100), max_size=6))
 def test_windows_do_not_depend_on_how_records_fell_into_batches(pipeline: list[Appended], cuts: list[int]) -> None:
     """One batch, any batches: the same bytes in the same order."""
     assert assemble(cut(pipeline, cuts)) == assemble([pipeline])
 
 
-@settings(max_examples=40, deadline=None)
 @given(pipelines())
 def test_records_one_by_one_are_the_same_as_all_at_once(pipeline: list[Appended]) -> None:
     """The vectorised judgement of lateness equals the one record by record."""
     assert assemble([[record] for record in pipeline]) == assemble([pipeline])
 
 
-@settings(max_examples=80, deadline=None)
 @given(pipelines())
 def test_a_jobs_windows_do_not_depend_on_other_jobs(pipeline: list[Appended]) -> None:
     """Alone in the pipeline, a job gets the same windows as among others."""
@@ -91,7 +88,6 @@ def test_a_jobs_windows_do_not_depend_on_other_jobs(pipeline: list[Appended]) ->
         assert assemble([[record for record in pipeline if record[1].job == job]])[job] == among[job]
 
 
-@settings(max_examples=60, deadline=None)
 @given(pipelines(), st.data())
 def test_duplicates_change_no_figure(pipeline: list[Appended], data: st.DataObject) -> None:
     """Records delivered again right behind themselves leave every figure as it was; only the counts tell."""
@@ -101,23 +97,21 @@ def test_duplicates_change_no_figure(pipeline: list[Appended], data: st.DataObje
     assert plain == repeated
 
 
-@settings(max_examples=40, deadline=None)
 @given(pipelines(), st.lists(st.integers(0, 100), min_size=1, max_size=3))
 def test_windows_do_not_depend_on_restarts(pipeline: list[Appended], cuts: list[int]) -> None:
     """State saved and loaded between any two batches changes nothing."""
     expected = assemble([pipeline])
     with TemporaryDirectory() as folder:
-        store = StateStore(Path(folder), RULES)
+        store = StateStore(place_of(folder), RULES)
         found: dict[str, list[bytes]] = {job: [] for job in JOBS}
         for number, batch in enumerate(cut(pipeline, cuts)):
-            minutes = store.load(number - 1)
+            minutes = store.load().minutes
             for job, windows in assemble([batch], minutes).items():
                 found[job] += windows
-            store.save(number, minutes)
+            store.save(Saved(number, minutes, {0: number + 1}))
     assert found == expected
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 1_000), min_size=1, max_size=4), min_size=1, max_size=5), st.sampled_from([20_000, 25_000])
 )

@@ -8,9 +8,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.messages import TaskSample
-from monitor.minutes import JobSnapshot, MinuteCollector
-from monitor.sources.base import FinishedMinute, SourceUnavailable
+from surescale.contracts.messages import TaskSample
+from surescale.engines.ports.minutes import JobSnapshot, MinuteCollector
+from surescale.engines.ports.source import FinishedMinute, SourceUnavailable
 from tests.support.builders import sample
 from tests.support.engine_stub import job_chain
 

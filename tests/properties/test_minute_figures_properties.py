@@ -1,12 +1,14 @@
 """Figures of many jobs' minutes at once are those of each job alone."""
 
+import random
+
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.messages import JobTopology
-from spark_streaming.columns import ABSENT, COLUMN, FIGURE_COLUMNS, NULLABLE_COLUMNS, SAMPLE_COLUMNS, Int64
-from spark_streaming.figures import NO_BASELINE, Baseline, ClosingMinute, MinuteFigures, minute_figures
+from surescale.contracts.messages import JobTopology
+from surescale.spark_streaming.columns import ABSENT, COLUMN, FIGURE_COLUMNS, NULLABLE_COLUMNS, SAMPLE_COLUMNS, Int64
+from surescale.spark_streaming.figures import NO_BASELINE, Baseline, ClosingMinute, MinuteFigures, minute_figures
 from tests.unit.spark_streaming.pipeline import MINUTE, graph, spec
 
 TASKS = ("map", "sink", "ghost", "join")
@@ -20,17 +22,18 @@ GRAPHS = (
 @st.composite
 def samples(draw: st.DrawFn, minute: int, attempt: int) -> Int64:
     """Return samples of one minute: restarts in it, silent subtasks, unknown figures, unknown tasks, repeats; perhaps none."""
+    drawn = random.Random(draw(st.integers(0, 2**32)))  # a draw of Hypothesis for each of a row's figures takes far longer
     rows = []
     for _ in range(draw(st.integers(0, 8))):
         row = dict.fromkeys(SAMPLE_COLUMNS, 0)
-        row |= {name: draw(st.integers(0, 2**40)) for name in FIGURE_COLUMNS}
-        row |= dict.fromkeys(sorted(draw(st.sets(st.sampled_from(sorted(NULLABLE_COLUMNS))))), ABSENT)
-        row |= {"task": draw(st.integers(0, len(TASKS) - 1)), "subtask": draw(st.integers(0, 2)), "parallelism": 2}
-        row |= {"attempt": attempt - draw(st.integers(0, 1)), "as_of_ms": ABSENT}
-        row["sampled_at_ms"] = minute * MINUTE - draw(st.sampled_from([0, 1, 15_000, 31_000, 59_999]))
-        if draw(st.booleans()):  # clocks of an attempt that began lately, so that its growth is known
-            row |= {name: draw(st.integers(0, 25_000)) for name in ("busy_ms", "idle_ms", "backpressured_ms")}
-        rows += [list(row.values())] * draw(st.sampled_from([1, 1, 1, 2]))
+        row |= {name: drawn.randint(0, 2**40) for name in FIGURE_COLUMNS}
+        row |= dict.fromkeys((name for name in sorted(NULLABLE_COLUMNS) if drawn.random() < 0.2), ABSENT)
+        row |= {"task": drawn.randrange(len(TASKS)), "subtask": drawn.randint(0, 2), "parallelism": 2}
+        row |= {"attempt": attempt - drawn.randint(0, 1), "as_of_ms": ABSENT}
+        row["sampled_at_ms"] = minute * MINUTE - drawn.choice([0, 1, 15_000, 31_000, 59_999])
+        if drawn.random() < 0.5:  # clocks of an attempt that began lately, so that its growth is known
+            row |= {name: drawn.randint(0, 25_000) for name in ("busy_ms", "idle_ms", "backpressured_ms")}
+        rows += [list(row.values())] * drawn.choice([1, 1, 1, 2])
     return np.array(rows, dtype=np.int64).reshape(-1, len(SAMPLE_COLUMNS))
 
 
@@ -48,7 +51,6 @@ def bits(found: MinuteFigures) -> tuple[object, ...]:
     return rows, found.baseline.tasks, arrays, found.samples, found.duplicates, found.outdated
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(job_minutes(), min_size=1, max_size=5))
 def test_figures_of_many_jobs_at_once_are_those_job_by_job(jobs: list[list[tuple[Int64, JobTopology]]]) -> None:
     """Bit for bit, over minutes that follow from one another."""

@@ -4,11 +4,11 @@ import json
 from math import inf, isfinite
 
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from rescaler.cli.place import command
-from rescaler.placement import Params, PlaceRequest, RequestError, document, parse_json, parse_request, place, to_json
+from surescale.rescaler.cli.place import command
+from surescale.rescaler.placement import Params, PlaceRequest, RequestError, document, parse_json, parse_request, place, to_json
 from tests.support.placement_requests import quick, requests
 from tests.support.reach import reached, reaches
 
@@ -67,7 +67,6 @@ def is_strict_json(text):
 
 
 @reaches("answer", "refusal")
-@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(places_of(SOUND)), wild)
 def test_any_one_wild_value_is_answered_or_refused(path, value):
     """Whatever stands in one place: a strict JSON answer, or an error that names a path; never a crash."""
@@ -90,7 +89,6 @@ def read(value):
         return error.complaints
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")) | wild.map(
     lambda value: json.dumps(value).encode()
 ))  # fmt: skip

@@ -6,10 +6,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescaler.placement import ALGORITHMS, History, Subtask, document, place, to_json
-from rescaler.placement.exact import brute_force, countable
-from rescaler.placement.gap import at_delta
-from rescaler.placement.problem import problem_of
+from surescale.rescaler.placement import ALGORITHMS, History, Subtask, document, place, to_json
+from surescale.rescaler.placement.exact import brute_force, countable
+from surescale.rescaler.placement.gap import at_delta
+from surescale.rescaler.placement.problem import problem_of
 from tests.support.placement_requests import quick, requests
 from tests.support.reach import reached, reaches
 

@@ -6,7 +6,7 @@ from math import isclose
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescaler.placement import place
+from surescale.rescaler.placement import place
 from tests.support.naive_placement import Naive, naive_communication, naive_load, naive_std
 from tests.support.placement_requests import quick, requests
 

@@ -3,15 +3,14 @@
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.messages import Host, JobTopology
-from contracts.rent import prices_of
-from rescaler import placement as library
-from rescaler.control.settings import PLACING_ALGORITHMS, PlacingAlgorithm, PlacingSettings
-from rescaler.control.units.hosts import choose_units, usable_units
-from rescaler.control.units.plan import plan_job
+from surescale.contracts.messages import Host, JobTopology
+from surescale.contracts.rent import prices_of
+from surescale.rescaler import placement as library
+from surescale.rescaler.control.settings import PLACING_ALGORITHMS, PlacingAlgorithm, PlacingSettings
+from surescale.rescaler.control.units import choose_units, plan_job, usable_units
 from tests.support.controller_world import job
 
 
@@ -60,7 +59,6 @@ algorithms = st.sampled_from(PLACING_ALGORITHMS)
 
 
 @given(cases(), algorithms)
-@settings(max_examples=80, deadline=None)
 def test_as_many_usable_units_as_asked_for(case: Case, algorithm: PlacingAlgorithm) -> None:
     """Every algorithm answers with exactly that many units of running hosts that nobody else has."""
     usable = {unit for units in usable_units(case.hosts, case.taken).values() for unit in units}
@@ -70,7 +68,6 @@ def test_as_many_usable_units_as_asked_for(case: Case, algorithm: PlacingAlgorit
 
 
 @given(cases(), algorithms)
-@settings(max_examples=60, deadline=None)
 def test_the_rent_is_that_of_the_hosts_named(case: Case, algorithm: PlacingAlgorithm) -> None:
     """The command's figures equal a recomputation from its own units; round robin equals the library's."""
     wanted = {"map": case.width, "join": 1}
@@ -84,7 +81,6 @@ def test_the_rent_is_that_of_the_hosts_named(case: Case, algorithm: PlacingAlgor
 
 
 @given(cases(), st.sampled_from(["cetsa", "lba-ce"]))
-@settings(max_examples=80, deadline=None)
 def test_growing_and_shrinking_moves_nothing(case: Case, algorithm: PlacingAlgorithm) -> None:
     """Where no gain is large enough, a wider job keeps every unit it may keep, and a narrower one takes no other."""
     units = units_of(case, algorithm, gain_min=2.0)
@@ -92,7 +88,6 @@ def test_growing_and_shrinking_moves_nothing(case: Case, algorithm: PlacingAlgor
 
 
 @given(cases())
-@settings(max_examples=60, deadline=None)
 def test_moving_never_costs_more_than_staying(case: Case) -> None:
     """A placement that moves subtasks is cheaper than the one that moves none."""
     moving, staying = (

@@ -9,30 +9,28 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from contracts.decisions import Decision
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology, TaskSpec
-from contracts.windows import FIGURES, Window
-from contracts.wire import decode, encode
-from policies.answer import Answer, RawAnswer
-from policies.decide import decide
-from policies.graph import job_graph
-from policies.guardrails import ORDER, Situation, guard, guard_rows, situation
-from policies.limits import Limits
-from policies.measure import measure
-from policies.question import Question
-from policies.registry import load_policy, policy_names
-from policies.rules.target_utilisation import TargetUtilisation
-from policies.sure.correction import Correction
-from policies.sure.outlook import Expected
-from policies.sure.past import LEVEL_MAX, Past
-from policies.sure.plan import plan
-from policies.sure.planning_input import PlanningInput
+from surescale.contracts.decisions import Decision
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.windows import FIGURES, Window
+from surescale.contracts.wire import decode, encode
+from surescale.policies.answer import Answer, RawAnswer
+from surescale.policies.decide import decide
+from surescale.policies.graph import job_graph
+from surescale.policies.guardrails import ORDER, Situation, guard, guard_rows, situation
+from surescale.policies.limits import Limits
+from surescale.policies.measure import measure
+from surescale.policies.question import Question
+from surescale.policies.registry import load_policy, policy_names
+from surescale.policies.rules.target_utilisation import TargetUtilisation
+from surescale.policies.sure.correction import Correction
+from surescale.policies.sure.outlook import Expected
+from surescale.policies.sure.past import LEVEL_MAX, Past
+from surescale.policies.sure.plan import plan
+from surescale.policies.sure.planning_input import PlanningInput
 from tests.support.planned import CALM
 from tests.support.reach import reached, reaches
 from tests.unit.policies.conftest import chain_window
-
-EXAMPLES = hypothesis_settings(max_examples=60, deadline=None)
 
 
 class Answering:
@@ -93,7 +91,6 @@ def decisions(draw: st.DrawFn) -> tuple[Window, JobSettings, Decision]:
     return window, allowed, decide(window, Answering(wanted), allowed, seed=0)
 
 
-@EXAMPLES
 @given(decisions())
 def test_no_task_ever_leaves_its_bounds(drawn: tuple[Window, JobSettings, Decision]) -> None:
     """Whatever a policy answers, the user's and the engine's bounds hold, and no task is sized to nothing."""
@@ -103,7 +100,6 @@ def test_no_task_ever_leaves_its_bounds(drawn: tuple[Window, JobSettings, Decisi
             assert 1 <= task.desired <= most_of(allowed, spec)
 
 
-@EXAMPLES
 @given(decisions())
 def test_the_total_limit_holds_wherever_it_can(drawn: tuple[Window, JobSettings, Decision]) -> None:
     """Only a job whose minimum of every task passes the limit, or that runs with more already, may pass it."""
@@ -113,7 +109,6 @@ def test_the_total_limit_holds_wherever_it_can(drawn: tuple[Window, JobSettings,
     assert total <= allowed.total_limit or all(task.desired <= max(task.current, allowed.parallelism_min) for task in real)
 
 
-@EXAMPLES
 @given(decisions())
 def test_amendments_lead_from_proposed_to_desired(drawn: tuple[Window, JobSettings, Decision]) -> None:
     """Each amendment begins where the one before ended, in the order of the guardrails."""
@@ -125,7 +120,6 @@ def test_amendments_lead_from_proposed_to_desired(drawn: tuple[Window, JobSettin
         assert task.desired == steps[-1]
 
 
-@EXAMPLES
 @given(decisions())
 def test_virtual_tasks_stay_as_they_are(drawn: tuple[Window, JobSettings, Decision]) -> None:
     """Source and sink are never changed and never amended."""
@@ -134,7 +128,6 @@ def test_virtual_tasks_stay_as_they_are(drawn: tuple[Window, JobSettings, Decisi
             assert (task.desired, task.ratio, task.amendments) == (task.current, 1.0, ())
 
 
-@EXAMPLES
 @given(decisions())
 def test_act_means_that_some_task_changes(drawn: tuple[Window, JobSettings, Decision]) -> None:
     """And hold that none does."""
@@ -142,7 +135,6 @@ def test_act_means_that_some_task_changes(drawn: tuple[Window, JobSettings, Deci
     assert (drawn[2].action == "act") == changed
 
 
-@EXAMPLES
 @given(windows())
 def test_a_wide_job_within_limits_serves_its_measured_load(window: Window) -> None:
     """With room to grow, no decision leaves a task below its floor unless the step holds it back."""
@@ -154,7 +146,6 @@ def test_a_wide_job_within_limits_serves_its_measured_load(window: Window) -> No
             assert task.desired >= task.floor or held
 
 
-@EXAMPLES
 @given(windows(), st.integers(0, 2**31))
 def test_a_decision_is_a_function_of_its_inputs(window: Window, seed: int) -> None:
     """Asked twice, the same bytes; the window is not touched."""
@@ -166,7 +157,6 @@ def test_a_decision_is_a_function_of_its_inputs(window: Window, seed: int) -> No
     np.testing.assert_array_equal(window.figures, before)
 
 
-@EXAMPLES
 @given(windows(), limits(), st.randoms(use_true_random=False))
 def test_guardrails_do_not_care_about_the_order_of_tasks(window: Window, allowed: JobSettings, random: object) -> None:
     """Listing a job's tasks in another order gives the same size to each."""
@@ -188,7 +178,6 @@ def test_guardrails_do_not_care_about_the_order_of_tasks(window: Window, allowed
     assert sizes(window) == sizes(shuffled)
 
 
-@EXAMPLES
 @given(windows(), limits(), st.booleans(), st.data())
 def test_one_row_of_many_is_guarded_as_it_is_alone(
     window: Window, allowed: JobSettings, floor_applies: bool, data: st.DataObject
@@ -239,7 +228,7 @@ EVERY = {name: load_policy(name) for name in policy_names()}
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@hypothesis_settings(max_examples=30, deadline=None)
+@hypothesis_settings(max_examples=30)
 @given(st.data(), limits(), st.integers(-5, 2**31))
 def test_whatever_a_window_holds_every_policy_decides_and_its_record_can_be_read(
     data: st.DataObject, allowed: JobSettings, seed: int
@@ -255,7 +244,6 @@ def test_whatever_a_window_holds_every_policy_decides_and_its_record_can_be_read
             assert task.desired == task.current if unready or not spec.scalable else 1 <= task.desired <= most
 
 
-@EXAMPLES
 @given(windows(), limits(), st.lists(st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(2**62), 2**62), max_size=8))
 def test_no_answer_whatever_breaks_a_bound(window: Window, allowed: JobSettings, wanted: list[float]) -> None:
     """Sizes of any value, sign, kind and number: the rule answers in place of nonsense, and bounds hold for both."""
@@ -268,7 +256,6 @@ def test_no_answer_whatever_breaks_a_bound(window: Window, allowed: JobSettings,
         assert (steps[:-1], steps[-1]) == ([amendment.before for amendment in task.amendments], task.desired)
 
 
-@EXAMPLES
 @given(decisions())
 def test_no_task_changes_by_more_than_the_step(drawn: tuple[Window, JobSettings, Decision]) -> None:
     """Except where overload lifts the limit, and where bounds or the total limit demand more."""
@@ -307,7 +294,6 @@ def outlooks(draw: st.DrawFn) -> Expected:
 
 
 @reaches("act", "hold")
-@EXAMPLES
 @given(windows(), outlooks(), st.integers(0, 5), st.floats(-3, 3), st.integers(1, 60))
 def test_a_plan_stays_within_its_limits_or_holds(
     window: Window, expected: Expected, restarts: int, ease: float, total: int

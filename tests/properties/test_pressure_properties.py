@@ -5,16 +5,15 @@ import numpy.typing as npt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulation.load.jobs import SizedJob
-from simulation.loops.pressure_core import PressureRows
-from simulation.loops.terms import Terms
-from simulation.model.attempts import Flow, FlowRows
-from simulation.model.pressure import PressureTables, buffer_records
-from simulation.model.queueing import STEPS
-from simulation.model.worlds import CALM, PRESSURE, World
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.loops.pressure_core import PressureRows
+from surescale.simulation.loops.terms import Terms
+from surescale.simulation.model.attempts import Flow, FlowRows
+from surescale.simulation.model.pressure import PressureTables, buffer_records
+from surescale.simulation.model.queueing import STEPS
+from surescale.simulation.model.worlds import CALM, PRESSURE, World
 from tests.properties.test_simulation_properties import runs
 
-EXAMPLES = settings(max_examples=40, deadline=None)
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 CLOSE = 1e-6  # records
@@ -42,7 +41,6 @@ def came_in(arrivals: Float64) -> Float64:
     return np.cumsum(np.repeat(arrivals[:, 0], STEPS) / STEPS)
 
 
-@EXAMPLES
 @given(runs())
 def test_what_came_in_is_served_or_waits_in_the_broker_or_in_a_buffer(drawn: object) -> None:
     """Per source and along the graph, at every step; no buffer holds more than fits."""
@@ -62,7 +60,6 @@ def test_what_came_in_is_served_or_waits_in_the_broker_or_in_a_buffer(drawn: obj
             np.testing.assert_allclose(served[:, task] + waiting[:, task], first, atol=CLOSE)
 
 
-@EXAMPLES
 @given(runs())
 def test_no_task_gives_more_than_the_bottleneck_serves(drawn: object) -> None:
     """At the sink: the capacity of the slowest task; at the source: that and what the buffers before it hold."""
@@ -76,7 +73,6 @@ def test_no_task_gives_more_than_the_bottleneck_serves(drawn: object) -> None:
     assert (flow.served[:, 0, 0] <= at_most + buffers + CLOSE).all()
 
 
-@EXAMPLES
 @given(runs())
 def test_without_overload_both_worlds_are_the_same_to_the_bit(drawn: object) -> None:
     """Every task keeps up: figures, counters and waiting."""
@@ -88,7 +84,6 @@ def test_without_overload_both_worlds_are_the_same_to_the_bit(drawn: object) -> 
     assert not pressed.held_ms.any()
 
 
-@EXAMPLES
 @given(runs())
 def test_bounded_buffers_delay_nothing_at_the_sink_while_parallelism_stays(drawn: object) -> None:
     """Only a change lets the worlds differ: calm has the backlog at the slow task, pressure before the first one."""
@@ -97,7 +92,6 @@ def test_bounded_buffers_delay_nothing_at_the_sink_while_parallelism_stays(drawn
     np.testing.assert_allclose(served_so_far(pressed)[:, -1], served_so_far(calm)[:, -1], atol=1e-3)
 
 
-@EXAMPLES
 @given(runs(), st.integers(0, 6))
 def test_more_parallelism_never_delays_anything(drawn: object, which: int) -> None:
     """Raising one task by one never lowers what has come out, at any step."""
@@ -108,7 +102,6 @@ def test_more_parallelism_never_delays_anything(drawn: object, which: int) -> No
     assert (more_served[:, -1] >= less_served[:, -1] - CLOSE).all()
 
 
-@EXAMPLES
 @given(runs())
 def test_time_is_busy_or_idle_or_held_up(drawn: object) -> None:
     """The three add up to the time the job ran; nothing is held up behind the last slow task."""
@@ -121,7 +114,6 @@ def test_time_is_busy_or_idle_or_held_up(drawn: object) -> None:
     assert not flow.held_ms[:, -1].any()
 
 
-@EXAMPLES
 @given(runs(), st.integers(1, 7))
 def test_cutting_time_elsewhere_changes_no_bit(drawn: object, cut: int) -> None:
     """Rows, waiting and totals."""
@@ -133,7 +125,6 @@ def test_cutting_time_elsewhere_changes_no_bit(drawn: object, cut: int) -> None:
     assert np.concatenate([piece.held_ms for piece in pieces]).tobytes() == at_once.held_ms.tobytes()
 
 
-@EXAMPLES
 @given(runs(), runs())
 def test_environments_do_not_see_one_another(drawn: object, other: object) -> None:
     """Beside another load and parallelism, an environment has the numbers it has alone, in both cores."""
@@ -150,7 +141,6 @@ def test_environments_do_not_see_one_another(drawn: object, other: object) -> No
     assert both.figures()[:1].tobytes() == single.figures().tobytes()
 
 
-@EXAMPLES
 @given(runs())
 def test_lags_solve_their_equations(drawn: object) -> None:
     """The least solution, found by going round the graph until nothing changes, is the one that the table gives at once."""
@@ -171,7 +161,7 @@ def test_lags_solve_their_equations(drawn: object) -> None:
     assert len(parallelism) == job.size
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(runs())
 def test_small_steps_of_plain_queues_give_the_same(drawn: object) -> None:
     """Records move in three hundred steps a minute, by what is there, what can be served and what fits: no lags, no tables."""

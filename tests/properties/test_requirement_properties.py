@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescaler.control.outcomes import REASONS_BY_STATUS
+from surescale.rescaler.control.outcomes import REASONS_BY_STATUS
 from tests.support.reach import reached, reaches
 from tests.support.requirement_pipeline import AUTHOR, JOB, RequirementPipeline
 
@@ -132,7 +132,7 @@ def lived(happened: list[tuple[int, tuple[Any, ...]]], *, slow: bool = False, **
 
 @reaches("a requirement of somebody else", "a rescale", "a rescale that failed")
 @given(steps, pipelines)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_nothing_stays_on_its_way_and_nothing_is_wanted_that_does_not_run(
     happened: list[tuple[int, tuple[Any, ...]]], pipeline: dict[str, Any]
 ) -> None:
@@ -156,7 +156,7 @@ def test_nothing_stays_on_its_way_and_nothing_is_wanted_that_does_not_run(
 
 @reaches("a requirement that never ran")
 @given(steps, pipelines)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_what_we_gave_up_is_taken_back(happened: list[tuple[int, tuple[Any, ...]]], pipeline: dict[str, Any]) -> None:
     """The engine does not get to it for days: then it is asked for what runs or ran, or for what somebody else wants."""
     found = lived(happened, slow=True, **pipeline)
@@ -167,7 +167,7 @@ def test_what_we_gave_up_is_taken_back(happened: list[tuple[int, tuple[Any, ...]
 
 @reaches("a foreign requirement over ours")
 @given(steps, pipelines)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_nobody_is_fought(happened: list[tuple[int, tuple[Any, ...]]], pipeline: dict[str, Any]) -> None:
     """Unless the user adopts or insists, what somebody else asked for after us stays until the job is submitted again."""
     quiet = [
@@ -191,7 +191,7 @@ def test_nobody_is_fought(happened: list[tuple[int, tuple[Any, ...]]], pipeline:
 
 
 @given(steps, pipelines)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_without_permission_the_engine_is_never_asked(
     happened: list[tuple[int, tuple[Any, ...]]], pipeline: dict[str, Any]
 ) -> None:

@@ -7,17 +7,25 @@ import copy
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rescaler.refusals import Refused
-from rescaler.reschedule import Change, Plan, applied, plan_desired, plan_request
-from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker, WorkerState
-from rescaler.vnodes import least_moved
+from surescale.rescaler.refusals import Refused
+from surescale.rescaler.reschedule import (
+    Change,
+    Cluster,
+    Distribution,
+    Fragment,
+    Plan,
+    Worker,
+    WorkerState,
+    applied,
+    plan_desired,
+    plan_request,
+)
+from surescale.rescaler.vnodes import least_moved
 from tests.reference.rescale_steps import Ledger, Outcome, Step, after, recovered, submit
 from tests.support.reach import reached, reaches
-
-CHECKED = settings(max_examples=50, deadline=None)
 
 
 @st.composite
@@ -65,7 +73,6 @@ def planned(draw: st.DrawFn) -> tuple[Cluster, dict[int, int], Plan]:
 
 
 @reaches("mapping")
-@CHECKED
 @given(planned())
 def test_r1_r2_every_vnode_has_one_unit_of_the_new_set_evenly(case: tuple[Cluster, dict[int, int], Plan]) -> None:
     """R1 and R2: the mapping covers all vnodes, uses exactly the new units, and differs by at most one."""
@@ -80,7 +87,6 @@ def test_r1_r2_every_vnode_has_one_unit_of_the_new_set_evenly(case: tuple[Cluste
 
 
 @reaches("moves", "no mapping")
-@CHECKED
 @given(planned())
 def test_r3_as_few_vnodes_move_as_can(case: tuple[Cluster, dict[int, int], Plan]) -> None:
     """R3: the number that moves is exactly the minimum of the formula, and what the mapping shows."""
@@ -97,7 +103,6 @@ def test_r3_as_few_vnodes_move_as_can(case: tuple[Cluster, dict[int, int], Plan]
             assert plan.moved[fragment_id] == 0
 
 
-@CHECKED
 @given(planned())
 def test_r4_only_the_necessary_units_change(case: tuple[Cluster, dict[int, int], Plan]) -> None:
     """R4: units on leaving workers go, the difference to the wish is added or removed, and nothing else."""
@@ -114,7 +119,6 @@ def test_r4_only_the_necessary_units_change(case: tuple[Cluster, dict[int, int],
 
 
 @reaches("added", "removed")
-@CHECKED
 @given(planned())
 def test_r5_units_are_spread_over_workers(case: tuple[Cluster, dict[int, int], Plan]) -> None:
     """R5: no added unit could sit on a worker with two fewer units of the fragment, nor a removed one on a fuller one."""
@@ -133,7 +137,6 @@ def test_r5_units_are_spread_over_workers(case: tuple[Cluster, dict[int, int], P
                 assert all(held[other.id] - held[worker.id] < 2 for other in running)
 
 
-@CHECKED
 @given(clusters(), st.dictionaries(st.integers(0, 4), st.integers(-1, 30), max_size=3))
 def test_r6_errors_leave_everything_as_it_was(cluster: Cluster, desired: dict[int, int]) -> None:
     """R6: a refused wish changes nothing; an accepted one leads to a consistent cluster."""
@@ -143,7 +146,6 @@ def test_r6_errors_leave_everything_as_it_was(cluster: Cluster, desired: dict[in
     assert cluster == before
 
 
-@CHECKED
 @given(planned())
 def test_r7_the_plan_as_an_explicit_request_is_the_same_plan(case: tuple[Cluster, dict[int, int], Plan]) -> None:
     """R7: naming the units of a plan gives equal counts and equal movement."""
@@ -158,7 +160,6 @@ def finished(ledger: Ledger) -> Ledger:
     return ledger
 
 
-@CHECKED
 @given(planned())
 def test_r8_one_request_id_counts_once(case: tuple[Cluster, dict[int, int], Plan]) -> None:
     """R8: applying twice with one request id equals once."""
@@ -167,7 +168,6 @@ def test_r8_one_request_id_counts_once(case: tuple[Cluster, dict[int, int], Plan
     assert finished(submit(once, "r", plan)) == once
 
 
-@CHECKED
 @given(planned(), st.lists(st.sampled_from(["done", "failed", "crash"]), max_size=12))
 def test_r9_crashes_and_failures_leave_old_or_new_but_never_a_mix(
     case: tuple[Cluster, dict[int, int], Plan], fates: list[str]
@@ -187,7 +187,6 @@ def test_r9_crashes_and_failures_leave_old_or_new_but_never_a_mix(
     assert ("r" in ledger.results) == committed
 
 
-@CHECKED
 @given(planned())
 def test_r10_planning_on_the_result_is_a_noop(case: tuple[Cluster, dict[int, int], Plan]) -> None:
     """R10: the wish is fulfilled by its own plan."""
@@ -196,7 +195,6 @@ def test_r10_planning_on_the_result_is_a_noop(case: tuple[Cluster, dict[int, int
     assert (again.is_noop, again.generation) == (True, plan.generation)
 
 
-@CHECKED
 @given(planned())
 def test_the_order_of_the_input_does_not_matter(case: tuple[Cluster, dict[int, int], Plan]) -> None:
     """The same cluster listed the other way round gives the same plan."""

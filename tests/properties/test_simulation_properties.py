@@ -2,21 +2,19 @@
 
 import numpy as np
 import numpy.typing as npt
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.topology import levels
-from contracts.windows import FIGURE
-from simulation.load.graphs import JobGraph
-from simulation.load.jobs import SizedJob
-from simulation.loops.batches_core import BatchRows, Schedule
-from simulation.loops.rows import core_of
-from simulation.loops.terms import Mode, Terms
-from simulation.model.attempts import Flow, FlowRows
-from simulation.model.queueing import STEPS
+from surescale.contracts.topology import levels
+from surescale.contracts.windows import FIGURE
+from surescale.simulation.load.graphs import JobGraph
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.loops.batches_core import BatchRows, Schedule
+from surescale.simulation.loops.rows import core_of
+from surescale.simulation.loops.terms import Mode, Terms
+from surescale.simulation.model.attempts import Flow, FlowRows
+from surescale.simulation.model.queueing import STEPS
 from tests.unit.simulation.cases import graph, sized
-
-EXAMPLES = settings(max_examples=60, deadline=None)
 
 
 @st.composite
@@ -49,7 +47,6 @@ def run(job: SizedJob, parallelism: npt.NDArray[np.int64], arrivals: npt.NDArray
     return [*flows, flow_rows.advance(arrivals[restart:])]
 
 
-@EXAMPLES
 @given(runs())
 def test_nothing_is_lost_and_nothing_is_served_before_it_came(drawn: object) -> None:
     """What a task served is at most what its parents served, and the rest waits."""
@@ -61,7 +58,6 @@ def test_nothing_is_lost_and_nothing_is_served_before_it_came(drawn: object) -> 
         assert served[task] <= min((served[parent] for parent in parents), default=entered) + 1e-6
 
 
-@EXAMPLES
 @given(runs())
 def test_busy_time_is_what_was_served_and_fits_into_the_time_there_was(drawn: object) -> None:
     """Busy plus idle is parallelism times the time the job ran."""
@@ -72,7 +68,6 @@ def test_busy_time_is_what_was_served_and_fits_into_the_time_there_was(drawn: ob
     np.testing.assert_allclose(busy + flow.idle_ms[-1, :, 0], parallelism * ran_ms, rtol=1e-6, atol=1e-3)
 
 
-@EXAMPLES
 @given(runs(), st.integers(0, 6))
 def test_more_parallelism_never_delays_anything(drawn: object, which: int) -> None:
     """Raising one task by one never raises the job's backlog, at any step."""
@@ -99,7 +94,6 @@ def assert_known_and_not_negative(figures: npt.NDArray[np.float32]) -> None:
     assert (np.delete(figures, [*never, arrived], axis=-1) >= 0).all()
 
 
-@EXAMPLES
 @given(runs())
 def test_figures_are_whole_and_never_negative(drawn: object) -> None:
     """Counters of a minute are differences of whole numbers; only the mean queue has fractions.
@@ -113,7 +107,6 @@ def test_figures_are_whole_and_never_negative(drawn: object) -> None:
     assert (whole == np.floor(whole)).all()
 
 
-@EXAMPLES
 @given(runs(), st.integers(1, 7))
 def test_cutting_time_elsewhere_changes_no_bit(drawn: object, cut: int) -> None:
     """Rows, waiting and totals."""
@@ -126,7 +119,6 @@ def test_cutting_time_elsewhere_changes_no_bit(drawn: object, cut: int) -> None:
     assert np.concatenate([piece.backlog_minutes for piece in pieces]).tobytes() == at_once.backlog_minutes.tobytes()
 
 
-@EXAMPLES
 @given(runs(), runs())
 def test_environments_do_not_see_one_another(drawn: object, other: object) -> None:
     """Beside another load and parallelism, an environment has the numbers it has alone."""
@@ -156,7 +148,6 @@ def scheduled(job: SizedJob, parallelism: npt.NDArray[np.int64], requests: npt.N
     return rows.schedule
 
 
-@EXAMPLES
 @given(batch_runs(), st.integers(0, 6))
 def test_more_parallelism_never_delays_a_batch_anywhere(drawn: object, which: int) -> None:
     """Raising one task by one never raises any completion."""
@@ -166,7 +157,6 @@ def test_more_parallelism_never_delays_a_batch_anywhere(drawn: object, which: in
     assert (scheduled(job, more, requests).done <= scheduled(job, parallelism, requests).done + 1e-9).all()
 
 
-@EXAMPLES
 @given(batch_runs())
 def test_a_schedule_is_the_recursion_batch_by_batch(drawn: object) -> None:
     """c = max(ready, last c) + ceil(s / p) d, worked out one batch after another."""
@@ -180,7 +170,6 @@ def test_a_schedule_is_the_recursion_batch_by_batch(drawn: object) -> None:
             assert abs(last[task] - done[task, batch]) < 1e-9
 
 
-@EXAMPLES
 @given(batch_runs(), st.sampled_from(["slo", "compat"]))
 def test_at_every_minute_what_arrived_is_processed_or_waits(drawn: object, mode: Mode) -> None:
     """Per task, processed so far plus the queue is what all parents had finished by then; no figure is ever negative."""
@@ -209,7 +198,6 @@ def _finished(rows: BatchRows, parents: tuple[int, ...], minutes: int) -> npt.ND
     return finished
 
 
-@EXAMPLES
 @given(batch_runs(), st.sampled_from(["clean", "slo", "compat"]))
 def test_a_row_has_the_numbers_beside_others_that_it_has_alone(drawn: object, mode: Mode) -> None:
     """Identical bits in figures and sums, in every mode."""

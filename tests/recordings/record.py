@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from runtime.http import ANSWER_BYTES_MAX
-from runtime.http_pool import ConnectionPool
-from services.local_stack.flink.cluster import FlinkCluster
-from services.local_stack.flink.job import JobOptions, job_jar, submit
+from surescale.runtime.http import ANSWER_BYTES_MAX
+from surescale.runtime.http_pool import ConnectionPool
+from surescale.services.local_stack.flink.cluster import FlinkCluster
+from surescale.services.local_stack.flink.scaled_job import JobOptions, job_jar, submit
 from tests.support.waiting import wait_until
 
 VERSIONS = ("1.20.5", "2.2.1", "2.3.0")

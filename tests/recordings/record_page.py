@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 import zstandard
 
-from contracts.settings import PipelineSettings
-from contracts.topics import SNAPSHOTS
-from runtime.stable_offset_lag import StableOffsetLag
-from services.state.write.projections import Record
-from services.state.write.topic_log import TopicLog
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import SNAPSHOTS
+from surescale.runtime.stable_offset_lag import StableOffsetLag
+from surescale.services.state.write.projections import Record
+from surescale.services.state.write.topic_log import TopicLog
 
 FILE = Path(__file__).parent / "page" / "pipeline.zst"
 READ_WAIT_S = 1.0

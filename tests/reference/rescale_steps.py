@@ -18,9 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from rescaler.refusals import Refused
-from rescaler.reschedule import Plan, applied, check_generation
-from rescaler.reschedule_cluster import Cluster
+from surescale.rescaler.refusals import Refused
+from surescale.rescaler.reschedule import Cluster, Plan, applied, check_generation
 
 
 class Step(StrEnum):
@@ -58,7 +57,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer to a committed (or empty) request; whoever repeats the request gets it again."""
+    """The answer to a committed (or empty) request; a repeated request gets it again."""
 
     request_id: str
     generation: int

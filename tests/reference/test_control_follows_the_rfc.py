@@ -6,11 +6,10 @@ from itertools import chain, repeat
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.control.world import View
-from rescaler.reschedule import applied, plan_desired
-from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.world import View
+from surescale.rescaler.reschedule import Cluster, Distribution, Fragment, Worker, applied, plan_desired
 from tests.reference.rescale_steps import Ledger, Outcome, Step, after, submit
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, cluster, controller, decision, ended, job, resumed
 

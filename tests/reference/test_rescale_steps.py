@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rescaler.refusals import Refused
-from rescaler.reschedule import Plan, applied, plan_desired
-from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker
+from surescale.rescaler.refusals import Refused
+from surescale.rescaler.reschedule import Cluster, Distribution, Fragment, Plan, Worker, applied, plan_desired
 from tests.reference.rescale_steps import Ledger, Outcome, Step, after, is_fenced_off, recovered, submit
 
 CLUSTER = Cluster(7, (Worker(1, "w1", (1, 2, 3)),), (Fragment(10, Distribution.HASH, (1, 2)),), vnodes=8)

@@ -8,18 +8,18 @@ from pathlib import Path
 
 from confluent_kafka import Message
 
-from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision
-from contracts.settings import PipelineSettings, to_environment
-from contracts.topics import DECISIONS, TopicNames
-from contracts.window_history import WindowHistory
-from contracts.windows import encode_window
-from contracts.wire import decode
-from runtime.kafka import LogReader, producer
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision
+from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.topics import DECISIONS, TopicNames
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import encode_window
+from surescale.contracts.wire import decode
+from surescale.runtime.kafka import LogReader, producer
 from tests.support.builders import JOB, row, topology
 from tests.support.waiting import wait_until
 
-SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
+SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 
 
 class AgentPipeline:

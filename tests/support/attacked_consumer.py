@@ -17,19 +17,19 @@ import psutil
 from confluent_kafka import Message as KafkaRecord
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from contracts.settings import PipelineSettings, to_environment
-from contracts.topics import TOPICS, TopicNames
-from contracts.wire import encode
-from rescaler.service.partitions import partition_of
-from runtime.kafka import LogReader, admin_client, create_topics, producer, wait_for_topics
-from runtime.ports import free_port
+from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.topics import TOPICS, TopicNames
+from surescale.contracts.wire import encode
+from surescale.rescaler.service.transactions import partition_of
+from surescale.runtime.kafka import LogReader, admin_client, create_topics, producer, wait_for_topics
+from surescale.runtime.ports import free_port
 from tests.support import hostile_records
 from tests.support.builders import JOB
 from tests.support.hostile_records import Hostile
 from tests.support.rescaler_pipeline import health
 from tests.support.waiting import wait_until
 
-SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
+SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 GOOD_WITHIN_S = 180.0  # Spark needs a minute to start on a busy machine
 _ANY_CODEC = {"compression.type": "producer"}
 _ANY_TIME = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**63 - 1)}
@@ -90,7 +90,7 @@ class Consumer(ABC):
             for each in self._processes():
                 with contextlib.suppress(psutil.NoSuchProcess):
                     each.kill()
-            self.process.wait(20)
+            self.process.wait(120)
 
     def close(self) -> None:
         """Stop what runs."""

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from contracts.commands import Balance, RescheduleCommand
-from contracts.messages import ClusterTopology, Host, JobTopology
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.control.settings import Balancing, PlacingSettings
-from rescaler.control.world import View
+from surescale.contracts.commands import Balance, RescheduleCommand
+from surescale.contracts.messages import ClusterTopology, Host, JobTopology
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.settings import Balancing, PlacingSettings
+from surescale.rescaler.control.world import View
 from tests.support.controller_world import CLUSTER, JOB, MINUTE_MS, carried_out, controller, decision, ended, job, resumed, view
 from tests.support.kept_effects import KeepsEffects
 

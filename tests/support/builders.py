@@ -1,9 +1,9 @@
 """Small valid messages that tests start from."""
 
-from contracts.clock import MINUTE_MS
-from contracts.messages import JobTopology, TaskSample, TaskSpec
-from contracts.window_history import WindowHistory
-from contracts.windows import FIGURE, Float32, Window, blank_figures
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.messages import JobTopology, TaskSample, TaskSpec
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import FIGURE, Float32, Window, blank_figures
 
 JOB = "sim/clicks"
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contracts.settings import PipelineSettings
-from runtime.http import fetch_json
-from runtime.ports import free_port
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.http import fetch_json
+from surescale.runtime.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "compose/observability/grafana/dashboards/surescale.json"
@@ -73,7 +73,7 @@ class ComposePipeline:
 
     @property
     def pipeline(self) -> PipelineSettings:
-        """The pipeline as seen from here."""
+        """The pipeline as this machine reaches it."""
         return PipelineSettings(bootstrap=f"127.0.0.1:{self.ports['KAFKA_PORT']}")
 
     def state(self, path: str) -> Any:

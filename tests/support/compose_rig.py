@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from contracts.commands import Progress, RescheduleCommand
-from engines.compose.client import ComposeClient
-from engines.compose.reconcile import ServiceReconciler
-from engines.compose.target import Service
-from engines.groups.chains import Chain, Group
-from rescaler.actuators.base import EngineRefused
-from rescaler.actuators.compose import ComposeEngine
-from rescaler.actuators.requirement_execution import RequirementExecution
+from surescale.contracts.commands import Progress, RescheduleCommand
+from surescale.engines.compose.actuator import ComposeEngine
+from surescale.engines.compose.client import ComposeClient
+from surescale.engines.compose.reconcile import ServiceReconciler
+from surescale.engines.compose.target import Service
+from surescale.engines.groups.chains import Chain, Group
+from surescale.engines.ports.actuator import EngineRefused
+from surescale.rescaler.execution import RequirementExecution
 from tests.support.count_commands import command_for
 from tests.support.fake_docker import FakeDocker
 from tests.support.mortal_client import Mortal

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runtime.ports import LOOPBACK, accepts_connections, free_ports
-from services.local_stack.broker import LocalBroker
+from surescale.runtime.ports import LOOPBACK, accepts_connections, free_ports
+from surescale.services.local_stack.servers import LocalBroker
 
 LISTENERS = {"ROLES": 19092, "HOST": 9092, "ADMIN": 19094, "CONTROLLER": 9093}
 SECRETS = "/run/secrets/"

@@ -27,10 +27,10 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
-from contracts.settings import PipelineSettings
-from runtime.http import fetch_json
-from runtime.kafka import create_topics
-from services.local_stack.broker import SETTINGS
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.http import fetch_json
+from surescale.runtime.kafka import create_topics
+from surescale.services.local_stack.servers import SETTINGS
 from tests.support.waiting import wait_until
 
 KAFKA_IMAGE = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.1")
@@ -226,7 +226,7 @@ class PipelineInContainers:
 
     @property
     def settings(self) -> PipelineSettings:
-        """The pipeline as seen from here."""
+        """The pipeline as this machine reaches it."""
         return PipelineSettings(bootstrap=self._kafka.bootstrap)
 
     def engine_report(self) -> dict[str, Any]:
@@ -277,7 +277,7 @@ class PipelineInContainers:
             SURESCALE_BOOTSTRAP=f"kafka:{_ROLES_PORT}",
             SURESCALE_REDIS_URL="redis://redis:6379/0",
             SURESCALE_ENGINE_URL=f"http://engine:{_ENGINE_PORT}",
-            SURESCALE_ROAD_CLOCK="true",
+            SURESCALE_PIPELINE_CLOCK="true",
         )
         return made
 

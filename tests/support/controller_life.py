@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 import msgspec
 from hypothesis import strategies as st
 
-from contracts.commands import RescheduleCommand
-from contracts.decisions import Decision
-from contracts.job_settings import Approval, Direction, JobSettings, Pause
-from contracts.messages import ClusterTopology, JobTopology
-from contracts.pauses import all_jobs_of
-from contracts.wire import encode
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.control.world import View
-from rescaler.gate_settings import GateSettings
+from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.decisions import Decision
+from surescale.contracts.job_settings import Approval, Direction, JobSettings, Pause
+from surescale.contracts.messages import ClusterTopology, EngineEvent, JobTopology
+from surescale.contracts.pauses import all_jobs_of
+from surescale.contracts.wire import encode
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.world import View
+from surescale.rescaler.gate_settings import GateSettings
 from tests.support.controller_world import (
     JOB,
     MINUTE_MS,
@@ -170,6 +170,13 @@ class World(KeepsEffects):
         if self.restarts:
             self.control = resumed(self.effects, **self.settings)
 
+    def complete_copies(self) -> None:
+        """Let the engine say of each job that all copies of its state are there."""
+        for name in JOBS:
+            self.events += 1
+            event = EngineEvent(cluster="sim", sequence=self.events, at_ms=self.now_ms, kind="standbys_ready", job=name)
+            self.effects.append(self.control.on_engine_event(event, self.see(), self.now_ms))
+
     def drain(self) -> None:
         """Let everything that is commanded be done, and time pass until nothing waits any more."""
         self.hosts, self.mode, self.pauses = HOSTS[2], "act", {}
@@ -184,6 +191,7 @@ class World(KeepsEffects):
                 return
             assert wake_ms > self.now_ms, "what is promised lies ahead"
             self.now_ms = wake_ms
+            self.complete_copies()
             self.tick()
         raise AssertionError("it never comes to rest")
 

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from contracts.commands import Outcome, Progress, RescheduleCommand
-from contracts.decisions import Decision, PolicyUsed, TaskDecision
-from contracts.ids import Cluster, decision_id
-from contracts.job_settings import JobSettings
-from contracts.messages import ClusterTopology, EngineEvent, Host, JobTopology, TaskSpec
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.control.settings import ControlSettings
-from rescaler.control.world import View
+from surescale.contracts.commands import Outcome, Progress, RescheduleCommand
+from surescale.contracts.decisions import Decision, PolicyUsed, TaskDecision
+from surescale.contracts.ids import Cluster, decision_id
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClusterTopology, EngineEvent, Host, JobTopology, TaskSpec
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.settings import ControlSettings
+from surescale.rescaler.control.world import View
 
 CLUSTER = Cluster("sim")
 JOB, OTHER_JOB = "sim/clicks", "sim/orders"

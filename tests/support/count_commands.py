@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from contracts.commands import Expected, RescheduleCommand, TaskChange
-from contracts.ids import cluster_of
-from rescaler.actuators.base import EngineApi
+from surescale.contracts.commands import Expected, RescheduleCommand, TaskChange
+from surescale.contracts.ids import cluster_of
+from surescale.engines.ports.actuator import EngineApi
 
 
 def command_for(

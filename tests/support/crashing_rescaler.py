@@ -10,17 +10,17 @@ from functools import partial
 
 from confluent_kafka import TopicPartition
 
-from contracts.messages import DeadLetter
-from contracts.settings import from_environment
-from rescaler.actuators.engine_http import EngineHttp
-from rescaler.control.effects import Effects
-from rescaler.service.active import activate
-from rescaler.service.loop import run
-from rescaler.service.settings import RescalerSettings
-from rescaler.service.traces import Traces
-from rescaler.service.transactions import ActuatorPosition, Transactions
-from runtime.logs import set_up_logs
-from runtime.signals import stop_event
+from surescale.contracts.messages import DeadLetter
+from surescale.contracts.settings import from_environment
+from surescale.engines.simulated.actuator import EngineHttp
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.service.active import activate
+from surescale.rescaler.service.loop import run
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.service.traces import Traces
+from surescale.rescaler.service.transactions import ActuatorPosition, Transactions
+from surescale.runtime.logs import set_up_logs
+from surescale.runtime.signals import stop_event
 
 EXIT_CODE = 9
 

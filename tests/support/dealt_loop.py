@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision
-from contracts.job_settings import JobSettings
-from contracts.messages import Input, JobTopology, TaskSpec
-from contracts.windows import FIGURE, HOURS, Float32, Window, blank_figures, unknown_hours
-from policies.decide import decide_if_due
-from policies.policy import Policy, is_span_end
-from rescaler.control.job.limits import Growth, LimitsMemory, after_begin, after_end, apply_limits, with_needs
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import Input, JobTopology, TaskSpec
+from surescale.contracts.windows import FIGURE, HOURS, Float32, Window, blank_figures, unknown_hours
+from surescale.policies.decide import decide_if_due
+from surescale.policies.policy import Policy, is_span_end
+from surescale.rescaler.control.job.limits import Growth, LimitsMemory, after_begin, after_end, apply_limits, with_needs
 
 JOB = "real/dealt"
 TASK = "count"
@@ -60,6 +60,7 @@ class _Loop:
         self.size, self.is_down = cell.begin, False
         self.waiting = np.zeros(cell.things)  # of each thing
         self.settings, self.memory = JobSettings(job=JOB), LimitsMemory()
+        self.decided_ms = 0
         self.topology = self._topology(0)
         count = len(self.topology.tasks)
         self.figures: Float32 = np.full((WINDOW_MINUTES, count, len(FIGURE)), np.nan, dtype=np.float32)
@@ -120,7 +121,8 @@ class _Loop:
         if decision is None:
             return
         self.course.decisions += 1
-        self.memory = with_needs(self.memory, decision, self.settings, self.cell.engine)
+        self.memory = with_needs(self.memory, decision, self.settings, self.cell.engine, before_ms=self.decided_ms)
+        self.decided_ms = end_ms
         if decision.action == "act":
             self._act(decision, minute, end_ms)
 

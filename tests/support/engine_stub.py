@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from contracts.messages import ClusterTopology, EngineEvent, Host, HourlyLoad, JobTopology, TaskSample
-from contracts.wire import encode
+from surescale.contracts.messages import ClusterTopology, EngineEvent, Host, HourlyLoad, JobTopology, TaskSample
+from surescale.contracts.wire import encode
 from tests.support.builders import sample
 from tests.support.builders import topology as chain
 

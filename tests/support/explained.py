@@ -4,15 +4,15 @@ import io
 
 from rich.console import Console
 
-from contracts.commands import Outcome, Progress, RescheduleCommand, TaskChange
-from contracts.decisions import Decision
-from contracts.job_settings import JobSettings
-from contracts.messages import EngineEvent
-from contracts.windows import encode_window
-from services.agent.decider import Decider
-from services.tools.explain.explanation import Explanation, OwnActExplanation
-from services.tools.explain.lookup import Aftermath
-from services.tools.explain.screen import show
+from surescale.contracts.commands import Outcome, Progress, RescheduleCommand, TaskChange
+from surescale.contracts.decisions import Decision
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import EngineEvent
+from surescale.contracts.windows import encode_window
+from surescale.services.agent.decider import Decider
+from surescale.services.tools.explain.explanation import Explanation, OwnActExplanation
+from surescale.services.tools.explain.lookup import Aftermath
+from surescale.services.tools.explain.screen import show
 from tests.support.builders import JOB, window_at
 
 WINDOW = window_at(600)

@@ -95,7 +95,7 @@ class FakeApiServer:
         slots: pods for which nodes have room.
         quota: pods that one namespace may have.
         has_keda: its kinds are installed.
-        asks_token: False: whoever asks is the account, as behind ``kubectl proxy``.
+        asks_token: False: every client is the account, as behind ``kubectl proxy``.
         is_away: nobody can answer now.
         before: called with every request before it is handled, so that something may happen in between.
         page_items: at most so many objects come in one answer.

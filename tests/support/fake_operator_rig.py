@@ -5,11 +5,11 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from engines.flink.client import FlinkClient
-from engines.kubernetes.client import KubernetesClient
-from rescaler.actuators.flink import FlinkEngine
-from rescaler.actuators.flink_operator import FlinkOperatorEngine
-from runtime.access import Access
+from surescale.engines.flink.actuator import FlinkEngine
+from surescale.engines.flink.client import FlinkClient
+from surescale.engines.flink_operator.actuator import FlinkOperatorEngine
+from surescale.engines.kubernetes.client import KubernetesClient
+from surescale.runtime.access import Access
 from tests.ports.requirement_contract import BEFORE, CLUSTER
 from tests.support.fake_api_server import TOKEN, FakeApiServer
 from tests.support.fake_jobmanager import FakeJobManager

@@ -100,7 +100,7 @@ class FakeWorkload:
         return sum(pod.is_ready(now_ms) for pod in self.pods)
 
     def write(self, replicas: int, manager: str, *, operation: str = "Update", subresource: str = "") -> None:
-        """Change the number of pods, as the API server does: whoever had the field loses it, unless an apply agrees with them."""
+        """Change the number of pods, as the API server does: the former owner loses the field unless an apply agrees with it."""
         if operation == "Apply" or replicas != self.replicas:
             agrees = replicas == self.replicas
             self.writers = [each for each in self.writers if agrees and each["manager"] != manager]

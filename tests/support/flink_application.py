@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from services.local_stack.flink.cluster import FlinkCluster, JobManager
-from services.local_stack.flink.job import JobOptions, job_jar
+from surescale.services.local_stack.flink.cluster import FlinkCluster, JobManager
+from surescale.services.local_stack.flink.scaled_job import JobOptions, job_jar
 
 
 class ApplicationCluster(FlinkCluster):

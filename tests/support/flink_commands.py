@@ -2,9 +2,9 @@
 
 import time
 
-from contracts.commands import Progress, RescheduleCommand
-from rescaler.actuators.flink import FlinkEngine
-from rescaler.actuators.requirement_execution import RequirementExecution
+from surescale.contracts.commands import Progress, RescheduleCommand
+from surescale.engines.flink.actuator import FlinkEngine
+from surescale.rescaler.execution import RequirementExecution
 from tests.support.count_commands import command_for
 from tests.support.live_flink import LiveJob
 from tests.support.waiting import wait_until

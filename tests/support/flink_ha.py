@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from runtime.http import is_ok
-from runtime.ports import accepts_connections, free_port
-from services.local_stack.flink.cluster import FlinkCluster, JobManager
-from services.local_stack.local_server import LocalServer
+from surescale.runtime.http import is_ok
+from surescale.runtime.ports import accepts_connections, free_port
+from surescale.services.local_stack.flink.cluster import FlinkCluster, JobManager
+from surescale.services.local_stack.servers import LocalServer
 
 SESSION_MS: Final = 8_000
 """After so long without a sign of life ZooKeeper takes a JobManager for dead; Flink's default is a minute."""

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from monitor.minutes import JobSnapshot
-from monitor.settings import MonitorSettings
-from monitor.sources.base import SourceUnavailable
-from monitor.sources.flink.source import FlinkSource
+from surescale.engines.flink.source import FlinkSource
+from surescale.engines.ports.minutes import JobSnapshot
+from surescale.engines.ports.source import SourceUnavailable
+from surescale.monitor.settings import MonitorSettings
 from tests.support.live_flink import LiveFlink, LiveJob
 from tests.support.waiting import wait_until
 

@@ -7,19 +7,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from contracts.commands import Drift, EventRecord, Outcome, Progress, RescheduleCommand
-from contracts.decisions import Decision
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology
-from contracts.settings import PipelineSettings
-from contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, TopicNames
-from contracts.wire import decode, encode
-from runtime.http import fetch_json
-from runtime.kafka import LogReader, create_topics, producer
-from runtime.ports import LOOPBACK
-from services.local_stack.comparison.load import Load, Target
-from services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
-from services.local_stack.supervisor import Supervisor
+from surescale.contracts.commands import Drift, EventRecord, Outcome, Progress, RescheduleCommand
+from surescale.contracts.decisions import Decision
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, TopicNames
+from surescale.contracts.wire import decode, encode
+from surescale.engines.settings import ClusterSettings
+from surescale.runtime.http import fetch_json
+from surescale.runtime.kafka import LogReader, create_topics, producer
+from surescale.runtime.ports import LOOPBACK
+from surescale.services.local_stack.comparison.load import Load, LoadTarget
+from surescale.services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
+from surescale.services.local_stack.supervisor import Supervisor
 from tests.conftest import KafkaForTests
 from tests.support.live_flink import LiveFlink, LiveJob
 
@@ -91,7 +92,7 @@ def pipeline_beside(
 
     ``engine_url``: where they reach its REST API, if not directly.
     """
-    settings = PipelineSettings(
+    settings = ClusterSettings(
         bootstrap=kafka.bootstrap,
         topic_prefix=kafka.topic_prefix(),
         redis_url=redis_url,
@@ -115,7 +116,7 @@ def pipeline_beside(
 @contextlib.contextmanager
 def loaded(job: LiveJob, per_second: float, seconds: int = 3_600) -> Iterator[Load]:
     """Send a steady load into the job's topic until the block ends."""
-    load = Load(Target(job.flink.bootstrap, job.options.from_topic), np.full(seconds, per_second))
+    load = Load(LoadTarget(job.flink.bootstrap, job.options.from_topic), np.full(seconds, per_second))
     load.start()
     try:
         yield load

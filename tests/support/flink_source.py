@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from monitor.minutes import JobSnapshot
-from monitor.settings import MonitorSettings
-from monitor.sources.flink.source import FlinkSource
+from surescale.engines.flink.source import FlinkSource
+from surescale.engines.ports.minutes import JobSnapshot
+from surescale.monitor.settings import MonitorSettings
 from tests.support.fake_flink import FakeFlink, QuickClock, fake_flink
 
 ORDERS = "flink/orders"

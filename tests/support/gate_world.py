@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from rescaler.gate import Gate, Mode, PhaseEntry, Target
-from rescaler.gate_settings import GateSettings
+from surescale.rescaler.gate import Gate, Mode, PhaseEntry, Target
+from surescale.rescaler.gate_settings import GateSettings
 
 SETTINGS = GateSettings(cooldown_ms=100, executing_stabilization_ms=200, waiting_stabilization_ms=50, max_delay_ms=400)
 LONG_AGO = 10**9

@@ -5,30 +5,29 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from contracts import topics
-from contracts.clock import MINUTE_MS
-from contracts.commands import Outcome, Progress
-from contracts.decisions import Decision
-from contracts.ids import decision_id
-from contracts.job_settings import JobSettings
-from contracts.messages import ClockSegment, DeadLetter, MinuteMarker
-from contracts.settings import PipelineSettings
-from contracts.windows import decode_window
-from rescaler.actuators.fake import FakeEngine
-from rescaler.service.loop import NEEDED
-from rescaler.service.pipeline_view import VIEWED
-from rescaler.service.settings import RescalerSettings
-from runtime.ports import free_port
-from runtime.topic_records import parsed
-from services.local_stack.artifacts import fetch
-from services.local_stack.locked_jars import SPARK_KAFKA
-from services.state.write.projections import PROJECTED
-from spark_streaming.settings import SparkSettings
+from surescale.contracts import topics
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.commands import Outcome, Progress
+from surescale.contracts.decisions import Decision
+from surescale.contracts.ids import decision_id
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClockSegment, DeadLetter, MinuteMarker
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.windows import decode_window
+from surescale.rescaler.service.loop import NEEDED
+from surescale.rescaler.service.pipeline_view import VIEWED
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.runtime.ports import free_port
+from surescale.runtime.topic_records import parsed
+from surescale.services.local_stack.artifacts import SPARK_KAFKA, fetch
+from surescale.services.state.write.projections import PROJECTED
+from surescale.spark_streaming.settings import SparkSettings
 from tests.support import controller_world
 from tests.support.agent_pipeline import windows
 from tests.support.attacked_consumer import GOOD_WITHIN_S, Consumer
 from tests.support.builders import JOB, topology
 from tests.support.engine_stub import EngineStub
+from tests.support.fake_engine import FakeEngine
 from tests.support.rescaler_pipeline import served
 from tests.support.view_pipeline import a_pipeline, get
 from tests.support.waiting import wait_until
@@ -44,7 +43,10 @@ class MonitorConsumer(Consumer):
     def __init__(self, settings: PipelineSettings, folder: Path) -> None:
         super().__init__(settings, folder)
         self._engine = self._opened.enter_context(EngineStub())
-        self.settings = replace(self.settings, engine_url=self._engine.url)
+
+    def environment(self) -> dict[str, str]:
+        """Return where the engine is."""
+        return {"SURESCALE_ENGINE_URL": self._engine.url}
 
     def send_good(self) -> None:
         """The engine finishes a minute; after the attack, the monitor starts again."""
@@ -75,7 +77,7 @@ class SparkConsumer(Consumer):
         own = SparkSettings(
             bootstrap=settings.bootstrap,
             topic_prefix=settings.topic_prefix,
-            road_clock=True,
+            pipeline_clock=True,
             window_minutes=5,
             spark_master="local[1]",
             spark_checkpoint=str(folder / "checkpoint"),
@@ -86,7 +88,7 @@ class SparkConsumer(Consumer):
     def send_good(self) -> None:
         """A minute of one sample, and where the clock stands."""
         end_ms = (10 + self.rounds) * MINUTE_MS
-        segment = ClockSegment(road="main", sequence=self.rounds, e0_ms=0, w0_ms=0, speed=1e6, until_ms=end_ms)
+        segment = ClockSegment(pipeline="main", sequence=self.rounds, e0_ms=0, w0_ms=0, speed=1e6, until_ms=end_ms)
         self.send(topics.CLOCK, "main", segment)
         chain = graph(spec("map"), job=JOB)
         self.send(topics.TASK_METRICS, JOB, sample(end_ms, 5, job=JOB, task="map"))
@@ -137,7 +139,9 @@ class RescalerConsumer(Consumer):
         self._engine = FakeEngine(jobs={JOB})
         opened = contextlib.ExitStack()
         url = opened.enter_context(served(self._engine))
-        own = RescalerSettings(bootstrap=settings.bootstrap, topic_prefix=settings.topic_prefix, engine_url=url, road_clock=True)
+        own = RescalerSettings(
+            bootstrap=settings.bootstrap, topic_prefix=settings.topic_prefix, engine_url=url, pipeline_clock=True
+        )
         super().__init__(own, folder)
         self._opened.push(opened)
         self.send(topics.CLUSTER_TOPOLOGY, "sim", controller_world.cluster())
@@ -182,7 +186,7 @@ class RescalerConsumer(Consumer):
     def _clock(self, until_ms: int) -> None:
         self._clocks += 1
         self._engine.now_ms = until_ms
-        segment = ClockSegment(road="main", sequence=self._clocks, e0_ms=0, w0_ms=0, speed=1e6, until_ms=until_ms)
+        segment = ClockSegment(pipeline="main", sequence=self._clocks, e0_ms=0, w0_ms=0, speed=1e6, until_ms=until_ms)
         self.send(topics.CLOCK, "main", segment)
 
 
@@ -208,7 +212,7 @@ class StateConsumer(Consumer):
     def has_handled(self) -> bool:
         """The view shows the graph, and every page answers."""
         status, shown = get(f"{self._api}/jobs/{JOB}")
-        if status != 200 or (shown["topology"] or {}).get("version") != 10 + self.rounds:
+        if status != 200 or shown["topology"] is None or shown["topology"]["record"]["version"] != 10 + self.rounds:
             return False
         pages = ("jobs", "counts", "clocks", "dead-letters", "clusters/sim", "clusters/sim/info", f"jobs/{JOB}/decisions")
         assert {page: get(f"{self._api}/{page}")[0] for page in pages} == dict.fromkeys(pages, 200)

@@ -1,4 +1,4 @@
-"""Records that try to stop whoever reads them: one table for every topic, the same at every run.
+"""Records that try to stop their readers: one table for every topic, the same at every run.
 
 Nothing in it is about the job, cluster or pipeline that tests look at, so whatever a role does with a record that happens to be
 well-formed leaves their results alone.
@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import zstandard
 
-from contracts import topics
-from contracts.windows import FIGURES, HOURS
-from contracts.wire import encode
+from surescale.contracts import topics
+from surescale.contracts.windows import FIGURES, HOURS
+from surescale.contracts.wire import encode
 from tests.wire.messages import MESSAGES, window_bytes
 
 JOB, CLUSTER, PIPELINE = "sim/hostile", "hostile", "hostile"
@@ -138,7 +138,7 @@ def mutations(good: bytes) -> Iterator[bytes]:
         inner = copy
         for step in parents:
             inner = inner[step]
-        if last == "type" or (last in ("job", "cluster", "road") and not parents):
+        if last == "type" or (last in ("job", "cluster", "pipeline") and not parents):
             # Without it, or with another's, a record may be about what tests look at.
             continue
         inner[last] = _PLACE

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs
 
-from runtime.ports import LOOPBACK, free_port
+from surescale.runtime.ports import LOOPBACK, free_port
 
 ISSUER, AUDIENCE, KEY_ID = "https://issuer.test", "kafka.test", "key-1"
 CLIENT, SECRET = "surescale", 'a "quoted" \\ sec=ret;'

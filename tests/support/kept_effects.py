@@ -1,7 +1,7 @@
 """What a controller has said so far, for worlds that feed one and keep its effects."""
 
-from contracts.commands import Balance, Outcome, RescheduleCommand
-from rescaler.control.effects import Effects
+from surescale.contracts.commands import Balance, Outcome, RescheduleCommand
+from surescale.rescaler.control.effects import Effects
 
 
 class KeepsEffects:

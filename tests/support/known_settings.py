@@ -1,13 +1,13 @@
 """The variables that roles read: what Compose files and manifests may set."""
 
-from contracts.topic_settings import TopicSettings
-from monitor.settings import MonitorSettings
-from rescaler.service.settings import RescalerSettings
-from runtime.logs import LogSettings
-from services.agent.settings import AgentSettings
-from services.engine.settings import EngineSettings
-from services.state.settings import StateSettings
-from spark_streaming.settings import SparkSettings
+from surescale.contracts.topics import TopicSettings
+from surescale.monitor.settings import MonitorSettings
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.runtime.logs import LogSettings
+from surescale.services.agent.settings import AgentSettings
+from surescale.services.engine.settings import EngineSettings
+from surescale.services.state.settings import StateSettings
+from surescale.spark_streaming.settings import SparkSettings
 
 KINDS = (
     MonitorSettings,

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from contracts.commands import Expected, Progress, RescheduleCommand, TaskChange
-from engines.groups.chains import Chain, Group
-from engines.kubernetes.client import KubernetesClient
-from engines.kubernetes.target import Target
-from rescaler.actuators.base import EngineRefused
-from rescaler.actuators.kubernetes import KubernetesEngine
-from rescaler.actuators.requirement_execution import RequirementExecution
-from runtime.access import Access
+from surescale.contracts.commands import Expected, Progress, RescheduleCommand, TaskChange
+from surescale.engines.groups.chains import Chain, Group
+from surescale.engines.kubernetes.actuator import KubernetesEngine
+from surescale.engines.kubernetes.client import KubernetesClient
+from surescale.engines.kubernetes.target import Target
+from surescale.engines.ports.actuator import EngineRefused
+from surescale.rescaler.execution import RequirementExecution
+from surescale.runtime.access import Access
 from tests.support.fake_api_server import TOKEN, FakeApiServer, Rule, rules_of
 from tests.support.fake_workloads import FakeWorkload
 from tests.support.mortal_client import Mortal

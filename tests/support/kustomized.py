@@ -20,4 +20,4 @@ def rendered(overlay: str) -> list[dict[str, Any]]:
     folder = KUBERNETES / "overlays" / overlay
     done = subprocess.run([kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    return list(yaml.safe_load_all(done.stdout))
+    return list(yaml.load_all(done.stdout, yaml.CSafeLoader))

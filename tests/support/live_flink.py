@@ -22,11 +22,11 @@ import numpy as np
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from engines.flink.identity import JOB_LABEL
-from runtime.http import ask
-from services.local_stack.comparison.watch import read_to_end
-from services.local_stack.flink.cluster import FlinkCluster, short_name
-from services.local_stack.flink.job import JobOptions, submit
+from surescale.engines.flink.identity import JOB_LABEL
+from surescale.runtime.http import ask
+from surescale.services.local_stack.comparison.watch import read_to_end
+from surescale.services.local_stack.flink.cluster import FlinkCluster, short_name
+from surescale.services.local_stack.flink.scaled_job import JobOptions, submit
 from tests.support.waiting import wait_until
 
 PARTITIONS = 8

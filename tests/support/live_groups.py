@@ -15,15 +15,16 @@ from typing import Any, Self
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from contracts.settings import PipelineSettings
-from engines.groups.broker import GroupReader, GroupsUnavailable
-from engines.groups.chains import read_chains
-from engines.processes.reconcile import WorkerReconciler
-from engines.processes.worker_store import WorkerStore
-from monitor.settings import MonitorSettings
-from services.local_stack.comparison.watch import read_to_end
-from services.local_stack.consumers.chain import OWNER
-from services.local_stack.consumers.presence import hold
+from surescale.contracts.settings import PipelineSettings
+from surescale.engines.groups.broker import GroupReader, GroupsUnavailable
+from surescale.engines.groups.chains import read_chains
+from surescale.engines.processes.reconcile import WorkerReconciler
+from surescale.engines.processes.worker_store import WorkerStore
+from surescale.monitor.settings import MonitorSettings
+from surescale.services.local_stack.comparison.watch import read_to_end
+from surescale.services.local_stack.consumers.consumers_pipeline import OWNER
+from surescale.services.local_stack.consumers.worker import hold
+from tests.support.role_settings import role_settings
 from tests.support.waiting import wait_until
 from tests.support.worker_processes import kill_all
 
@@ -67,7 +68,7 @@ class LiveChain:
     def settings(self, **more: Any) -> MonitorSettings:
         """Return the settings of a monitor that watches it, with the actuator on this machine."""
         own = {"groups_file": str(self.file), "workers_folder": str(self.folder / "workers"), "actuator": "processes"}
-        return MonitorSettings(bootstrap=self.bootstrap, engine="kafka", cluster=CLUSTER, **{**own, **more})
+        return role_settings(MonitorSettings, bootstrap=self.bootstrap, engine="kafka", cluster=CLUSTER, **{**own, **more})
 
     def group(self, task: str) -> str:
         """Return the id of a task's group."""
@@ -112,7 +113,7 @@ class LiveChain:
 
     def _groups(self, wait_ms: float) -> Any:
         for task, reads, writes in zip(self.start, self.topics, self.topics[1:], strict=False):
-            command = [sys.executable, "-m", "services.local_stack.consumers.worker", "--bootstrap", self.bootstrap]
+            command = [sys.executable, "-m", "surescale.services.local_stack.consumers.worker", "--bootstrap", self.bootstrap]
             command += ["--group", self.group(task), "--from", reads, "--to", writes, "--rounds", "50"]
             command += ["--wait-ms", str(wait_ms), "--index", "{index}", "--port", "{port}", "--while", str(self.folder / OWNER)]
             yield (

@@ -19,8 +19,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
-from engines.prometheus.client import PrometheusClient, PrometheusUnavailable
-from runtime.ports import free_port
+from surescale.engines.prometheus.client import PrometheusClient, PrometheusUnavailable
+from surescale.runtime.ports import free_port
 from tests.support.containers import PROMETHEUS_IMAGE
 from tests.support.stub_server import StubRequest, StubResponse, answering
 from tests.support.waiting import wait_until

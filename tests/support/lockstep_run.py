@@ -1,7 +1,7 @@
 """A pipeline's clock in lockstep for tests, and the records that let it go on; times in minutes."""
 
-from contracts.commands import Balance, Outcome, Progress, RescheduleCommand
-from services.engine.pace import Lockstep
+from surescale.contracts.commands import Balance, Outcome, Progress, RescheduleCommand
+from surescale.services.engine.pace import Lockstep
 
 MINUTE = 60_000
 JOBS = ["sim/a", "sim/b"]

@@ -21,7 +21,7 @@ def lose_and_regain(
     lost = [each for each in rights if (each["name"], each["operation"]) == (topic, operation)]
     before = len(consumer.log())
     broker.revoke(lost)
-    if operation == "Write":  # whoever only writes notices when it does
+    if operation == "Write":  # a mere writer notices when it writes
         consumer.rounds += 1
         consumer.send_good()
 

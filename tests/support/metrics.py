@@ -6,7 +6,7 @@ from urllib.request import Request, urlopen
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
-from runtime.metrics import Metric
+from surescale.runtime.metrics import Metric
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 

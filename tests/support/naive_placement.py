@@ -3,10 +3,10 @@
 from fractions import Fraction
 from math import sqrt
 
-from rescaler.placement import Subtask
-from rescaler.placement.baselines import split_mix_64
-from rescaler.placement.order import twelve_digits
-from rescaler.placement.problem import problem_of
+from surescale.rescaler.placement import Subtask
+from surescale.rescaler.placement.greedy import split_mix_64
+from surescale.rescaler.placement.order import twelve_digits
+from surescale.rescaler.placement.problem import problem_of
 
 EPSILON = 1e-9
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.testing import CliRunner
 
-from services.tools.explain.command import command as explain
+from surescale.services.tools.explain.command import command as explain
 from tests.support.rescaler_pipeline import Pipeline
 from tests.support.view_pipeline import get
 from tests.support.waiting import wait_until

@@ -3,8 +3,8 @@
 import abc
 from collections.abc import Mapping
 
-from engines.flink_operator.resource import API, DEPLOYMENTS, OperatedJob
-from engines.kubernetes.target import Target
+from surescale.engines.flink_operator.resource import API, DEPLOYMENTS, OperatedJob
+from surescale.engines.kubernetes.target import Target
 from tests.ports.requirement_contract import BEFORE, CLUSTER, JOB, RequirementRig
 from tests.support.fake_jobmanager import FakeJobManager
 from tests.support.fake_operator import KEY, FakeOperator

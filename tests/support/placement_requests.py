@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from rescaler.placement import ALGORITHMS, Edge, History, Host, Network, Params, PlaceRequest, Subtask, Task
+from surescale.rescaler.placement import ALGORITHMS, Edge, History, Host, Network, Params, PlaceRequest, Subtask, Task
 
 quick = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

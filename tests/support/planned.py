@@ -3,16 +3,16 @@
 import msgspec
 import numpy as np
 
-from contracts.messages import TaskSpec
-from policies.flows import Counted, Flows
-from policies.graph import JobGraph, job_graph
-from policies.guardrails import Limits
-from policies.measure import Measured
-from policies.sure.correction import Correction
-from policies.sure.outlook import Expected
-from policies.sure.past import PAST_HOURS, Past
-from policies.sure.plan import Planned, plan
-from policies.sure.planning_input import Planning, PlanningInput
+from surescale.contracts.messages import TaskSpec
+from surescale.policies.flows import Counted, Flows
+from surescale.policies.graph import JobGraph, job_graph
+from surescale.policies.guardrails import Limits
+from surescale.policies.measure import Measured
+from surescale.policies.sure.correction import Correction
+from surescale.policies.sure.outlook import Expected
+from surescale.policies.sure.past import PAST_HOURS, Past
+from surescale.policies.sure.plan import Planned, plan
+from surescale.policies.sure.planning_input import Planning, PlanningInput
 
 PLANNING = Planning(
     latency_weight=0.5,

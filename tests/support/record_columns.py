@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from contracts.messages import MinuteMarker, TaskSample
-from spark_streaming.columns import ABSENT, COLUMN, FIGURE_COLUMNS, SAMPLE_COLUMNS, Coordinates, Records
+from surescale.contracts.messages import MinuteMarker, TaskSample
+from surescale.spark_streaming.columns import ABSENT, COLUMN, FIGURE_COLUMNS, SAMPLE_COLUMNS, Coordinates, Records
 
 
 def records_of(messages: Sequence[tuple[Coordinates, TaskSample | MinuteMarker]]) -> Records:

@@ -13,16 +13,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision
-from contracts.messages import ClockSegment, PolicyRelease
-from contracts.settings import PipelineSettings, to_environment
-from contracts.topics import CLOCK, DECISIONS, POLICY_RELEASES, SNAPSHOTS, TopicNames
-from contracts.windows import encode_window
-from policies.registry import SHIPPED
-from runtime.kafka import LogReader, create_topics, producer
-from runtime.topic_records import parsed, read_topics, send
-from services.tools.policy_releases.command import command
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision
+from surescale.contracts.messages import ClockSegment
+from surescale.contracts.releases import Release
+from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.topics import CLOCK, DECISIONS, POLICY_RELEASES, SNAPSHOTS, TopicNames
+from surescale.contracts.windows import encode_window
+from surescale.policies.registry import SHIPPED
+from surescale.runtime.kafka import LogReader, create_topics, producer
+from surescale.runtime.topic_records import parsed, read_topics, send
+from surescale.services.tools.policy_releases.command import command
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, window_at
 from tests.support.waiting import wait_until
@@ -34,7 +35,7 @@ class ReleasePipeline:
     def __init__(self, settings: PipelineSettings) -> None:
         self.settings = settings
         create_topics(settings)
-        segment = ClockSegment(road="main", sequence=0, e0_ms=599 * MINUTE_MS, w0_ms=0, speed=1.0, until_ms=599 * MINUTE_MS)
+        segment = ClockSegment(pipeline="main", sequence=0, e0_ms=599 * MINUTE_MS, w0_ms=0, speed=1.0, until_ms=599 * MINUTE_MS)
         send(settings, CLOCK, "main", segment)
         self._reader = LogReader(settings, [DECISIONS])
         self._decisions: dict[int, Decision] = {}
@@ -55,9 +56,13 @@ class ReleasePipeline:
         assert client.flush(20) == 0
         return wait_until(lambda: self._arrived(minute), 60, f"the decision on minute {minute}")
 
-    def releases(self) -> list[PolicyRelease]:
+    def releases(self) -> list[Release]:
         """Return all records of releases."""
-        return parsed(read_topics(self.settings, [POLICY_RELEASES])[POLICY_RELEASES], PolicyRelease)
+        return parsed(read_topics(self.settings, [POLICY_RELEASES])[POLICY_RELEASES], Release)
+
+    def serving(self) -> list[Release]:
+        """Return those of policies that should serve, in the shadow or withdrawn ones left out."""
+        return [each for each in self.releases() if each.role == "serve" and not each.withdrawn]
 
     def _arrived(self, minute: int) -> Decision | None:
         for decision in parsed(self._reader.read_to_end(), Decision):
@@ -94,7 +99,7 @@ def start_agent(pipeline: ReleasePipeline, tmp_path: Path) -> Iterator[Callable[
         with (tmp_path / "agent.log").open("wb") as log:
             started.append(
                 subprocess.Popen(
-                    [sys.executable, "-c", "from services.cli import main; main()", "agent"],
+                    [sys.executable, "-c", "from surescale.services.cli import main; main()", "agent"],
                     env=os.environ | to_environment(pipeline.settings),
                     stdout=log,
                     stderr=log,

@@ -9,23 +9,23 @@ from typing import Any, Literal
 
 import msgspec
 
-from contracts.capabilities import Capabilities
-from contracts.clock import MINUTE_MS
-from contracts.commands import Outcome, Progress
-from contracts.decisions import Decision, PolicyUsed, TaskDecision
-from contracts.ids import Cluster, decision_id
-from contracts.job_settings import JobSettings
-from contracts.messages import Checkpointing, ClusterTopology, Host, JobTopology, TaskSpec
-from contracts.rescaler_state import Condition, RescalerRecord
-from rescaler.actuators.base import EngineRefused, EngineUnavailable
-from rescaler.actuators.fake_requirement import COUNTS, FakeRequirementEngine
-from rescaler.actuators.requirement_execution import RequirementExecution
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.control.job.memory import JobMemory
-from rescaler.control.settings import ControlSettings
-from rescaler.control.world import View
-from rescaler.gate_settings import GateSettings
+from surescale.contracts.capabilities import Capabilities
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.commands import Outcome, Progress
+from surescale.contracts.decisions import Decision, PolicyUsed, TaskDecision
+from surescale.contracts.ids import Cluster, decision_id
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import Checkpointing, ClusterTopology, Host, JobTopology, TaskSpec
+from surescale.contracts.rescaler_state import Condition, RescalerRecord
+from surescale.engines.ports.actuator import EngineRefused, EngineUnavailable
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.job.memory import JobMemory
+from surescale.rescaler.control.settings import ControlSettings
+from surescale.rescaler.control.world import View
+from surescale.rescaler.execution import RequirementExecution
+from surescale.rescaler.gate_settings import GateSettings
+from tests.support.fake_requirement_engine import COUNTS, FakeRequirementEngine
 from tests.support.kept_effects import KeepsEffects
 
 CLUSTER, JOB = Cluster("real"), "real/orders"

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from rescaler.actuators.base import EngineApi
-from rescaler.actuators.fake_requirement import FakeRequirementEngine
+from surescale.engines.ports.actuator import EngineApi
 from tests.ports.requirement_contract import BEFORE, JOB, RequirementRig
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.fake_jobmanager import FakeJobManager
+from tests.support.fake_requirement_engine import FakeRequirementEngine
 
 
 class FakeEngineRig(RequirementRig):

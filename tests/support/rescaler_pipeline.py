@@ -18,12 +18,12 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from contracts.commands import EventRecord, Outcome, Progress, RescheduleCommand
-from contracts.decisions import Decision
-from contracts.messages import ClockSegment, Message
-from contracts.rescaler_state import RescalerRecord
-from contracts.settings import to_environment
-from contracts.topics import (
+from surescale.contracts.commands import EventRecord, Outcome, Progress, RescheduleCommand
+from surescale.contracts.decisions import Decision
+from surescale.contracts.messages import ClockSegment, Message
+from surescale.contracts.rescaler_state import RescalerRecord
+from surescale.contracts.settings import to_environment
+from surescale.contracts.topics import (
     CLOCK,
     CLUSTER_TOPOLOGY,
     DECISIONS,
@@ -33,15 +33,15 @@ from contracts.topics import (
     TOPICS,
     TopicNames,
 )
-from contracts.wire import decode, encode
-from rescaler.actuators.base import EngineRefused
-from rescaler.actuators.fake import FakeEngine
-from rescaler.control.controller import Unreadable
-from rescaler.service.memory import remembered
-from rescaler.service.settings import RescalerSettings
-from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
-from runtime.ports import free_ports
+from surescale.contracts.wire import decode, encode
+from surescale.engines.ports.actuator import EngineRefused
+from surescale.rescaler.control.controller import Unreadable
+from surescale.rescaler.service.memory import remembered
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.runtime.kafka import LogReader, create_topics, producer, wait_for_topics
+from surescale.runtime.ports import free_ports
 from tests.support.controller_world import JOB, START_MS, cluster, job
+from tests.support.fake_engine import FakeEngine
 from tests.support.http_server import serving
 from tests.support.waiting import wait_until
 
@@ -116,7 +116,7 @@ class Pipeline:
         self.segments += 1
         wall_ms = time.time_ns() // 1_000_000 - 1_000
         self.engine.now_ms = until_ms
-        segment = ClockSegment(road="main", sequence=self.segments, e0_ms=0, w0_ms=wall_ms, speed=1e6, until_ms=until_ms)
+        segment = ClockSegment(pipeline="main", sequence=self.segments, e0_ms=0, w0_ms=wall_ms, speed=1e6, until_ms=until_ms)
         self.send(CLOCK, "main", segment)
 
     def decide(self, *decisions: Decision) -> None:
@@ -159,7 +159,7 @@ def started(settings: RescalerSettings, *words: str) -> tuple[subprocess.Popen[s
     """Start a rescaler, or what ``words`` name after ``python -m``; returns it and its health port."""
     (port,) = free_ports(1)
     environment = os.environ | to_environment(settings) | {"SURESCALE_HEALTH_PORT": str(port)}
-    command = [sys.executable, "-m", *(words or ("services.cli", "rescaler"))]
+    command = [sys.executable, "-m", *(words or ("surescale.services.cli", "rescaler"))]
     # A file takes any number of lines; a pipe that nobody reads would stop the process when it is full.
     with tempfile.TemporaryFile("w+") as lines:
         process = subprocess.Popen(command, env=environment, stderr=lines.fileno(), text=True)

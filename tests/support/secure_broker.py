@@ -18,8 +18,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from runtime.ports import LOOPBACK, free_port
-from services.local_stack.broker import LocalBroker
+from surescale.runtime.ports import LOOPBACK, free_port
+from surescale.services.local_stack.servers import LocalBroker
 from tests.support.issuer import AUDIENCE, CLIENT, ISSUER, SECRET, Issuer, make_key
 from tests.support.waiting import wait_until
 

@@ -10,16 +10,16 @@ import msgspec
 import zstandard
 from aiohttp import web
 
-from runtime.ports import LOOPBACK
-from services.state.access import Tokens
-from services.state.api import DecideWithout, make_app
-from services.state.connection import connect
-from services.state.documents import HealthDocument
-from services.state.http.operations import Execute
-from services.state.read.queries import Queries
-from services.state.write.operations import condensed
-from services.state.write.projections import Record, project
-from services.state.write.view_store import Positions, ViewStore
+from surescale.runtime.ports import LOOPBACK
+from surescale.services.state.access import Tokens
+from surescale.services.state.api import DecideWithout, make_app
+from surescale.services.state.connection import connect
+from surescale.services.state.documents import HealthDocument
+from surescale.services.state.http.operations import Execute
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.write.operations import condensed
+from surescale.services.state.write.projections import Record, project
+from surescale.services.state.write.view_store import Positions, ViewStore
 
 RECORDED = Path(__file__).parent.parent / "recordings" / "page" / "pipeline.zst"
 BATCH = 200

@@ -1,9 +1,9 @@
 """Answers of a shadow policy, as Kafka has them and as the view keeps them."""
 
-from contracts.clock import MINUTE_MS
-from contracts.ids import shadow_id
-from contracts.shadows import Comparison, ServedDecision, ShadowDecision, ShadowStatus, TaskDifference, Verdict
-from services.state.shadow_documents import StoredAnswer, answer_of
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Comparison, ServedDecision, ShadowDecision, ShadowStatus, TaskDifference, Verdict
+from surescale.contracts.ids import shadow_id
+from surescale.services.state.shadow_documents import StoredAnswer, answer_of
 from tests.support.builders import JOB
 
 

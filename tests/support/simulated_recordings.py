@@ -3,13 +3,13 @@
 import msgspec
 import numpy as np
 
-from contracts.messages import JobTopology
-from contracts.windows import Window, unknown_hours
-from simulation.load.jobs import SizedJob, load_job
-from simulation.load.workload import load_workload
-from simulation.loops.rows import LoopRows
-from simulation.loops.terms import Terms
-from simulation.model.worlds import World
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.windows import Window, unknown_hours
+from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.workload import load_workload
+from surescale.simulation.loops.rows import LoopRows
+from surescale.simulation.loops.terms import Terms
+from surescale.simulation.model.worlds import World
 
 WORKLOAD = load_workload("clarknet")
 FIRST_MINUTE = 3_000

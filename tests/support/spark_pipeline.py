@@ -1,6 +1,7 @@
 """A real Spark job on a real broker, with an independent computation of the expected windows."""
 
 import contextlib
+import io
 import json
 import logging
 import os
@@ -17,30 +18,32 @@ from urllib.request import urlopen
 
 import numpy as np
 import psutil
+import zstandard
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaRecord
 
-from contracts.messages import DeadLetter, MinuteMarker, TaskSample
-from contracts.settings import to_environment
-from contracts.topics import DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
-from contracts.windows import decode_window, encode_window
-from contracts.wire import decode, encode
-from runtime.backoff import wait_for
-from runtime.kafka import LogReader, admin_client, create_topics, end_offsets, producer
-from runtime.ports import free_port
-from runtime.tracing.context import TraceContext, context_of
-from services.local_stack.artifacts import fetch
-from services.local_stack.locked_jars import SPARK_KAFKA
-from spark_streaming.columns import Coordinates
-from spark_streaming.minutes import MinuteRules, Minutes
-from spark_streaming.settings import SparkSettings
+from surescale.contracts.messages import DeadLetter, MinuteMarker, TaskSample
+from surescale.contracts.settings import to_environment
+from surescale.contracts.topics import DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
+from surescale.contracts.windows import decode_window, encode_window
+from surescale.contracts.wire import decode, encode
+from surescale.runtime.backoff import wait_for
+from surescale.runtime.kafka import LogReader, admin_client, create_topics, end_offsets, producer
+from surescale.runtime.ports import free_port
+from surescale.runtime.tracing.context import TraceContext, context_of
+from surescale.services.local_stack.artifacts import SPARK_KAFKA, fetch
+from surescale.spark_streaming.columns import Coordinates
+from surescale.spark_streaming.minutes import MinuteRules, Minutes
+from surescale.spark_streaming.settings import SparkSettings
+from surescale.spark_streaming.state import head_of
+from surescale.spark_streaming.state_store import FOLDER
 from tests.conftest import KafkaForTests
 from tests.support.metrics import Scraped, scraped
 from tests.support.record_columns import records_of
 from tests.support.secure_broker import SecureBroker
 from tests.support.waiting import wait_until
 
-SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
+SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 Message = TaskSample | MinuteMarker
 
 
@@ -122,7 +125,7 @@ class SparkPipeline:
         """Stop what runs."""
         if self._process is not None and self._process.poll() is None:
             self.signal_all(signal.SIGKILL)
-            self._process.wait(20)
+            self._process.wait(120)
         self._reader.close()
 
     def send(self, *messages: Message | tuple[str, bytes], headers: Sequence[tuple[str, bytes]] = ()) -> None:
@@ -160,6 +163,16 @@ class SparkPipeline:
                 value = record.value() or b""
                 found.setdefault(decode_window(value).id, []).append(value)
         return found
+
+    def unsaved(self) -> bool:
+        """Say whether a window has arrived that the newest state in the checkpoint's folder does not know of."""
+        newest = max((self.checkpoint / FOLDER).glob("state-*"), default=None)
+        if newest is None:
+            return bool(self.windows())
+        with np.load(io.BytesIO(zstandard.decompress(newest.read_bytes()))) as arrays:
+            closed_ms = {job.job: job.closed_ms for job in head_of(dict(arrays)).jobs}
+        seen = [decode_window(values[0]) for values in self.windows().values()]
+        return any(window.window_end_ms > closed_ms.get(window.job, 0) for window in seen)
 
     def traces(self) -> dict[str, TraceContext | None]:
         """Return where each window is in its trace, by identity."""
@@ -199,20 +212,6 @@ def reader_of(settings: SparkSettings, names: Sequence[str]) -> LogReader:
         stop=threading.Event(),
         log=logging.getLogger("test"),
     )
-
-
-def committed(checkpoint: Path) -> int:
-    """Return the last batch that Spark has committed, -1 before the first."""
-    return max(_numbers(checkpoint / "commits"), default=-1)
-
-
-def planned(checkpoint: Path) -> int:
-    """Return the last batch whose offsets Spark has written down, -1 before the first."""
-    return max(_numbers(checkpoint / "offsets"), default=-1)
-
-
-def _numbers(folder: Path) -> Sequence[int]:
-    return [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
 
 
 def _coordinates(record: KafkaRecord) -> Coordinates:

@@ -1,12 +1,25 @@
 """Documents of the view for tests of what is made of them."""
 
-from services.state.documents import JobOverview
-from services.state.record_documents import WindowDocument
+from typing import TypeVar
 
-WINDOW = WindowDocument(
+from surescale.contracts.summaries import JobMinute, WindowSummary
+from surescale.services.state.documents import JobOverview
+from surescale.services.state.record_documents import Appended
+
+WINDOW = WindowSummary(
     closed_append_ms=None, completeness=1.0, duplicates=0, late=0, load_records_per_minute=1.0, minutes_known=1,
-    reached_wall_ms=None, samples=1, tasks=3, window_end_ms=0, window_id="w", window_minutes=60, appended_ms=1,
+    reached_wall_ms=None, samples=1, tasks=3, window_end_ms=0, window_id="w", window_minutes=60,
+    minute=JobMinute(utilisation=0.5), restarts=0,
 )  # fmt: skip
+
+
+PLACE = {"appended_ms": 0, "partition": 0, "offset": 0}
+T = TypeVar("T")
+
+
+def appended(record: T) -> Appended[T]:
+    """Return a record as the view has it."""
+    return Appended(record=record, appended_ms=0, partition=0, offset=0)
 
 
 def overview(**changes: object) -> JobOverview:
@@ -21,7 +34,7 @@ def overview(**changes: object) -> JobOverview:
         "window_end_ms": 60_000,
         "completeness": 1.0,
         "load_records_per_minute": 169.0,
-        "silent_minutes": 0,
+        "age_minutes": 0,
         "action": "hold",
         "outcome": "held",
         "gate_phase": "Idling",
@@ -31,6 +44,7 @@ def overview(**changes: object) -> JobOverview:
         "utilisation": 0.68,
         "backlog_records": 1_234.0,
         "latency_ms": 4_600.0,
+        "backlog_ms": 18_000.0,
         "overloaded_tasks": 0,
         "configured_parallelism": None,
         "scalable_tasks": 1,

@@ -17,28 +17,28 @@ from urllib.request import urlopen
 import msgspec
 import pytest
 
-from contracts import topics
-from contracts.clock import MINUTE_MS
-from contracts.commands import Outcome, Progress, RescheduleCommand, TaskChange
-from contracts.decisions import Amendment, Decision, PolicyUsed, TaskDecision
-from contracts.ids import decision_id
-from contracts.job_settings import JobSettings
-from contracts.messages import ClusterTopology, DeadLetter, EngineEvent, Host
-from contracts.rescaler_state import JobSummary, RescalerRecord, WaitingAct
-from contracts.settings import PipelineSettings, to_environment
-from contracts.window_history import WindowHistory
-from contracts.windows import WindowCounts, encode_window
-from contracts.wire import encode
-from runtime.kafka import create_topics, producer
-from runtime.ports import free_port
-from services.cli import main
-from services.state.connection import connect
-from services.state.write.projector import Projector
-from services.state.write.view_store import ViewStore
+from surescale.contracts import topics
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.commands import Outcome, Progress, RescheduleCommand, TaskChange
+from surescale.contracts.decisions import Amendment, Decision, PolicyUsed, TaskDecision
+from surescale.contracts.ids import decision_id
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClusterTopology, DeadLetter, EngineEvent, Host
+from surescale.contracts.rescaler_state import JobSummary, RescalerRecord, WaitingAct
+from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import WindowCounts, encode_window
+from surescale.contracts.wire import encode
+from surescale.runtime.kafka import create_topics, producer
+from surescale.runtime.ports import free_port
+from surescale.services.cli import main
+from surescale.services.state.connection import connect
+from surescale.services.state.write.projector import Projector
+from surescale.services.state.write.view_store import ViewStore
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, row, topology
 
-SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
+SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 LOG = logging.getLogger("test")
 SPANS = 6
 
@@ -76,7 +76,7 @@ def processes() -> Iterator[list["subprocess.Popen[bytes]"]]:
     yield running
     for process in running:
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(120) == 0
 
 
 @pytest.fixture

@@ -6,10 +6,16 @@ from typing import TypeVar
 
 T = TypeVar("T")
 _POLL_S = 0.05
+_PATIENCE = 4
+"""A busy machine may take so many times as long as a quiet one. Only a test that fails waits for all of it."""
 
 
 def wait_until(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "the condition") -> T:
-    """Return the first true value of the condition; fail, naming what was awaited, when there is none in time."""
+    """Return the first true value of the condition; fail, naming what was awaited, when there is none in time.
+
+    ``timeout_s`` is for a quiet machine.
+    """
+    timeout_s *= _PATIENCE
     deadline = time.monotonic() + timeout_s
     while True:
         value = condition()

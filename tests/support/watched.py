@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, field
 
-from runtime.watchdog import LOOK_EVERY_S, Watchdog
+from surescale.runtime.watchdog import LOOK_EVERY_S, Watchdog
 
 
 def idle_watchdog(role: str = "test") -> Watchdog:

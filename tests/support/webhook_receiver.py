@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from runtime.ports import free_port
+from surescale.runtime.ports import free_port
 from tests.support.http_server import serving
 
 KEY = "whsec_" + base64.b64encode(bytes(range(32))).decode()

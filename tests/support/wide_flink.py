@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engines.flink.client import PRIMING_S
-from monitor.settings import MonitorSettings
-from monitor.sources.flink.source import FlinkSource
+from surescale.engines.flink.client import PRIMING_S
+from surescale.engines.flink.source import FlinkSource
+from surescale.monitor.settings import MonitorSettings
 from tests.support.fake_flink import QuickClock
 from tests.support.stub_server import StubRequest, StubResponse, StubServer, answering
 

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from engines.groups.chains import Chain, Group, Workers
-from engines.processes.reconcile import WorkerReconciler
-from engines.processes.worker_store import Worker, WorkerStore
+from surescale.engines.groups.chains import Chain, Group, Workers
+from surescale.engines.processes.reconcile import WorkerReconciler
+from surescale.engines.processes.worker_store import Worker, WorkerStore
 from tests.support.waiting import wait_until
 
 CLUSTER = "real"

@@ -1,19 +1,18 @@
-"""One message of every kind, or more, and two windows; ``golden`` holds the bytes of each message under its name."""
+"""One message of every kind, or more, and two windows; ``releases`` holds the bytes of each under its name."""
 
 import msgspec
 
-from contracts import commands as c
-from contracts import decisions as d
-from contracts import messages as m
-from contracts import rescaler_state as r
-from contracts.clock import MINUTE_MS
-from contracts.job_settings import Approval, JobSettings, Pause
-from contracts.messages import Message
-from contracts.releases import ScopedRelease, TunedRelease
-from contracts.shadows import Comparison, ServedDecision, ShadowDecision, TaskDifference, Verdict
-from contracts.tournaments import Expectation, TournamentResult
-from contracts.window_history import WindowHistory
-from contracts.windows import encode_window
+from surescale.contracts import commands as c
+from surescale.contracts import decisions as d
+from surescale.contracts import messages as m
+from surescale.contracts import rescaler_state as r
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Comparison, ServedDecision, ShadowDecision, TaskDifference, Verdict
+from surescale.contracts.job_settings import Approval, JobSettings, Pause
+from surescale.contracts.messages import Message
+from surescale.contracts.releases import Expectation, Release, TournamentResult
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import encode_window
 from tests.support.builders import JOB, row, sample, topology
 
 LIMITS = {"parallelism_max": 10, "total_limit": 200, "scale_down_after_minutes": 0}
@@ -50,8 +49,8 @@ MESSAGES: dict[str, Message] = {
     "job-settings-approval": JobSettings(
         job=JOB, version=4, approval=Approval(decision_id=f"{JOB}@60000/sure", by="ana", at_ms=5), set_by="ana", **LIMITS
     ),
-    "policy-release": m.PolicyRelease(cluster="sim", policy="sure", sha256="ab" * 32, valid_from_ms=60_000, set_by="ana"),
-    "policy-release-canary": ScopedRelease(
+    "policy-release": Release(cluster="sim", policy="sure", sha256="ab" * 32, valid_from_ms=60_000, set_by="ana"),
+    "policy-release-canary": Release(
         cluster="sim",
         policy="sure",
         sha256="ab" * 32,
@@ -61,10 +60,10 @@ MESSAGES: dict[str, Message] = {
         set_at_ms=5,
         note="Promoted from the shadow.",
     ),
-    "policy-release-shadow": ScopedRelease(
+    "policy-release-shadow": Release(
         cluster="sim", policy="ds2", sha256="", valid_from_ms=60_000, role="shadow", job=JOB, withdrawn=True, set_by="ana"
     ),
-    "policy-release-tournament": TunedRelease(
+    "policy-release-tournament": Release(
         cluster="sim",
         policy="ds2-gate",
         sha256="",
@@ -116,7 +115,7 @@ MESSAGES: dict[str, Message] = {
         status="late",
         reason="It took more than 10 s and was stopped.",
     ),
-    "clock": m.ClockSegment(road="main", sequence=1, e0_ms=0, w0_ms=5, speed=60.0, until_ms=60_000, end_ms=120_000),
+    "clock": m.ClockSegment(pipeline="main", sequence=1, e0_ms=0, w0_ms=5, speed=60.0, until_ms=60_000, end_ms=120_000),
     "decision": d.Decision(
         decision_id=f"{JOB}@60000/sure",
         job=JOB,
@@ -217,7 +216,7 @@ MESSAGES: dict[str, Message] = {
         standbys=(c.SlotStandbys(unit=1, hosts=("m2",)),),
     ),
     "clock-told": m.ClockSegment(
-        road="main",
+        pipeline="main",
         sequence=2,
         e0_ms=60_000,
         w0_ms=5,

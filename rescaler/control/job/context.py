@@ -7,18 +7,18 @@ from typing import Protocol
 
 import msgspec
 
-from contracts.commands import Drift, Outcome, Progress, RescheduleCommand
-from contracts.messages import JobTopology
-from contracts.steps import Timed, untimed
-from rescaler.control.counts.plan import fitting
-from rescaler.control.job.gate import settings_after, settings_for, targets_now, updated_gate
-from rescaler.control.job.memory import JobMemory, PendingAct
-from rescaler.control.outcomes import REASONS_BY_STATUS, REFUSAL_CODES, LastOutcome, OutcomeReason, OutcomeStatus
-from rescaler.control.settings import ControlSettings
-from rescaler.control.units.hosts import usable_units
-from rescaler.control.world import World
-from rescaler.gate import Gate
-from rescaler.gate_settings import GateSettings
+from surescale.contracts.commands import Drift, Outcome, Progress, RescheduleCommand
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.steps import Timed, untimed
+from surescale.rescaler.control.counts import fitting
+from surescale.rescaler.control.job.job_gate import settings_after, settings_for, targets_now, updated_gate
+from surescale.rescaler.control.job.memory import JobMemory, PendingAct
+from surescale.rescaler.control.outcomes import REASONS_BY_STATUS, REFUSAL_CODES, LastOutcome, OutcomeReason, OutcomeStatus
+from surescale.rescaler.control.settings import ControlSettings
+from surescale.rescaler.control.units import usable_units
+from surescale.rescaler.control.world import World
+from surescale.rescaler.gate import Gate
+from surescale.rescaler.gate_settings import GateSettings
 
 AHEAD_MS_MAX = 120_000
 """A time that an actuator or engine reports is not believed if it is further ahead than this."""

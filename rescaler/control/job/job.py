@@ -12,21 +12,29 @@ from collections.abc import Mapping
 
 import msgspec
 
-from contracts.commands import NOT_REPORTED, Progress, RescheduleCommand
-from contracts.decisions import Decision, TaskDecision
-from contracts.messages import EngineEvent, JobTopology
-from contracts.own_acts import OwnAct
-from contracts.topology import has_ended, required_of, running_of
-from rescaler.control.counts.plan import together
-from rescaler.control.job import approvals, limits, own_acts, owners, pauses, rescale
-from rescaler.control.job.checks import Objection, no_longer_possible, objection_to
-from rescaler.control.job.context import JobContext
-from rescaler.control.job.engine_checks import objection_of_engine
-from rescaler.control.job.memory import PartialRun, PendingAct, RescaleInProgress, StandbyChange, TaskTarget
-from rescaler.control.job.waits import OVERDUE_MS, PATIENCE_MS, given_up_at_ms, rescaled_at_ms
-from rescaler.control.outcomes import WAITING_REASON, OutcomeReason
-from rescaler.control.world import mode_of
-from rescaler.gate import Gate, Mode, Phase
+from surescale.contracts.commands import NOT_REPORTED, Progress, RescheduleCommand
+from surescale.contracts.decisions import Decision, TaskDecision
+from surescale.contracts.messages import EngineEvent, JobTopology
+from surescale.contracts.own_acts import OwnAct
+from surescale.contracts.topology import has_ended, required_of, running_of
+from surescale.rescaler.control.counts import together
+from surescale.rescaler.control.job import checks, limits, own_acts, owners, rescale
+from surescale.rescaler.control.job.checks import Objection, no_longer_possible, objection_of_engine, objection_to
+from surescale.rescaler.control.job.context import JobContext
+from surescale.rescaler.control.job.memory import (
+    OVERDUE_MS,
+    PATIENCE_MS,
+    PartialRun,
+    PendingAct,
+    RescaleInProgress,
+    StandbyChange,
+    TaskTarget,
+    given_up_at_ms,
+    rescaled_at_ms,
+)
+from surescale.rescaler.control.outcomes import WAITING_REASON, OutcomeReason
+from surescale.rescaler.control.world import mode_of
+from surescale.rescaler.gate import Gate, Mode, Phase
 
 CHECKPOINTS = ("checkpoint_completed", "checkpoint_failed")
 """Kinds of engine events that a gate takes into account."""
@@ -65,9 +73,11 @@ def on_decision(
     not_before_ms = _not_before_ms(context, decision, topology)
     if (acts and not left.is_nothing) or memory.pending is None or memory.pending.own is not OwnAct.RECOVERY:
         _supersede(context, decision)
-    memory.last_span_end_ms = decision.span_end_ms
+    before_ms, memory.last_span_end_ms = memory.last_span_end_ms, decision.span_end_ms
     memory.advised = None
-    memory.limits = limits.with_needs(memory.limits, decision, context.world.allowed, context.world.engine.engine)
+    memory.limits = limits.with_needs(
+        memory.limits, decision, context.world.allowed, context.world.engine.engine, before_ms=before_ms
+    )
     if not acts:
         context.add_outcome(decision, "held", OutcomeReason.HOLD)
     elif newest is not None and _is_stale(context, decision, newest):
@@ -138,7 +148,7 @@ def on_tick(context: JobContext) -> None:
     if underway is not None and given_up_ms is not None and context.now_ms >= given_up_ms:
         _give_up_waiting(context, underway, given_up_ms)
     own_acts.recover(context)
-    approvals.look(context)
+    own_acts.look(context)
     if memory.pending is not None or memory.gate is not None or memory.underway is not underway:
         _settle(context)
     own_acts.drain(context)
@@ -181,8 +191,8 @@ def _is_stale(context: JobContext, decision: Decision, newest: Decision) -> bool
     return context.now_ms - decision.span_end_ms > OVERDUE_MS and newest.span_end_ms > decision.span_end_ms
 
 
-def _left_by_pauses(context: JobContext, wanted: Mapping[str, pauses.Sized], topology: JobTopology) -> pauses.PauseEffect:
-    return pauses.effect_of(wanted, topology, context.world.engine, context.world.pauses)
+def _left_by_pauses(context: JobContext, wanted: Mapping[str, checks.Sized], topology: JobTopology) -> checks.PauseEffect:
+    return checks.effect_of(wanted, topology, context.world.engine, context.world.pauses)
 
 
 def _not_before_ms(context: JobContext, decision: Decision, topology: JobTopology) -> int:
@@ -198,7 +208,7 @@ def _not_before_ms(context: JobContext, decision: Decision, topology: JobTopolog
 
 
 def _take_on(
-    context: JobContext, decision: Decision, topology: JobTopology, left: pauses.PauseEffect, not_before_ms: int
+    context: JobContext, decision: Decision, topology: JobTopology, left: checks.PauseEffect, not_before_ms: int
 ) -> None:
     if left.kept:
         tasks = tuple(task for task in decision.tasks if task.task not in left.kept)
@@ -229,7 +239,7 @@ def _take_on(
     )
 
 
-def _joined(words: str, left: pauses.PauseEffect) -> str:
+def _joined(words: str, left: checks.PauseEffect) -> str:
     return "; ".join(dict.fromkeys(each for each in (words, left.words) if each))
 
 
@@ -295,18 +305,18 @@ def _heed_time(context: JobContext, pending: PendingAct, topology: JobTopology) 
     _keep_back(context, pending, _left_by_pauses(context, pending.wanted, topology), OutcomeReason.PAUSED)
     rest = context.memory.pending
     if rest is not None:
-        left = pauses.effect_of_calendar(rest.wanted, topology, world.engine, world.allowed.excluded, context.now_ms)
+        left = checks.effect_of_calendar(rest.wanted, topology, world.engine, world.allowed.excluded or (), context.now_ms)
         _keep_back(context, rest, left, OutcomeReason.EXCLUDED_PERIOD)
 
 
-def _keep_back(context: JobContext, pending: PendingAct, left: pauses.PauseEffect, reason: OutcomeReason) -> None:
-    if not left.kept or pending.own in pauses.NEVER_PAUSED:
+def _keep_back(context: JobContext, pending: PendingAct, left: checks.PauseEffect, reason: OutcomeReason) -> None:
+    if not left.kept or pending.own in checks.NEVER_PAUSED:
         return
     note = _joined(pending.note, left)
     if left.is_nothing or pending.own is OwnAct.APPROVED:  # which is carried out in full or not at all
         context.finish(pending, "refused", reason, detail=note)
         return
-    context.memory.pending = msgspec.structs.replace(pending, wanted=pauses.unpaused(pending.wanted, left), note=note)
+    context.memory.pending = msgspec.structs.replace(pending, wanted=checks.unpaused(pending.wanted, left), note=note)
 
 
 def _wait(context: JobContext, gate: Gate, pending: PendingAct) -> None:

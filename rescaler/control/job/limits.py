@@ -1,4 +1,4 @@
-"""The user's limits that need a memory or the hosts: rescales a day, lower needs that last, growth in vain, the quotas.
+"""The user's limits that need a memory or the hosts: rescales a day, lower needs that last, growth that did not help, the quotas.
 
 The other limits are guardrails of the policies, which remember nothing. Everything here is a function of `LimitsMemory`, of the
 decision and of the world; `rescaler.control.job` calls ``apply_limits`` before it takes an act on, ``with_needs`` for every
@@ -14,14 +14,14 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision, TaskDecision
-from contracts.job_limits import blocks_ineffective, scale_down_after_minutes, total_limit
-from contracts.job_settings import JobSettings
-from contracts.messages import Host, JobTopology
-from contracts.topology import dealt_to, slots_needed
-from policies.dealt import carried
-from rescaler.control.outcomes import OutcomeReason
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision, TaskDecision
+from surescale.contracts.job_limits import blocks_ineffective, scale_down_after_minutes, total_limit
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import Host, JobTopology
+from surescale.contracts.topology import dealt_to, slots_needed
+from surescale.policies.dealt import carried
+from surescale.rescaler.control.outcomes import OutcomeReason
 
 UNPROVEN = "unproven"
 """The guardrail that keeps a task as wide as it is while its figures do not prove that it needs less."""
@@ -82,28 +82,44 @@ class LimitedAct:
     refusal: OutcomeReason | None = None
 
 
-def with_needs(memory: LimitsMemory, decision: Decision, settings: JobSettings, engine: str) -> LimitsMemory:
-    """Return the memory with what a decision says each task needs; ``engine``: the kind that runs the job.
+def with_needs(memory: LimitsMemory, decision: Decision, settings: JobSettings, engine: str, *, before_ms: int) -> LimitsMemory:
+    """Return the memory with what a decision says each task needs.
 
-    Where a task stays as it is because too little is known, the decision says nothing of what it needs: earlier needs stand.
+    Where a task stays as it is because too little is known, the decision says nothing of what it needs: earlier needs stand, and
+    have lasted no longer than before. Nor have they in a pause of which the decision's window knows fewer minutes.
+
+    Args:
+        memory: as it was.
+        decision: the newest.
+        settings: the job's.
+        engine: the kind that runs the job.
+        before_ms: the end of the span that was decided on before.
     """
     minutes = scale_down_after_minutes(settings, engine)
     if not minutes:
         return msgspec.structs.replace(memory, needs={}) if memory.needs else memory
-    oldest_ms = decision.span_end_ms - minutes * MINUTE_MS
-    needs = {
-        task.task: _after(memory.needs.get(task.task, ()), decision.span_end_ms, task.desired, oldest_ms)
-        for task in decision.tasks
-        if not _is_unknown(decision, task)
-    }
-    kept = {task.task: memory.needs[task.task] for task in decision.tasks if task.task in memory.needs.keys() - needs.keys()}
-    return msgspec.structs.replace(memory, needs=needs | kept)
+    oldest_ms, passed_ms = decision.span_end_ms - minutes * MINUTE_MS, decision.span_end_ms - before_ms
+    needs = {}
+    for task in decision.tasks:
+        is_unknown = _is_unknown(decision, task)
+        unknown_ms = passed_ms if is_unknown else max(0, passed_ms - decision.minutes_known * MINUTE_MS)
+        known = _later(memory.needs.get(task.task, ()), unknown_ms)
+        if not is_unknown:
+            known = _after(known, decision.span_end_ms, task.desired, oldest_ms)
+        if known:
+            needs[task.task] = known
+    return msgspec.structs.replace(memory, needs=needs)
 
 
 def _is_unknown(decision: Decision, task: TaskDecision) -> bool:
     """Say whether nobody knows what a task that stays needs: it may be less than it has."""
     doubted = decision.undecided is True or any(amendment.rule == UNPROVEN for amendment in task.amendments)
     return doubted and task.desired == task.current
+
+
+def _later(needs: tuple[Need, ...], by_ms: int) -> tuple[Need, ...]:
+    """Return needs that have lasted for so much less."""
+    return tuple(msgspec.structs.replace(need, since_ms=need.since_ms + by_ms) for need in needs) if by_ms else needs
 
 
 def _after(needs: tuple[Need, ...], at_ms: int, size: int, oldest_ms: int) -> tuple[Need, ...]:
@@ -141,14 +157,19 @@ def apply_limits(
                 wanted[task.task] = lasting
                 words.append(f"{task.task}: {_waits(task, lasting, minutes)}")
                 reasons.append(OutcomeReason.SCALE_DOWN_WAITS)
-        elif task.desired > running and blocks_ineffective(settings, engine):
-            growth = memory.growths.get(task.task)
-            if growth is None or growth.after != running:
-                continue
-            if _is_in_vain(growth, task, dealt[task.task], decision.span_end_ms):
-                wanted[task.task] = running
-                words.append(f"{task.task}: {_in_vain(growth, task, dealt[task.task])}")
-                reasons.append(OutcomeReason.INEFFECTIVE)
+    for members in _by_tie(decision.tasks, topology) if blocks_ineffective(settings, engine) else ():
+        overloaded = [task for task in members if task.overloaded and task.desired > current[task.task]]
+        vain = {
+            task.task: _in_vain(growth, task, dealt[task.task])
+            for task in overloaded
+            if (growth := memory.growths.get(task.task)) is not None
+            and growth.after == current[task.task]
+            and _is_in_vain(growth, task, dealt[task.task], decision.span_end_ms)
+        }
+        if vain and len(vain) == len(overloaded):  # the others grow along with these
+            wanted |= {task.task: min(wanted[task.task], current[task.task]) for task in members}
+            words += [f"{task}: {why}" for task, why in vain.items()]
+            reasons.append(OutcomeReason.INEFFECTIVE)
     wanted = _tied(wanted, topology)
     if total is not None and _total(wanted, topology) > max(total, _total(current, topology)):
         wanted, words = decided, []  # what was to shrink makes room for what grows: the total is worth more than the wait
@@ -213,6 +234,16 @@ def _waits(task: TaskDecision, lasting: int, minutes: int) -> str:
 def _in_vain(growth: Growth, task: TaskDecision, dealt: int) -> str:
     gained, expected = _gained(growth, task), _gain_expected(growth, dealt)
     return f"growing from {growth.before} to {growth.after} changed its throughput by {gained:.0%}, not {expected:.0%}"
+
+
+def _by_tie(tasks: Iterable[TaskDecision], topology: JobTopology) -> list[list[TaskDecision]]:
+    """Return tasks in groups that keep one parallelism; a task that is tied to none is a group of its own."""
+    tied = {spec.task: spec.tied for spec in topology.tasks}
+    groups: dict[tuple[str, str], list[TaskDecision]] = {}
+    for task in tasks:
+        tie = tied.get(task.task, "")
+        groups.setdefault((tie, "" if tie else task.task), []).append(task)
+    return list(groups.values())
 
 
 def _sentence(words: list[str]) -> str:
@@ -284,5 +315,5 @@ class _Quota:
 def _quotas(settings: JobSettings, slot: Slot) -> Iterator[_Quota]:
     if settings.cpu_limit is not None:
         yield _Quota("cpu_limit", "cores", slot.cores, settings.cpu_limit, OutcomeReason.ABOVE_CPU_LIMIT)
-    if settings.memory_limit is not msgspec.UNSET:
+    if settings.memory_limit is not None:
         yield _Quota("memory_limit", "GiB", slot.memory_gib, settings.memory_limit, OutcomeReason.ABOVE_MEMORY_LIMIT)

@@ -1,20 +1,40 @@
 """What the rescaler remembers about one job, as plain data: enough to stop anywhere and continue elsewhere.
 
 `JobMemory` itself is assigned to field by field, by one `JobContext` on a copy of its own; everything inside it is immutable.
+
+How long a job waits, and for what, is computed from its memory alone.
+
+Its record on Kafka is a private body, and a summary for others. Mappings and conditions are in the summary only.
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
 
-from contracts.commands import RescheduleCommand, SlotStandbys, TaskChange
-from contracts.job_settings import Approval
-from contracts.messages import JobTopology, TaskSpec
-from contracts.own_acts import OwnAct
-from contracts.rescaler_state import Condition, Step
-from contracts.topology import required_of, units_of
-from rescaler.control.job.limits import LimitsMemory
-from rescaler.gate import GateState
+from surescale.contracts.commands import RescheduleCommand, SlotStandbys, TaskChange
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.ids import Cluster
+from surescale.contracts.job_settings import Approval
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.own_acts import OwnAct
+from surescale.contracts.rescaler_state import (
+    CommandUnderway,
+    Condition,
+    JobSummary,
+    OpenAdvice,
+    RescalerRecord,
+    Step,
+    WaitingAct,
+)
+from surescale.contracts.topology import required_of, units_of
+from surescale.contracts.wire import decode, encode
+from surescale.rescaler.control.effects import StateRecord, state_record
+from surescale.rescaler.control.job.limits import LimitsMemory
+from surescale.rescaler.control.outcomes import OutcomeReason
+from surescale.rescaler.gate import Gate, GateState
+from surescale.rescaler.gate_settings import GateSettings
 
 SHOWN_WITHIN_MS = 120_000
 """A topology this much younger than the end of a command would show its result."""
@@ -218,3 +238,157 @@ class JobMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
         command = self.outstanding
         changes = command.changes if command and command.action != "abort" else ()
         return held.union(*(change.units for change in changes))
+
+
+OVERDUE_MS = 120_000  # an act that was due longer ago than this was due while no rescaler was active
+PATIENCE_MS = 60_000  # how long after its expected end a command's report may come
+WARM_UP_PATIENCE_MS = 180_000  # the same for learners and for requirements: engine and actuator give them up first
+
+
+def is_preparing(underway: RescaleInProgress | StandbyChange | None) -> bool:
+    """Say whether learners are warming up."""
+    return isinstance(underway, RescaleInProgress) and underway.is_preparing
+
+
+def given_up_at_ms(memory: JobMemory) -> int | None:
+    """Return when the outstanding command counts as failed if nothing is reported; None: never."""
+    command = memory.outstanding
+    if command is None or command.deadline_ms is None:
+        return None
+    is_slow = is_preparing(memory.underway) or command.expected is not None  # the actuator takes it back first
+    return command.deadline_ms + (WARM_UP_PATIENCE_MS if is_slow else 0)
+
+
+def wake_at_ms(memory: JobMemory, gate: GateSettings) -> int | None:
+    """Return when there is next something to do; ``gate`` are the parameters in force."""
+    underway, pending = memory.underway, memory.pending
+    times = [given_up_at_ms(memory)]
+    if pending is not None and pending.until_ms is not None:
+        times.append(pending.until_ms + (PATIENCE_MS if underway and not is_preparing(underway) else 0))
+    if underway is None and pending is None:
+        if memory.gate is not None:
+            times.append(Gate(gate, memory.gate).wake_at_ms())
+        if memory.not_before_ms:
+            times.append(memory.not_before_ms)
+    return min((time for time in times if time is not None), default=None)
+
+
+def rescaled_at_ms(pending: PendingAct, underway: RescaleInProgress | StandbyChange, now_ms: int) -> int:
+    """Return until when an act is put off that waits for the command before it.
+
+    The wait is promised to end when the command is expected to end; the next outcome then waits for the report of that end. How
+    long learners take is unknown: while they warm up, the promise is one minute at a time.
+    """
+    expected_ms = underway.expected_end_ms if isinstance(underway, RescaleInProgress) else None
+    preparing, deadline_ms = is_preparing(underway), underway.command.deadline_ms
+    patience_ms = 0 if preparing else PATIENCE_MS
+    promised_ms = pending.until_ms if pending.reason == OutcomeReason.RESCALE_IN_PROGRESS else None
+    if expected_ms is not None and now_ms < expected_ms + patience_ms:
+        return expected_ms
+    if promised_ms is not None and now_ms < promised_ms + patience_ms:
+        return promised_ms
+    if preparing or deadline_ms is None:
+        return now_ms + PATIENCE_MS
+    return min(now_ms + PATIENCE_MS, deadline_ms)
+
+
+def job_record(cluster: Cluster, memory: JobMemory, at_ms: int) -> StateRecord:
+    """Return the record that keeps a job's memory."""
+    body = msgspec.structs.replace(memory, mappings={}, conditions=())
+    return state_record(cluster, "job", memory.job, body, at_ms, summary_of(memory))
+
+
+def restored(record: RescalerRecord) -> JobMemory:
+    """Return the memory that a job's record keeps; of a record of another version, what its summary tells.
+
+    Raises:
+        RecordRejected: the body is no memory of this job; or the record is of another version, and its summary is not enough.
+    """
+    body, summary = bytes(record.body), record.summary
+    if not body and summary is not None:
+        return _told_by(summary, record.id)
+    memory = decode(body, JobMemory)
+    if memory.job != record.id:
+        raise RecordRejected("invalid_field", "body.job", f"{memory.job!r} is another job")
+    if summary is not None:
+        memory.mappings, memory.conditions = summary.mappings, summary.conditions
+    return memory
+
+
+def _told_by(summary: JobSummary, job: str) -> JobMemory:
+    """Return the memory of a job at rest. What its limits remember begins anew, and the next decision replaces one that waits."""
+    if summary.underway is not None:
+        words = f"another version wrote it, which had {summary.underway.command_id} under way"
+        raise RecordRejected("unknown_type", "type", words)
+    return JobMemory(
+        job=job,
+        desired_generation=summary.desired_generation,
+        failures=summary.failures,
+        applied=AppliedCommand(generation=summary.applied_generation),
+        standby=Standby(copies=summary.standbys),
+        mappings=summary.mappings,
+        conditions=summary.conditions,
+    )
+
+
+def summary_of(memory: JobMemory) -> JobSummary:
+    """Return what others may read of a job's memory."""
+    return JobSummary(
+        phase=memory.gate.phase if memory.gate else None,
+        mode=memory.gate.mode if memory.gate else None,
+        pending=_waiting(memory.pending) if memory.pending else None,
+        underway=_underway(memory.underway) if memory.underway else None,
+        wake_at_ms=memory.wake_at_ms,
+        desired_generation=memory.desired_generation,
+        applied_generation=memory.applied.generation,
+        observed_generation=max((each.observed_generation for each in memory.conditions), default=None),
+        failures=memory.failures,
+        conditions=memory.conditions,
+        standbys=memory.standby.copies,
+        mappings=memory.mappings,
+        advice=_advice(memory.advised) if memory.advised else None,
+    )
+
+
+def _advice(advised: Advice) -> OpenAdvice:
+    return OpenAdvice(decision_id=advised.decision_id, targets={change.task: change.after for change in advised.changes})
+
+
+def _waiting(pending: PendingAct) -> WaitingAct:
+    return WaitingAct(decision_id=pending.decision_id, reason=pending.reason, until_ms=pending.until_ms)
+
+
+def _underway(underway: RescaleInProgress | StandbyChange) -> CommandUnderway:
+    command = underway.command
+    if isinstance(underway, StandbyChange):
+        return CommandUnderway(decision_id=command.decision_id, command_id=command.command_id)
+    return CommandUnderway(
+        decision_id=command.decision_id, command_id=command.command_id, step=underway.step, given_up=underway.given_up
+    )
+
+
+class CommandStatus(StrEnum):
+    """What a command is to its job."""
+
+    OUTSTANDING = "outstanding"
+    """The command under way, to the last byte: to be carried out."""
+    OVER = "over"
+    """Of a generation or step that has ended. An actuator that starts again may read it again."""
+    UNKNOWN = "unknown"
+    """Not made by this rescaler, or by a later one."""
+
+
+def status_of(command: RescheduleCommand, memory: JobMemory) -> CommandStatus:
+    """Compare a command with the memory of its job.
+
+    The memory is written in one transaction with each command and restored before anybody reads commands, so it knows every
+    command that may be carried out.
+    """
+    underway = memory.outstanding
+    if underway is None:
+        is_over = command.desired_generation <= memory.desired_generation
+        return CommandStatus.OVER if is_over else CommandStatus.UNKNOWN
+    if encode(command) == encode(underway):
+        return CommandStatus.OUTSTANDING
+    is_over = (command.desired_generation, command.step) < (underway.desired_generation, underway.step)
+    return CommandStatus.OVER if is_over else CommandStatus.UNKNOWN

@@ -2,32 +2,42 @@
 
 They change no parallelism, so the gate has nothing to decide. They wait for an idle gate, though, and it rests afterwards. While
 somebody has paused both directions, only jobs that have lost their units or are about to are helped.
+
+Advice that somebody approves is such an act too: exactly what was advised is carried out, if it is still the newest and still
+possible. An approval is part of the job's settings and is answered once, under an id of its own. Every decision on the job,
+act or hold, makes earlier advice void.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-import msgspec
-
-from contracts.commands import Progress, RescheduleCommand, SlotStandbys
-from contracts.ids import command_id, decision_id
-from contracts.messages import JobTopology
-from contracts.own_acts import OwnAct
-from contracts.topology import units_of
-from rescaler.control.counts.plan import plan_counts
-from rescaler.control.hosts.balance import MovableJob
-from rescaler.control.job import rescale
-from rescaler.control.job.context import JobContext
-from rescaler.control.job.memory import PendingAct, Standby, StandbyChange, TaskTarget
-from rescaler.control.job.owners import loses_state, named, to_apply_again, to_insist_on, to_take_back
-from rescaler.control.job.pauses import stops_restoring
-from rescaler.control.outcomes import OutcomeReason
-from rescaler.control.units.plan import JobPlan, plan_moves
-from rescaler.control.world import leaving_units, mode_of
-from rescaler.gate import Cause, Gate, GateReason, Mode, Phase, Transition
-from rescaler.refusals import Refused
+from surescale.contracts.commands import Progress, RescheduleCommand, SlotStandbys
+from surescale.contracts.decisions import TaskDecision
+from surescale.contracts.ids import command_id, decision_id
+from surescale.contracts.job_settings import Approval
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.own_acts import OwnAct
+from surescale.contracts.topology import units_of
+from surescale.rescaler.control.counts import plan_counts
+from surescale.rescaler.control.hosts import MovableJob
+from surescale.rescaler.control.job import limits, rescale
+from surescale.rescaler.control.job.checks import (
+    Objection,
+    no_longer_possible,
+    objection_of_engine,
+    objection_to,
+    stops_restoring,
+)
+from surescale.rescaler.control.job.context import JobContext
+from surescale.rescaler.control.job.memory import Advice, PendingAct, Standby, StandbyChange, TaskTarget
+from surescale.rescaler.control.job.owners import loses_state, named, to_apply_again, to_insist_on, to_take_back
+from surescale.rescaler.control.outcomes import OutcomeReason
+from surescale.rescaler.control.units import JobPlan, plan_moves
+from surescale.rescaler.control.world import leaving_units, mode_of, parallelism_of
+from surescale.rescaler.gate import Cause, Gate, GateReason, Mode, Phase, Transition
+from surescale.rescaler.refusals import Refused
 
 
 def own_act(topology: JobTopology, now_ms: int, own: OwnAct, *, since_ms: int) -> PendingAct:
@@ -217,7 +227,7 @@ def end_standby_change(context: JobContext, underway: StandbyChange, progress: P
     """The engine keeps the copies since the time it reports, or it refused (or never answered): the next look asks again."""
     memory, command = context.memory, underway.command
     memory.underway = None
-    if progress is not None and progress.status == "applied" and command.standbys is not msgspec.UNSET:
+    if progress is not None and progress.status == "applied" and command.standbys is not None:
         ready_ms = memory.standby.ready_at_ms
         is_ready = ready_ms > max(progress.at_ms, command.issued_at_ms)  # the event may have come before this report
         memory.standby = Standby(
@@ -234,3 +244,83 @@ def on_standbys_ready(context: JobContext, at_ms: int) -> None:
         is_news = bool(standby.copies) and at_ms > standby.asked_at_ms and not standby.ready_at_ms
     if is_news:
         context.memory.standby = Standby(copies=standby.copies, asked_at_ms=standby.asked_at_ms, ready_at_ms=at_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What an approval asks for, as the checks of decisions see it."""
+
+    span_end_ms: int
+    tasks: tuple[TaskDecision, ...]
+
+
+def look(context: JobContext) -> None:
+    """Take up an approval that has not been answered yet: as an act that waits for the gate, or with a refusal."""
+    memory, approval = context.memory, context.world.allowed.approval
+    if approval is None or approval == memory.approval:
+        return
+    # The clock may stand while several are given: each has an id of its own.
+    at_ms = max(context.now_ms, memory.approved_at_ms + 1)
+    memory.approval, memory.approved_at_ms = approval, at_ms
+    act = PendingAct(
+        decision_id=decision_id(memory.job, at_ms, OwnAct.APPROVED.value),
+        span_end_ms=context.now_ms,
+        accepted_at_ms=context.now_ms,
+        wanted=memory.advised.wanted if memory.advised else {},
+        own=OwnAct.APPROVED,
+        note=f"{approval.decision_id}, approved by {approval.by}",
+    )
+    objection = _objection(context, act, approval)
+    if objection is None:
+        memory.pending = act
+    else:
+        context.add_outcome(act, "refused", objection.reason, detail=f"{act.note}: {objection.detail}")
+
+
+def _objection(context: JobContext, act: PendingAct, approval: Approval) -> Objection | None:
+    memory, topology, world = context.memory, context.topology, context.world
+    if memory.advised is None or memory.advised.decision_id != approval.decision_id:
+        newest = f"the newest advice is {memory.advised.decision_id}" if memory.advised else "no advice is open"
+        return Objection(OutcomeReason.NO_SUCH_ADVICE, newest)
+    objection = no_longer_possible(act, topology, world.mode)
+    if objection is not None or topology is None:
+        return objection
+    if world.engine.acts == "none":
+        return Objection(OutcomeReason.ADVISE, "mode: its engine cannot be acted on")
+    if memory.pending is not None:
+        return Objection(OutcomeReason.ADVICE_OUTDATED, f"{memory.pending.decision_id} waits to be carried out")
+    return _objection_now(context, topology, memory.advised)
+
+
+def _objection_now(context: JobContext, topology: JobTopology, advice: Advice) -> Objection | None:
+    """Check the advice again, as if it were a decision that has just been made. Pauses count as they do for every act."""
+    world, current = context.world, parallelism_of(topology)
+    for change in advice.changes:
+        if current[change.task] != change.before:
+            words = f"{change.task} runs with {current[change.task]}, the advice was made for {change.before}"
+            return Objection(OutcomeReason.ADVICE_OUTDATED, words)
+    asked = _Asked(context.now_ms, tuple(_as_decided(task, want, current[task]) for task, want in advice.wanted.items()))
+    objection = objection_to(asked, topology, world.allowed, world.mode)
+    if objection is None and world.by_counts:
+        objection = objection_of_engine(context, topology, approved=True)
+    if objection is not None:
+        return objection
+    kept = limits.apply_limits(
+        context.memory.limits, asked, topology, world.allowed, engine=world.engine.engine, hosts=world.hosts
+    )
+    if kept.refusal is None and all(kept.wanted[task] == want.desired for task, want in advice.wanted.items()):
+        return None
+    return Objection(kept.refusal or OutcomeReason.ADVICE_OUTDATED, kept.words)
+
+
+def _as_decided(task: str, want: TaskTarget, current: int) -> TaskDecision:
+    return TaskDecision(
+        task=task,
+        current=current,
+        ratio=want.desired / current,
+        proposed=want.desired,
+        desired=want.desired,
+        floor=want.floor,
+        overloaded=want.overloaded_at is not None,
+        records_per_minute=want.overloaded_at,
+    )

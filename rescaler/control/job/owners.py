@@ -12,12 +12,12 @@ from typing import Literal
 
 import msgspec
 
-from contracts.commands import Drift, Progress, RescheduleCommand
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology
-from contracts.topology import has_ended, required_of, running_of
-from rescaler.control.job.context import JobContext
-from rescaler.control.job.memory import OwnedRequirement
+from surescale.contracts.commands import Drift, Progress, RescheduleCommand
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.topology import has_ended, required_of, running_of
+from surescale.rescaler.control.job.context import JobContext
+from surescale.rescaler.control.job.memory import OwnedRequirement
 
 RETURN_MS = 600_000
 """A requirement that goes back to what it was this soon after ours was put back by somebody."""
@@ -188,7 +188,8 @@ def to_apply_again(context: JobContext) -> dict[str, int] | None:
 
 def loses_state(context: JobContext, topology: JobTopology) -> bool:
     """Say whether a rescale would lose the job's state: it is restored from checkpoints, and there are none."""
-    return context.world.engine.takes_effect == "checkpoint" and topology.checkpointing is None
+    taken = topology.checkpointing
+    return context.world.engine.takes_effect == "checkpoint" and taken is not None and taken.interval_ms is None
 
 
 def named(parallelism: Mapping[str, int], topology: JobTopology | None = None) -> str:

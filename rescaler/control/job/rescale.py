@@ -13,24 +13,23 @@ from typing import Literal
 
 import msgspec
 
-from contracts.commands import GENERATION_LEAP_MAX, Expected, Progress, RescheduleCommand
-from contracts.ids import command_id
-from contracts.messages import JobTopology
-from contracts.own_acts import OwnAct
-from contracts.topology import required_of, units_of
-from rescaler.control.counts.plan import plan_counts
-from rescaler.control.job import limits
-from rescaler.control.job.context import JobContext
-from rescaler.control.job.gate import backoff_ms, targets_of
-from rescaler.control.job.memory import Advice, AppliedCommand, PendingAct, RescaleInProgress, TaskTarget
-from rescaler.control.job.owners import named, written
-from rescaler.control.job.waits import PATIENCE_MS
-from rescaler.control.outcomes import OutcomeReason
-from rescaler.control.units.plan import JobPlan, plan_job
-from rescaler.control.world import mode_of
-from rescaler.gate import Gate, Mode, Transition
-from rescaler.refusals import Refused
-from rescaler.reschedule import RescheduleRefusal
+from surescale.contracts.commands import GENERATION_LEAP_MAX, Expected, Progress, RescheduleCommand
+from surescale.contracts.ids import command_id
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.own_acts import OwnAct
+from surescale.contracts.topology import required_of, units_of
+from surescale.rescaler.control.counts import plan_counts
+from surescale.rescaler.control.job import limits
+from surescale.rescaler.control.job.context import JobContext
+from surescale.rescaler.control.job.job_gate import backoff_ms, targets_of
+from surescale.rescaler.control.job.memory import PATIENCE_MS, Advice, AppliedCommand, PendingAct, RescaleInProgress, TaskTarget
+from surescale.rescaler.control.job.owners import named, written
+from surescale.rescaler.control.outcomes import OutcomeReason
+from surescale.rescaler.control.units import JobPlan, plan_job
+from surescale.rescaler.control.world import mode_of
+from surescale.rescaler.gate import Cause, Gate, Mode, Transition
+from surescale.rescaler.refusals import Refused
+from surescale.rescaler.reschedule import RescheduleRefusal
 
 Action = Literal["prepare", "commit", "abort"]
 
@@ -159,7 +158,7 @@ def _first_command(context: JobContext, plan: JobPlan, transition: Transition, a
         base_placement_generation=context.world.placement_generation + context.effects.commits,
         decision_id=act.decision_id,
         gate_reason=_resources(transition, act) if by_counts else transition.reason.value,
-        gate_cause=transition.cause.value,
+        gate_cause=_cause(transition, context).value,
         issued_at_ms=at_ms,
         changes=plan.changes,
         placement=plan.placement,
@@ -172,6 +171,12 @@ def _first_command(context: JobContext, plan: JobPlan, transition: Transition, a
 def expected_state(topology: JobTopology) -> Expected:
     """Return the state that a command is made for: an engine where it has changed since refuses the command."""
     return Expected(epoch=topology.epoch, requirement_id=topology.requirement_id, required=required_of(topology))
+
+
+def _cause(transition: Transition, context: JobContext) -> Cause:
+    """Return what released the rescale; it waited for no checkpoint where there are none, or the engine itself waits for them."""
+    waits = context.gate_settings.trigger_delay_ms > 0
+    return Cause.NO_DELAY if transition.cause is Cause.MAX_DELAY and not waits else transition.cause
 
 
 def _resources(transition: Transition, act: PendingAct) -> Literal["desired", "sufficient"]:

@@ -1,7 +1,9 @@
 """Jobs on a real engine under one load, compared from outside: what the demos of Flink and of consumer groups share.
 
-load    a real trace with a step, sent to Kafka
-watch   what one job does, seen from outside
-pipeline    Kafka, Redis, the roles and the load around the jobs
-demo    options, progress, report and table of the commands
+load                  a real trace with a step, sent to Kafka
+watch                 what one job does, seen from outside
+rivals                where rivals are found: in `benchmarks/rivals`
+comparison_pipeline   Kafka, Redis, the roles and the load around the jobs
+phases, delays        how a job did after each step, and what each change waited for
+demo                  ``surescale demo flink`` and ``surescale demo consumers``
 """

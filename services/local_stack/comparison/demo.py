@@ -1,4 +1,4 @@
-"""What the demos on a real engine share: options, progress, recording, report and table."""
+"""``surescale demo flink`` and ``demo consumers``: jobs on a real engine, from nothing to a table, leaving nothing behind."""
 
 import json
 import sys
@@ -9,22 +9,49 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from runtime import options
+from surescale.runtime import options
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from services.local_stack.comparison.pipeline import ComparisonPipeline, Report
-    from services.local_stack.errors import Say
+    from surescale.services.local_stack.comparison.comparison_pipeline import ComparisonPipeline, ComparisonReport
+    from surescale.services.local_stack.errors import Say
 
 F = TypeVar("F", bound=Callable[..., object])
 
 SAY_EVERY_S: Final = 5.0
 LOOK_EVERY_S: Final = 1.0
 WIDTH_WITHOUT_TERMINAL: Final = 110
+FLINK_ROWS: Final = {
+    "backlog_record_seconds": "backlog-seconds (records waiting x seconds)",
+    "backlog_records_max": "most records waiting",
+    "late": "records later than a minute",
+    "subtask_minutes": "subtask-minutes",
+    "rescales": "rescales",
+    "stillness_s": "longest stall of the output, s",
+    "records_in": "records in",
+    "records_out": "records out",
+    "waiting": "not read before the end",
+    "missing": "missing",
+    "doubled": "duplicated",
+    "state_wrong": "keys with a wrong count",
+}
+CONSUMERS_ROWS: Final = {
+    "backlog_record_seconds": "backlog-seconds (records waiting x seconds)",
+    "backlog_records_max": "most records waiting",
+    "late": "records later than half a minute, or never out",
+    "member_minutes": "member-minutes",
+    "rebalances": "rebalances",
+    "stillness_s": "longest stall of the output, s",
+    "records_in": "records in",
+    "records_out": "records out",
+    "waiting": "not through before the end",
+    "missing": "missing",
+    "doubled": "duplicated",
+}
 
 
-def load_options(*, seconds: int, seconds_min: int, mean: float) -> Callable[[F], F]:
+def _load_options(*, seconds: int, seconds_min: int, mean: float) -> Callable[[F], F]:
     """Return the options of the load, given its usual length and rate."""
     return options.grouped(
         options.workload(),
@@ -40,7 +67,7 @@ def load_options(*, seconds: int, seconds_min: int, mean: float) -> Callable[[F]
     )  # fmt: skip
 
 
-seed = click.option(
+_seed = click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of every decision and of the keys."
 )
 _record = click.option(
@@ -48,17 +75,17 @@ _record = click.option(
 )
 _out = click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to this file, as JSON.")
 _keep = click.option("--keep", is_flag=True, help="Stay up after the run, until Ctrl-C.")
-outcome_options = options.grouped(_record, _out, _keep)
+_outcome_options = options.grouped(_record, _out, _keep)
 
 
-def load_given(given: Mapping[str, Any]) -> dict[str, Any]:
+def _load_given(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a demo as those of its pipeline: steps read.
 
     Raises:
         SettingsError: ``--steps`` does not parse, or none of them falls into the run.
     """
-    from contracts.errors import SettingsError
-    from services.local_stack.comparison.load import read_steps
+    from surescale.contracts.errors import SettingsError
+    from surescale.services.local_stack.comparison.load import read_steps
 
     given = dict(given)
     steps = given.pop("steps")
@@ -71,7 +98,73 @@ def load_given(given: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def run(
+@click.command("flink")
+@_load_options(seconds=210, seconds_min=60, mean=220.0)
+@click.option("--policy", "policies", multiple=True, default=("target-utilisation", "static"), show_default=True,
+              help="Policy that scales a job of its own under the same load; static: nobody does; upstream: Flink's own "
+              "autoscaler. Repeatable.")  # fmt: skip
+@click.option("--span-minutes", type=click.IntRange(1, 60), default=1, show_default=True,
+              help="Minutes between the decisions of a rule; sure has its own, 10.")  # fmt: skip
+@click.option("--slow-vertex", type=click.Choice(["parse", "count"]), default="parse", show_default=True,
+              help="Vertex that does the work of a record. count is keyed, so the hottest key keeps one of its subtasks busier "
+              "than the others.")  # fmt: skip
+@click.option("--job-setting", "job_settings", multiple=True, metavar="NAME=VALUE",
+              help="Setting of Flink for each job, like execution.checkpointing.unaligned.enabled=true. Repeatable.")  # fmt: skip
+@_seed
+@click.option("--flink", "version", type=click.Choice(["2.3.0", "2.2.1", "1.20.5"]), default="2.3.0", show_default=True,
+              help="Version of Flink.")  # fmt: skip
+@_outcome_options
+def flink(*, record: Any, out: Any, keep: bool, **given: Any) -> None:
+    """Scale a real Flink job on this machine under a real trace.
+
+    Fetches Flink once, starts Kafka, Redis, a Flink session cluster, a job for each policy, and surescale. Ends by
+    itself with a table.
+    """
+    from surescale.services.local_stack.flink.flink_pipeline import FlinkPipeline, FlinkPipelineOptions, read_job_settings
+
+    given["job_settings"] = read_job_settings(given["job_settings"])
+    chosen = FlinkPipelineOptions(**_load_given(given))
+    _run(
+        lambda say: FlinkPipeline(chosen, say),
+        FLINK_ROWS,
+        "subtasks (source-parse-count-sink)",
+        f"Flink {given['version']}",
+        record=record,
+        out=out,
+        keep=keep,
+    )
+
+
+@click.command("consumers")
+@_load_options(seconds=105, seconds_min=30, mean=14.0)
+@click.option("--policy", "policies", multiple=True, default=("target-utilisation", "static"), show_default=True,
+              help="Policy that scales a chain of its own under the same load; static: nobody does; keda: KEDA's rule, 10 "
+              "records waiting for each member, keda-N: N; hpa-cpu: HorizontalPodAutoscaler on CPU. Repeatable.")  # fmt: skip
+@click.option("--clock-speed", "speed", type=options.FiniteRange(min=1.0, max=20.0), default=6.0, show_default=True,
+              help="Minutes of the pipeline, and of the rivals, in one minute: how often they decide.")  # fmt: skip
+@_seed
+@_outcome_options
+def consumers(*, record: Any, out: Any, keep: bool, **given: Any) -> None:
+    """Scale real consumer groups on this machine by workers.
+
+    Starts Kafka, Redis, a chain of three consumer groups for each policy, all on the same topic, and surescale, which
+    starts and drains worker processes. Ends by itself with a table.
+    """
+    from surescale.services.local_stack.consumers.consumers_pipeline import ConsumersPipeline, ConsumersPipelineOptions
+
+    chosen = ConsumersPipelineOptions(**_load_given(given))
+    _run(
+        lambda say: ConsumersPipeline(chosen, say),
+        CONSUMERS_ROWS,
+        "members (parse-enrich-deliver)",
+        f"clock x{given['speed']:g}",
+        record=record,
+        out=out,
+        keep=keep,
+    )
+
+
+def _run(
     pipeline_of: "Callable[[Say], ComparisonPipeline]",
     rows: Mapping[str, str],
     sizes: str,
@@ -94,10 +187,10 @@ def run(
     """
     import msgspec
 
-    from runtime.atomic_files import check_folder, write_atomically
-    from runtime.signals import end_in_order
-    from services.local_stack.demo_command import Lines
-    from services.local_stack.supervisor import StopRequested
+    from surescale.runtime.atomic_files import check_folder, write_atomically
+    from surescale.runtime.signals import end_in_order
+    from surescale.services.local_stack.demo_command import Lines
+    from surescale.services.local_stack.supervisor import StopRequested
 
     for path, option in ((out, "--out"), (record, "--record")):  # checked before minutes of work, not after them
         if path:
@@ -160,17 +253,17 @@ def _sizes(sizes: Mapping[str, int]) -> str:
 
 
 def _record_to(pipeline: "ComparisonPipeline", path: Path, say: "Say") -> None:
-    from contracts.topics import CLOCK
-    from runtime.topic_records import pipeline_now_ms, read_topics
-    from services.tools.recording.record import RecordingRequest, record
+    from surescale.contracts.topics import CLOCK
+    from surescale.runtime.topic_records import pipeline_now_ms, read_topics
+    from surescale.services.tools.recording.record import RecordingRequest, record
 
     now_ms = pipeline_now_ms(pipeline.settings, read_topics(pipeline.settings, [CLOCK])[CLOCK])
     written = record(pipeline.settings, RecordingRequest(), path, now_ms=now_ms, say=say)
     say(f"{written.records:,} records of the run in {path}")
 
 
-def _print(report: "Report", rows: Mapping[str, str], sizes: str, by: str) -> None:
-    from runtime import terminal
+def _print(report: "ComparisonReport", rows: Mapping[str, str], sizes: str, by: str) -> None:
+    from surescale.runtime import terminal
 
     console = terminal.console(WIDTH_WITHOUT_TERMINAL)
     console.print(_table(report, rows))
@@ -182,7 +275,7 @@ def _print(report: "Report", rows: Mapping[str, str], sizes: str, by: str) -> No
     console.print(f"{by}, {report.seconds} s of load, {report.wall_s:.0f} s in all")
 
 
-def _table(report: "Report", rows: Mapping[str, str]) -> "Table":
+def _table(report: "ComparisonReport", rows: Mapping[str, str]) -> "Table":
     from rich.box import SIMPLE
     from rich.table import Table
 
@@ -196,7 +289,7 @@ def _table(report: "Report", rows: Mapping[str, str]) -> "Table":
     return table
 
 
-def _phases(report: "Report") -> "Table":
+def _phases(report: "ComparisonReport") -> "Table":
     """Return the table of what followed each step: seconds until nothing waited, rescales, backlog-seconds."""
     from rich.box import SIMPLE
     from rich.table import Table
@@ -215,12 +308,12 @@ def _phases(report: "Report") -> "Table":
     return table
 
 
-def _waits(report: "Report") -> "Table":
+def _waits(report: "ComparisonReport") -> "Table":
     """Return the table of what each rescale waited for."""
     from rich.box import SIMPLE
     from rich.table import Table
 
-    from services.local_stack.comparison.delays import PARTS
+    from surescale.services.local_stack.comparison.phases import PARTS
 
     table = Table(title="what each rescale waited for, s", title_justify="left", box=SIMPLE)
     table.add_column("")

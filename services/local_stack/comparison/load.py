@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import Producer
 
-from contracts.errors import SettingsError, SurescaleError
-from runtime.threads import background
-from simulation.load.workload import Workload
+from surescale.contracts.errors import SettingsError, SurescaleError
+from surescale.runtime.threads import background
+from surescale.simulation.load.workload import Workload
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = 8
@@ -91,7 +91,7 @@ def rates(
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class LoadTarget:
     """Where the load goes."""
 
     bootstrap: str
@@ -101,7 +101,7 @@ class Target:
 class Load:
     """Sends records ``KEY,NUMBER`` at given rates in a thread of its own. Keys follow Zipf's law; numbers count from 0."""
 
-    def __init__(self, target: Target, per_second: npt.NDArray[np.float64], seed: int = 0) -> None:
+    def __init__(self, target: LoadTarget, per_second: npt.NDArray[np.float64], seed: int = 0) -> None:
         self.per_second = per_second
         self._target = target
         self._keys = _zipf_keys(seed)

@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Final
 import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from services.local_stack.comparison.phases import Observation
+from surescale.services.local_stack.comparison.phases import Observation
 
 _RECORDS_MAX: Final = 5_000
 _READ_TIMEOUT_S: Final = 10.0
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class WatchedFigures(msgspec.Struct, frozen=True, kw_only=True):
     """How one job did.
 
     Attributes:
@@ -47,7 +47,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     doubled: int
 
 
-class Watch(ABC):
+class JobWatch(ABC):
     """One job, looked at about once a second (``look``). Use it from one thread; ``close`` it.
 
     Attributes:
@@ -104,7 +104,7 @@ class Watch(ABC):
         return round(self._size_s / 60, 1)
 
     @abstractmethod
-    def figures(self) -> Figures:
+    def figures(self) -> WatchedFigures:
         """Read the whole output of a job that has been stopped, and return the figures."""
 
     @abstractmethod
@@ -112,7 +112,7 @@ class Watch(ABC):
         """Return the running subtasks or members by task; nothing while it is not known: the last ones stand."""
 
     def _figures(self, times: Counter[int], waiting: int) -> dict[str, Any]:
-        """Return what `Figures` holds, given how often each number came out."""
+        """Return what `WatchedFigures` holds, given how often each number came out."""
         records_in = self._records_in()
         return {
             "backlog_record_seconds": round(self._backlog_s),

@@ -1,23 +1,23 @@
 """One member of a consumer group: reads a topic, works on each record, writes it to another topic, and commits.
 
-    python -m services.local_stack.consumers.worker --bootstrap HOST:PORT --group G --from TOPIC --to TOPIC --index 0 --port 9400
+    python -m surescale.services.local_stack.consumers.worker --bootstrap HOST:PORT --group G --from TOPIC --to TOPIC --index 0
 
 A plain client, as many are: at-least-once, with the offset committed after the output is acknowledged. When it is asked to end
 (SIGTERM) or gives a partition away, it finishes the records in hand first and commits them, so an orderly end repeats nothing.
 It shows at http://127.0.0.1:PORT how long and on how many records it has worked. It ends by itself, in order, when nobody holds
-the lock on the file named by --while any more (`presence`).
+the lock on the file named by --while any more: the kernel lets go of it even if the owner is killed outright.
 """
 
 import argparse
+import fcntl
 import hashlib
 import signal
 import time
 from pathlib import Path
+from typing import IO
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from prometheus_client import CollectorRegistry, Counter, start_http_server
-
-from services.local_stack.consumers.presence import is_held
 
 BATCH_RECORDS = 20  # the client is polled, and can give partitions away, between two batches
 COMMIT_S = 0.5
@@ -154,6 +154,29 @@ def main() -> None:
     records = Counter("worker_records", "Records worked on", registry=registry)
     start_http_server(options.port, addr="127.0.0.1", registry=registry)
     Worker(options, busy, records).run()
+
+
+def hold(path: Path) -> IO[str]:
+    """Make the file and hold its lock, until what is returned is closed or this process ends, however it ends.
+
+    Raises:
+        OSError: the file cannot be made, or somebody else holds it.
+    """
+    file = path.open("a")
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return file
+
+
+def is_held(path: Path) -> bool:
+    """Return whether somebody holds the lock; nobody does if there is no such file."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 if __name__ == "__main__":

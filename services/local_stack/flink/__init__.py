@@ -2,14 +2,11 @@
 
     distribution   fetches Flink once, by package name, checked against a lock
     cluster        a session cluster: one JobManager and some TaskManagers
-    job            the job's settings; submits it
+    scaled_job     the job's settings; submits it
     compiled       compiles Java sources at first use
 
 The demo:
-    watch          what one job does, seen from outside
-    peer           Flink's own autoscaler, with a job of its own
-    pipeline           all of it with the jobs that are compared, as one object
-    demo_command   ``surescale flink-demo``
+    flink_pipeline all of it with the jobs that are compared, as one object
 
-`java/` has the sources of the job and of the loop around upstream's autoscaler, `locks/` the hashes of each version of Flink.
+`java/` has the job's source, `locks/` the hashes of each version of Flink.
 """

@@ -3,7 +3,7 @@
 cluster = FlinkCluster(folder)
 cluster.start()
 cluster.wait_ready()
-job_id = submit(cluster.rest_url, jar, arguments)     # see job.py
+job_id = submit(cluster.rest_url, jar, arguments)     # see scaled_job.py
 cluster.stop()
 
 Each process is a `LocalServer`: killed and started again alone in a test, run as a role by a supervisor. All end with this
@@ -16,12 +16,12 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 
-from runtime.http import fetch_json
-from runtime.ports import LOOPBACK, free_ports
-from services.local_stack.errors import Say, silent
-from services.local_stack.flink.distribution import DEFAULT_VERSION, fetch_flink
-from services.local_stack.java import JavaRuntime, find_java
-from services.local_stack.local_server import LocalServer
+from surescale.runtime.http import fetch_json
+from surescale.runtime.ports import LOOPBACK, free_ports
+from surescale.services.local_stack.errors import Say, silent
+from surescale.services.local_stack.flink.distribution import DEFAULT_VERSION, fetch_flink
+from surescale.services.local_stack.java import JavaRuntime, find_java
+from surescale.services.local_stack.servers import LocalServer
 
 TASK_MANAGERS: Final = 2
 SLOTS: Final = 4

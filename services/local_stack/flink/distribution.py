@@ -18,12 +18,19 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
-from contracts.errors import reason_of
-from services.local_stack.artifacts import CACHE_VARIABLE, ArtifactSet, cache_folder, fetch, locked
-from services.local_stack.child_process import ChildProcess
-from services.local_stack.errors import ArtifactError, DownloadError, Say, silent
-from services.local_stack.java import JavaRuntime
-from services.local_stack.locked_jars import FLINK_1_KAFKA, FLINK_2_KAFKA
+from surescale.contracts.errors import reason_of
+from surescale.services.local_stack.artifacts import (
+    CACHE_VARIABLE,
+    FLINK_1_KAFKA,
+    FLINK_2_KAFKA,
+    ArtifactSet,
+    cache_folder,
+    fetch,
+    locked,
+)
+from surescale.services.local_stack.child_process import ChildProcess
+from surescale.services.local_stack.errors import ArtifactError, DownloadError, Say, silent
+from surescale.services.local_stack.java import JavaRuntime
 
 DEFAULT_VERSION: Final = "2.3.0"
 CONNECTORS: Final[Mapping[str, ArtifactSet]] = {"2.3.0": FLINK_2_KAFKA, "2.2.1": FLINK_2_KAFKA, "1.20.5": FLINK_1_KAFKA}
@@ -119,7 +126,7 @@ def download_command(version: str, folder: Path) -> list[str]:
     """
     found = shutil.which("pip")
     if importlib.util.find_spec("pip") is not None:
-        pip = [sys.executable, "-m", "pip"]
+        pip = [sys.executable, "-P", "-m", "pip"]
     elif found is not None:
         pip = [found]
     else:

@@ -1,10 +1,12 @@
 """The OpenAPI document of the HTTP API, made of its routes and the structs that they answer with. Pure."""
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from services.state.documents import (
+from surescale.services.state.documents import (
     AccessDocument,
     ChangeDocument,
     ErrorDocument,
@@ -12,8 +14,8 @@ from services.state.documents import (
     IndexDocument,
     OperationDocument,
 )
-from services.state.http.operations import KEY, OPERATIONS, Operation
-from services.state.http.routes import ACCESS, COUNTERFACTUAL, EVENTS, HEALTH, OPENAPI, READ, Parameter, Route
+from surescale.services.state.http.operations import KEY, OPERATIONS, Operation
+from surescale.services.state.http.routes import ACCESS, COUNTERFACTUAL, EVENTS, HEALTH, OPENAPI, READ, Parameter, Route
 
 _PLACE = "#/components/schemas/{name}"
 _NAMES = {
@@ -29,6 +31,7 @@ def openapi(version: str) -> dict[str, Any]:
     plain = [HealthDocument, IndexDocument, ErrorDocument, ChangeDocument, AccessDocument, OperationDocument]
     bodies = [operation.body for operation in OPERATIONS]
     schemas, components = msgspec.json.schema_components([*answers, *plain, *bodies], ref_template=_PLACE)
+    _mark_written(components, _reached(components, schemas[-len(bodies) :]))
     of_routes, rest = schemas[: len(answers)], schemas[len(answers) :]
     (health, index, error, change, access, done), of_bodies = rest[: len(plain)], rest[len(plain) :]
     paths = {route.path: {"get": _operation(route, schema, error)} for route, schema in zip(READ, of_routes, strict=True)}
@@ -53,6 +56,28 @@ def openapi(version: str) -> dict[str, Any]:
         "paths": dict(sorted(paths.items())),
         "components": {"schemas": components, "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
     }
+
+
+def _mark_written(components: dict[str, Any], asked: set[str]) -> None:
+    """Mark as required what every answer has: fields with a default too, which msgspec takes for what a request may leave out.
+
+    ``asked``: names of the schemas of requests, which stay as they are.
+    """
+    for name, schema in components.items():
+        if name not in asked and "properties" in schema:
+            required = schema.get("required", ())
+            schema["required"] = [field for field, kind in schema["properties"].items() if field in required or "default" in kind]
+
+
+def _reached(components: dict[str, Any], schemas: Iterable[dict[str, Any]]) -> set[str]:
+    """Return the names of the components that schemas refer to, also by way of others."""
+    found: set[str] = set()
+    waiting = list(schemas)
+    while waiting:
+        named = set(re.findall(r"'#/components/schemas/([^']+)'", str(waiting.pop()))) - found
+        found |= named
+        waiting += [components[name] for name in named]
+    return found
 
 
 def _operation(route: Route, schema: dict[str, Any], error: dict[str, Any]) -> dict[str, Any]:

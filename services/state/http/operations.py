@@ -13,9 +13,9 @@ from typing import Literal
 import msgspec
 from aiohttp import web
 
-from services.state.access import Caller, Tokens, is_same_site
-from services.state.documents import OperationDocument
-from services.state.operate import ApproveBody, Body, OperationRequest, PauseBody, ResumeBody
+from surescale.services.state.access import Caller, Tokens, is_same_site
+from surescale.services.state.documents import OperationDocument
+from surescale.services.state.operate import ApproveBody, Body, OperationRequest, PauseBody, ResumeBody
 
 KEY = "Idempotency-Key"
 _KEY = re.compile(r"[!-\"$-~]{1,128}")  # visible, without the # that ends it in the record

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.state.documents import CounterfactualDocument, HistoryDocument, JobDocument, JobOverview
-from services.state.fleet_documents import (
+from surescale.contracts.messages import DeadLetter
+from surescale.services.state.documents import CounterfactualDocument, HistoryDocument, JobDocument, JobOverview
+from surescale.services.state.fleet_documents import (
     Clocks,
     ClusterDocument,
     ClusterInfo,
@@ -14,11 +15,11 @@ from services.state.fleet_documents import (
     PipelineDocument,
     PoliciesDocument,
 )
-from services.state.read.fleet_queries import place_of
-from services.state.read.queries import Queries
-from services.state.record_documents import CommandDocument, DeadLetterDocument, DecisionDocument
-from services.state.shadow_documents import ShadowAnswer
-from services.state.write.projections import WINDOWS_KEPT
+from surescale.services.state.read.fleet_queries import place_of
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.record_documents import Appended, CommandDocument, DecisionDocument
+from surescale.services.state.shadow_documents import StoredAnswer
+from surescale.services.state.write.projections import WINDOWS_KEPT
 
 LIMIT_DEFAULT = 50
 LIMIT_MAX = 500
@@ -155,7 +156,7 @@ ROUTES = (
         list[DecisionDocument],
         lambda queries, asked: queries.decisions(asked.job, asked.limit or LIMIT_DEFAULT, after=asked.cursor),
         _PAGES,
-        lambda decision: decision.decision_id,
+        lambda decision: decision.record.decision_id,
     ),
     Route(
         "/jobs/{cluster}/{name}/commands",
@@ -163,15 +164,15 @@ ROUTES = (
         list[CommandDocument],
         lambda queries, asked: queries.commands(asked.job, asked.limit or LIMIT_DEFAULT, after=asked.cursor),
         _PAGES,
-        lambda command: command.command_id,
+        lambda command: command.record.command_id,
     ),
     Route(
         "/jobs/{cluster}/{name}/shadows",
         "The latest answers of shadow policies, newest first, each next to the decision that was made.",
-        list[ShadowAnswer],
+        list[Appended[StoredAnswer]],
         lambda queries, asked: queries.shadow_answers(asked.job, asked.limit or LIMIT_DEFAULT, after=asked.cursor),
         _PAGES,
-        lambda answer: answer.shadow_id,
+        lambda answer: answer.record.shadow_id,
     ),
     Route(
         "/decisions/{id}",
@@ -205,7 +206,7 @@ ROUTES = (
         lambda queries, _: queries.policies(),
     ),
     Route(
-        "/road",
+        "/pipeline",
         "The pipeline: what each role last wrote, freshness, refused records.",
         PipelineDocument,
         lambda queries, _: queries.pipeline(),
@@ -213,7 +214,7 @@ ROUTES = (
     Route(
         "/dead-letters",
         "Refused records, newest first.",
-        list[DeadLetterDocument],
+        list[Appended[DeadLetter]],
         lambda queries, asked: queries.dead_letters(asked.limit or LIMIT_DEFAULT, after=asked.cursor),
         _PAGES,
         place_of,

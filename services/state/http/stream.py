@@ -12,7 +12,7 @@ import msgspec
 import redis
 from aiohttp import web
 
-from services.state.documents import ChangeDocument
+from surescale.services.state.documents import ChangeDocument
 
 LOOK_EVERY_S = 1.0
 ALIVE_EVERY_S = 15.0  # a comment, so that neither side takes a quiet stream for a dead one

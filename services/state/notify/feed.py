@@ -4,11 +4,11 @@ import time
 
 from confluent_kafka import OFFSET_INVALID, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Message, TopicPartition
 
-from contracts.settings import PipelineSettings
-from contracts.summaries import SUMMARY_HEADER
-from contracts.topics import TopicNames, notify_group
-from runtime.beats import beat
-from runtime.kafka import (
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.summaries import SUMMARY_HEADER
+from surescale.contracts.topics import TopicNames, notify_group
+from surescale.runtime.beats import beat
+from surescale.runtime.kafka import (
     GROUP_REQUEST_TIMEOUT_S,
     METADATA_TIMEOUT_S,
     REQUEST_TIMEOUT_S,
@@ -18,9 +18,9 @@ from runtime.kafka import (
     consumer,
     missing_in_words,
 )
-from runtime.kafka_errors import is_end
-from services.state.notify.watch import LOOK_BACK, WATCHED, WATCHED_WHOLE, Watch
-from services.state.write.projections import Record
+from surescale.runtime.kafka_errors import is_end
+from surescale.services.state.notify.watch import LOOK_BACK, WATCHED, WATCHED_WHOLE, Watch
+from surescale.services.state.write.projections import Record
 
 BATCH_RECORDS = 200
 BUFFER_KIB = 8 * 1024  # records wait here while the webhook is away; the rest waits in Kafka

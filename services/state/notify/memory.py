@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from contracts.clock import MINUTE_MS
-from contracts.commands import RescheduleCommand
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology
-from contracts.rescaler_state import JobSummary
-from contracts.summaries import WindowSummary
-from services.state.read.status import AVAILABLE, RAN_LEAST, is_down, is_measured
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.rescaler_state import JobSummary
+from surescale.contracts.summaries import WindowSummary
+from surescale.services.state.read.status import RAN_LEAST, is_down, is_measured, standing
 
 MINUTES_IN_A_ROW = 3
 """A job counts as overloaded, or as fine again, after so many minutes: one minute says little."""
@@ -43,9 +43,10 @@ class JobMemory:
     def take_control(self, at_ms: int, summary: JobSummary) -> None:
         """Take note of how the rescaler's control of it stands."""
         was_changing = self.is_changing
-        self.is_changing = summary.underway is not None and summary.underway.step != "prepare"
-        is_available = not any(each.type == AVAILABLE and not each.status for each in summary.conditions)
-        self.is_available = is_available or summary.underway is not None
+        underway = summary.underway
+        self.is_available, self.is_changing = standing(
+            underway is not None, underway.step if underway else None, summary.conditions
+        )
         if was_changing and not self.is_changing:
             self.changed_ms, self.ran = at_ms, None
 
@@ -56,11 +57,11 @@ class JobMemory:
         self.window_ms = window.window_end_ms
         minute = window.minute
         # A minute in which a rescale ended was cut short by it.
-        is_whole = minute is not None and window.window_end_ms - MINUTE_MS >= self.changed_ms
-        if minute is not None and minute.ran is not None and is_whole:
+        is_whole = window.window_end_ms - MINUTE_MS >= self.changed_ms
+        if minute.ran is not None and is_whole:
             self.ran = minute.ran
         self.has_run = self.has_run or (self.ran is not None and self.ran >= RAN_LEAST)
-        if minute is not None and minute.overloaded > 0:
+        if minute.overloaded > 0:
             self.overloaded = max(self.overloaded, 0) + 1
         elif is_measured(window):  # a minute of which nothing is known does not say that the job keeps up
             self.overloaded = min(self.overloaded, 0) - 1

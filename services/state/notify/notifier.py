@@ -12,18 +12,16 @@ from collections.abc import Iterator
 
 from confluent_kafka import KafkaException
 
-from runtime.backoff import Stopped, Throttle, wait_for
-from runtime.beats import beat, pause
-from runtime.kafka import wait_for_topics
-from runtime.metrics import Reading, Tally
-from runtime.watchdog import Watchdog
-from services.state import metrics
-from services.state.notify.cloud_event import cloud_event, event_id
-from services.state.notify.feed import Feed
-from services.state.notify.kinds import Notice, chosen, names
-from services.state.notify.settings import NotifySettings
-from services.state.notify.watch import WATCHED, Watch
-from services.state.notify.webhook import Webhook
+from surescale.runtime.backoff import Stopped, Throttle, wait_for
+from surescale.runtime.beats import beat, pause
+from surescale.runtime.kafka import wait_for_topics
+from surescale.runtime.metrics import Reading, Tally
+from surescale.runtime.watchdog import Watchdog
+from surescale.services.state import metrics
+from surescale.services.state.notify.feed import Feed
+from surescale.services.state.notify.settings import Notice, NotifySettings, chosen, names
+from surescale.services.state.notify.watch import WATCHED, Watch
+from surescale.services.state.notify.webhook import Webhook, cloud_event, event_id
 
 READ_WAIT_S = 0.5
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
@@ -120,7 +118,7 @@ class Notifier:
         Raises:
             Stopped: the service ends; the event is sent at the next start.
         """
-        identity, body = event_id(notice), cloud_event(notice, f"{self._settings.topic_prefix}{self._settings.road}")
+        identity, body = event_id(notice), cloud_event(notice, f"{self._settings.topic_prefix}{self._settings.pipeline}")
         pause_s = FIRST_PAUSE_S
         while time.time() * 1000 - notice.appended_ms <= self._keep_ms:
             if self._stop.is_set():

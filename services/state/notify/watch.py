@@ -3,27 +3,29 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from msgspec import UNSET
+import msgspec
 
-from contracts import topics
-from contracts.clock import MINUTE_MS
-from contracts.commands import Drift, EventRecord, Outcome, Progress, RescheduleCommand
-from contracts.decisions import Decision
-from contracts.errors import RecordRejected
-from contracts.ids import cluster_of, split_job
-from contracts.messages import DeadLetter, EngineEvent, JobTopology
-from contracts.releases import ReleaseRecord, ScopedRelease, percent, scoped
-from contracts.rescaler_state import memory_of
-from contracts.summaries import decode_summary, summary_of
-from contracts.windows import decode_window
-from contracts.wire import decode
-from runtime.instants import to_the_minute
-from services.state.notify.kinds import Notice, listed
-from services.state.notify.memory import JobMemory, Memory, changes_of, sizes
-from services.state.notify.settings_words import settings_notices
-from services.state.read.verdicts import is_at_limit
-from services.state.read.words import reason_words
-from services.state.write.projections import Record
+from surescale.contracts import topics
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.commands import Drift, EventRecord, Outcome, Progress, RescheduleCommand
+from surescale.contracts.decisions import Decision
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.ids import cluster_of, split_job
+from surescale.contracts.job_settings import SETTINGS, JobSettings, newer
+from surescale.contracts.messages import DeadLetter, EngineEvent, JobTopology
+from surescale.contracts.pauses import Paused, is_of_all_jobs
+from surescale.contracts.releases import Release, percent
+from surescale.contracts.rescaler_state import memory_of
+from surescale.contracts.summaries import decode_header, header_of
+from surescale.contracts.windows import decode_window
+from surescale.contracts.wire import decode
+from surescale.runtime.instants import to_the_minute
+from surescale.services.job_settings.changes import REQUESTS, differences, value_in_words
+from surescale.services.state.notify.memory import JobMemory, Memory, changes_of, sizes
+from surescale.services.state.notify.settings import Notice, listed
+from surescale.services.state.read.verdicts import is_at_limit
+from surescale.services.state.read.words import reason_words
+from surescale.services.state.write.projections import Record
 
 HELD_MINUTES = 30
 TASKS_TOLD = 100
@@ -102,7 +104,7 @@ def _changed(before: JobTopology, after: JobTopology) -> dict[str, tuple[int, in
 
 def _control(memory: Memory, record: Record) -> Iterator[Notice]:
     kept = memory_of(record.key, record.value)
-    if kept.kind != "job" or kept.summary is UNSET:
+    if kept.kind != "job" or kept.summary is None:
         return
     known = memory.job(kept.id)
     known.take_control(kept.at_ms, kept.summary)
@@ -111,11 +113,11 @@ def _control(memory: Memory, record: Record) -> Iterator[Notice]:
 
 def _window(memory: Memory, record: Record) -> Iterator[Notice]:
     if record.summary is not None:
-        summary, job = decode_summary(record.summary), (record.key or b"").decode(errors="replace")
+        summary, job = decode_header(record.summary).summary, (record.key or b"").decode(errors="replace")
         split_job(job)
     else:
         window = decode_window(record.value)
-        summary, job = summary_of(window), window.job
+        summary, job = header_of(window).summary, window.job
     known = memory.job(job)
     if known.take_window(summary):
         yield from _health(known, job, summary.window_id, summary.window_end_ms, record)
@@ -231,10 +233,10 @@ def _settings(memory: Memory, record: Record) -> Iterator[Notice]:
 
 
 def _release(memory: Memory, record: Record) -> Iterator[Notice]:
-    release = scoped(decode(record.value, ReleaseRecord))
+    release = decode(record.value, Release)
     of, where = release.job or release.cluster, _scope(release)
     identity = f"{'/'.join((release.role, release.scope, of, release.policy, release.sha256))}@{release.valid_from_ms}"
-    by, note = f" by {release.set_by}" if release.set_by else "", "" if release.note is UNSET else f": {release.note}"
+    by, note = f" by {release.set_by}" if release.set_by else "", f": {release.note}" if release.note else ""
     data: dict[str, Any] = {"policy": release.policy, "sha256": release.sha256, "role": release.role, "scope": release.scope}
     data |= {"by": release.set_by, "from": to_the_minute(release.valid_from_ms)}
     if release.withdrawn:
@@ -246,7 +248,7 @@ def _release(memory: Memory, record: Record) -> Iterator[Notice]:
     yield Notice(kind, release.cluster, of, identity, summary, release.valid_from_ms, record.appended_ms, data)
 
 
-def _scope(release: ScopedRelease) -> str:
+def _scope(release: Release) -> str:
     if release.job is not None:
         return release.job
     if release.share_permille is not None:
@@ -316,3 +318,52 @@ _NOTICES: dict[str, Callable[[Memory, Record], Iterator[Notice]]] = {
     topics.DEAD_LETTERS: _dead_letter,
 }
 WATCHED = tuple(_NOTICES)
+
+
+_TEXT_MAX = 200
+
+
+def settings_notices(memory: Memory, record: Record) -> Iterator[Notice]:
+    """Yield what a record of settings changes; nothing for one that is not in force, and for a copy."""
+    settings = decode(record.value, JobSettings)
+    known = memory.job(settings.job)
+    before = known.settings or JobSettings(job=settings.job)
+    if newer(known.settings, settings) is not settings:
+        return
+    known.settings = settings
+    yield from _change_notices(before, settings, record)
+
+
+def _change_notices(before: JobSettings, after: JobSettings, record: Record) -> Iterator[Notice]:
+    job, cluster = after.job, cluster_of(after.job)
+    subject = cluster if is_of_all_jobs(job) else job
+
+    def notice(kind: str, summary: str, **data: Any) -> Notice:
+        base = {"by": after.set_by, "version": after.version} | ({} if subject == cluster else {"job": job})
+        return Notice(
+            kind, cluster, subject, f"{job}/v{after.version}", summary, after.set_at_ms, record.appended_ms, base | data
+        )
+
+    if after.pause != before.pause:
+        if after.pause is None:
+            yield notice("job.resumed", f"rescaling of {subject} is resumed by {after.set_by}")
+        else:
+            pause = msgspec.to_builtins(after.pause)
+            yield notice("job.paused", str(Paused(subject, after.pause)), pause=pause)
+    if after.approval is not None and after.approval != before.approval:
+        said = f"{after.approval.by} has approved the advice {after.approval.decision_id} for {job}"
+        yield notice("job.approved", said, decision_id=after.approval.decision_id)
+    changed = {name: pair for name, pair in differences(before, after).items() if name in SETTINGS or name in REQUESTS}
+    if changed:
+        words = listed(f"{_name(name)} {_text(name, was)} -> {_text(name, now)}" for name, (was, now) in changed.items())
+        data = {name: {"before": _text(name, was), "after": _text(name, now)} for name, (was, now) in changed.items()}
+        yield notice("job.settings_changed", f"{after.set_by} has changed settings of {job}: {words}", changed=data)
+
+
+def _name(field: str) -> str:
+    return SETTINGS[field].option if field in SETTINGS else REQUESTS[field]
+
+
+def _text(field: str, value: object) -> str:
+    text = value_in_words(field, value)
+    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."

@@ -9,7 +9,8 @@ const out = join(here, "built");
 
 // Tests compute the same from the sources alone: services/state/page/ needs no Node to be checked.
 function sources() {
-  const files = ["build.mjs", "package-lock.json", "package.json", "tsconfig.json", "words.json"].map((name) => join(here, name));
+  const names = ["build.mjs", "documents.mjs", "package-lock.json", "package.json", "tsconfig.json", "words.json"];
+  const files = names.map((name) => join(here, name));
   const walk = (folder) =>
     readdirSync(folder).forEach((name) => {
       const path = join(folder, name);

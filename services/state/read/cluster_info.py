@@ -12,10 +12,10 @@ from itertools import accumulate
 
 from msgspec import UNSET
 
-from contracts.messages import ClusterTopology, Host, JobTopology, TaskSpec
-from contracts.topology import units_of
-from contracts.vnodes import DEFAULT_VNODES, uniform_mapping
-from services.state.fleet_documents import ClusterInfo, FragmentDocument, WorkerDocument
+from surescale.contracts.messages import ClusterTopology, Host, JobTopology, TaskSpec
+from surescale.contracts.topology import units_of
+from surescale.contracts.vnodes import DEFAULT_VNODES, uniform_mapping
+from surescale.services.state.fleet_documents import ClusterInfo, FragmentDocument, WorkerDocument
 
 VNODES_SHOWN_MAX = 4_000_000  # mappings of more would take more memory than the state service has
 _ID_BYTES = 6  # every program's JSON can hold such an integer

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runtime import options
+from surescale.runtime import options
 
 if TYPE_CHECKING:
-    from services.state.read.queries import Queries
+    from surescale.contracts.settings import PipelineSettings
+    from surescale.services.state.read.queries import Queries
 
 EVERY_S = 2.0
 
@@ -26,41 +27,32 @@ EVERY_S = 2.0
 )
 @click.option("--wide", is_flag=True, help="Show labels of tasks as long as they are.")
 @click.option("--rebuild", "is_rebuilt", is_flag=True, help="Flush the view and rebuild it from Kafka (--bootstrap) first.")
-@options.redis_url
-@options.prefix
-@options.bootstrap
+@options.connected(options.redis_url)
 def state_command(
-    job: str | None,
-    as_json: bool,
-    watch: bool,
-    every: float | None,
-    wide: bool,
-    is_rebuilt: bool,
-    redis_url: str | None,
-    topic_prefix: str | None,
-    bootstrap: str | None,
+    settings: "PipelineSettings", job: str | None, as_json: bool, watch: bool, every: float | None, wide: bool, is_rebuilt: bool
 ) -> None:
     """Show all jobs, or one with its tasks and latest decision.
 
-    JOB is cluster/name.
+    JOB is cluster/name. Exit code 1 if figures, decisions or answers to these are due and do not come.
     """
-    from services.state.connection import opened
-    from services.state.read.queries import Queries
+    from surescale.services.state.connection import opened
+    from surescale.services.state.read.queries import Queries
 
     if as_json and watch:
         raise click.UsageError("--watch is for people; programs run the command again, or ask the HTTP API")
     if every is not None and not watch:
         raise click.UsageError("--every says how often --watch shows it; add --watch")
 
-    settings = options.pipeline_settings(redis_url=redis_url, topic_prefix=topic_prefix, bootstrap=bootstrap)
     with opened(settings) as client:
         if is_rebuilt:
-            from services.state.write.rebuild import rebuild
+            from surescale.services.state.write.projector import rebuild
 
             click.echo(rebuild(settings, client), err=True)
         queries = Queries(client, settings.topic_prefix)
+        queries.span_minutes = settings.span_minutes
         if not watch:
-            _show(queries, job, as_json, wide)
+            if _show(queries, job, as_json, wide):
+                raise SystemExit(1)
             return
         with suppress(KeyboardInterrupt):
             while True:
@@ -68,8 +60,9 @@ def state_command(
                 time.sleep(every or EVERY_S)
 
 
-def _show(queries: "Queries", job: str | None, as_json: bool, wide: bool, *, clear: bool = False) -> None:
-    from services.state.read.tables import print_job, print_jobs, print_json
+def _show(queries: "Queries", job: str | None, as_json: bool, wide: bool, *, clear: bool = False) -> bool:
+    """Show it, and return whether something of it is stale."""
+    from surescale.services.state.read.tables import print_job, print_jobs, print_json
 
     document = queries.job(job) if job else queries.jobs()
     if clear:
@@ -80,6 +73,7 @@ def _show(queries: "Queries", job: str | None, as_json: bool, wide: bool, *, cle
         print_jobs(document)
     else:
         print_job(document, wide=wide)
+    return any(each.stale for each in (document if isinstance(document, list) else [document]))
 
 
 @click.command("decisions")
@@ -94,10 +88,10 @@ def decisions_command(job: str, limit: int, as_json: bool, redis_url: str | None
     JOB is cluster/name. Besides what a policy decided it shows every act that no policy decided, such as units that follow hosts,
     and what disturbed the job. Each says why, and how guardrails amended it.
     """
-    from services.state.connection import opened
-    from services.state.read.decision_lines import in_order, print_decisions
-    from services.state.read.queries import Queries
-    from services.state.read.tables import print_json
+    from surescale.services.state.connection import opened
+    from surescale.services.state.read.decision_lines import in_order, print_decisions
+    from surescale.services.state.read.queries import Queries
+    from surescale.services.state.read.tables import print_json
 
     settings = options.pipeline_settings(redis_url=redis_url, topic_prefix=topic_prefix)
     with opened(settings) as client:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from contracts import topics
-from contracts.decisions import PolicyUsed
-from services.state.fleet_documents import (
+from surescale.contracts import topics
+from surescale.contracts.decisions import PolicyUsed
+from surescale.contracts.messages import ClockSegment, ClusterTopology
+from surescale.contracts.releases import Release
+from surescale.services.state.fleet_documents import (
     ClusterOverview,
     Counts,
     PackageScores,
@@ -17,8 +19,8 @@ from services.state.fleet_documents import (
     PolicyInUse,
     StageDocument,
 )
-from services.state.record_documents import ClockDocument, HostsDocument, PolicyReleaseDocument
-from services.state.shadow_documents import ShadowSummary
+from surescale.services.state.record_documents import Appended
+from surescale.services.state.shadow_documents import ShadowSummary
 
 Newest = tuple[int | None, int | None]
 """Event time and broker's time of the newest record; None: there is none."""
@@ -31,7 +33,6 @@ class DecidedBy(msgspec.Struct, frozen=True, kw_only=True):
     policy: PolicyUsed
     span_end_ms: int
     closed_append_ms: int | None = None
-    appended_ms: int
 
 
 STAGES = (
@@ -46,7 +47,7 @@ STAGES = (
 
 
 def cluster_overview(
-    cluster: str, hosts: HostsDocument | None, jobs: int, rent_per_day: float | None, release: PolicyReleaseDocument | None
+    cluster: str, hosts: ClusterTopology | None, jobs: int, rent_per_day: float | None, release: Release | None
 ) -> ClusterOverview:
     """Return a cluster in one line."""
     return ClusterOverview(
@@ -62,7 +63,7 @@ def cluster_overview(
 
 def policies(
     latest: Iterable[DecidedBy],
-    releases: Iterable[PolicyReleaseDocument],
+    releases: Iterable[Appended[Release]],
     shadows: Iterable[ShadowSummary],
     scores_of: Callable[[str, str], PackageScores | None] = lambda name, sha256: None,
 ) -> PoliciesDocument:
@@ -93,8 +94,9 @@ def pipeline(
     positions: Mapping[str, int],
     newest: Mapping[str, Newest],
     counts: Counts,
-    clocks: Mapping[str, ClockDocument],
+    clocks: Mapping[str, Appended[ClockSegment]],
     freshness_ms: Iterable[int],
+    problems: Mapping[str, str],
 ) -> PipelineDocument:
     """Return the pipeline as the view sees it.
 
@@ -104,6 +106,7 @@ def pipeline(
         counts: as ``/counts`` has them.
         clocks: by pipeline.
         freshness_ms: of the jobs' latest decisions.
+        problems: by role, what is due from it and does not come.
     """
     records: Counter[str] = Counter()
     for place, offset in positions.items():
@@ -118,6 +121,7 @@ def pipeline(
                 records=sum(records[topic] for topic in written),
                 newest_ms=newest.get(role, (None, None))[0],
                 appended_ms=newest.get(role, (None, None))[1],
+                problem=problems.get(role),
             )
             for role, writes, written in STAGES
         ),

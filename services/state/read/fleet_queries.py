@@ -5,12 +5,17 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
-from msgspec import UNSET
 from msgspec.structs import replace
 
-from contracts.ids import cluster_of
-from services.state import keys
-from services.state.fleet_documents import (
+from surescale.contracts.commands import Balance, Progress, RescheduleCommand
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClusterTopology, DeadLetter, EngineEvent, JobTopology
+from surescale.contracts.releases import Release
+from surescale.contracts.rescaler_state import BalanceMemory, ClusterMemory
+from surescale.contracts.summaries import WindowSummary
+from surescale.services.state import keys
+from surescale.services.state.fleet_documents import (
     ClusterDocument,
     ClusterInfo,
     ClusterOverview,
@@ -18,34 +23,21 @@ from services.state.fleet_documents import (
     PipelineDocument,
     PoliciesDocument,
 )
-from services.state.read.cluster_info import JobUnits, cluster_info
-from services.state.read.fleet import DecidedBy, Newest, cluster_overview, pipeline, policies
-from services.state.read.package_scores import scores_of
-from services.state.read.rent import cluster_rent
-from services.state.read.shadows import dollars_per_unit_minute, summaries
-from services.state.read.stored import Documents, decoded
-from services.state.read.view import NotFound, StaleCursor, View
-from services.state.record_documents import (
-    BalanceDocument,
-    CommandDocument,
-    DeadLetterDocument,
-    EngineEventDocument,
-    HostLookDocument,
-    HostsDocument,
-    PlacementDocument,
-    PolicyReleaseDocument,
-    ProgressDocument,
-    SettingsDocument,
-    TopologyDocument,
-    WindowDocument,
-)
-from services.state.shadow_documents import ShadowAnswer, ShadowSummary, StoredAnswer
-from services.state.write.projections import EVENTS_KEPT
+from surescale.services.state.read.cluster_info import JobUnits, cluster_info
+from surescale.services.state.read.fleet import DecidedBy, Newest, cluster_overview, pipeline, policies
+from surescale.services.state.read.rent import cluster_rent
+from surescale.services.state.read.shadows import dollars_per_unit_minute, summaries
+from surescale.services.state.read.staleness import at_fault
+from surescale.services.state.read.stored import Documents, record_of
+from surescale.services.state.read.view import NotFound, StaleCursor, View
+from surescale.services.state.record_documents import Appended
+from surescale.services.state.shadow_documents import ShadowSummary, StoredAnswer
+from surescale.services.state.write.projections import EVENTS_KEPT
 
 D = TypeVar("D", bound=msgspec.Struct)
 
 LOOKS_SHOWN = 20  # the newest looks at the hosts
-_NO_MAPPINGS = '{"appended_ms":0,"record":{}}'
+_NO_MAPPINGS = '{"appended_ms":0,"partition":0,"offset":0,"record":{}}'
 
 
 class FleetQueries(View):
@@ -62,21 +54,21 @@ class FleetQueries(View):
         self._require_cluster(cluster)
         fields = self._client.hgetall(self._key(keys.cluster(cluster)))
         read = Documents()
-        hosts = read.one("topology", fields.get("topology"), HostsDocument)
+        hosts = read.one("topology", fields.get("topology"), Appended[ClusterTopology])
         jobs = self._jobs_of(cluster)
-        topologies = self._topologies(jobs, read)
-        settings = read.one("settings", fields.get("settings"), SettingsDocument)
+        topologies = [each.record for each in self._topologies(jobs, read)]
+        settings = read.part("settings", fields.get("settings"), JobSettings)
         return ClusterDocument(
             cluster=cluster,
             topology=hosts,
-            placement=read.one("placement", fields.get("placement"), PlacementDocument),
-            balance=read.one("balance", fields.get("balance"), BalanceDocument),
-            balances=read.each("balances", self._latest("balances", cluster, LOOKS_SHOWN), HostLookDocument),
-            policy_release=read.one("policy_release", fields.get("policy_release"), PolicyReleaseDocument),
-            pause=settings.pause if settings else UNSET,
+            placement=read.one("placement", fields.get("placement"), Appended[ClusterMemory]),
+            balance=read.one("balance", fields.get("balance"), Appended[BalanceMemory]),
+            balances=read.each("balances", self._latest("balances", cluster, LOOKS_SHOWN), Appended[Balance]),
+            policy_release=read.one("policy_release", fields.get("policy_release"), Appended[Release]),
+            pause=settings.pause if settings else None,
             jobs=tuple(jobs),
-            rent=cluster_rent(topologies, hosts) if hosts and hosts.engine.places == "commanded" else None,
-            events=read.each("events", self._latest("events", cluster, EVENTS_KEPT), EngineEventDocument),
+            rent=cluster_rent(topologies, hosts.record) if hosts and hosts.record.engine.places == "commanded" else None,
+            events=read.each("events", self._latest("events", cluster, EVENTS_KEPT), Appended[EngineEvent]),
             unreadable=read.unreadable,
         )
 
@@ -108,25 +100,27 @@ class FleetQueries(View):
         body, placed = self._client.hmget(self._key(keys.cluster(cluster)), ("topology", "placement"))
         if body is None:
             raise NotFound("topology of cluster", cluster)
-        placement = None if placed is None else decoded(placed, PlacementDocument)
+        placement = None if placed is None else record_of(placed, ClusterMemory)
         read = Documents()
         jobs = []
         for job, (topology, mappings) in self._fields_of(self._jobs_of(cluster), "topology", "mappings"):
-            known = read.one(job, topology, TopologyDocument)
+            known = read.part(job, topology, JobTopology)
             moved = read.part(job, mappings or _NO_MAPPINGS, dict[str, tuple[int, ...]])
             if known is not None and moved is not None:
                 jobs.append(JobUnits(known, moved))
-        info = cluster_info(decoded(body, HostsDocument), jobs, placement.placement_generation if placement else 0)
+        info = cluster_info(record_of(body, ClusterTopology), jobs, placement.placement_generation if placement else 0)
         return replace(info, unreadable_jobs=read.unreadable)
 
     def policies(self) -> PoliciesDocument:
         """Return which policy made each job's latest decision, the releases, and the record of shadow policies."""
+        from surescale.services.state.read.package_scores import scores_of  # reads packages: a list of jobs need not wait for it
+
         read = Documents()
-        latest = self._newest_documents("decisions", DecidedBy, read)
+        latest = self._newest_documents("decisions", Appended[DecidedBy], read)
         found = [self._client.hgetall(self._key(keys.releases(cluster))) for cluster in self._clusters()]
         bodies = [fields[place] for fields in found for place in sorted(fields)]
-        releases = read.each("policy releases", bodies, PolicyReleaseDocument)
-        return policies(latest, releases, self.shadows(), partial(scores_of, self.policy_folder))
+        releases = read.each("policy releases", bodies, Appended[Release])
+        return policies((each.record for each in latest), releases, self.shadows(), partial(scores_of, self.policy_folder))
 
     def shadows(self) -> tuple[ShadowSummary, ...]:
         """Return how each shadow policy compares with the decisions that were made."""
@@ -137,7 +131,7 @@ class FleetQueries(View):
                 clusters.add(cluster_of(job))
         return summaries(answers, {cluster: self._unit_minute(cluster, read) for cluster in clusters}) if answers else ()
 
-    def shadow_answers(self, job: str, limit: int, *, after: str = "") -> list[ShadowAnswer]:
+    def shadow_answers(self, job: str, limit: int, *, after: str = "") -> list[Appended[StoredAnswer]]:
         """Return the latest answers of shadow policies on a job, newest first; with ``after``, those before that one.
 
         Raises:
@@ -146,10 +140,10 @@ class FleetQueries(View):
         """
         self._require_job(job)
         bodies = self._bodies("shadows", job, self._page("shadows", job, after, limit))
-        return list(Documents().each("shadows", bodies, ShadowAnswer))
+        return list(Documents().each("shadows", bodies, Appended[StoredAnswer]))
 
     def _unit_minute(self, cluster: str, read: Documents) -> float | None:
-        hosts = read.one("topology", self._client.hget(self._key(keys.cluster(cluster)), "topology"), HostsDocument)
+        hosts = read.part("topology", self._client.hget(self._key(keys.cluster(cluster)), "topology"), ClusterTopology)
         return dollars_per_unit_minute(hosts.hosts) if hosts else None
 
     def positions(self) -> dict[str, int]:
@@ -160,27 +154,27 @@ class FleetQueries(View):
     def pipeline(self) -> PipelineDocument:
         """Return the pipeline as the view sees it."""
         read = Documents()
-        decided = self._newest_documents("decisions", DecidedBy, read)
+        decided = self._newest_documents("decisions", Appended[DecidedBy], read)
+        windows = self._newest_documents("windows", Appended[WindowSummary], read)
+        commands = self._newest_documents("commands", Appended[RescheduleCommand], read)
+        progress = self._newest_documents("progress", Appended[Progress], read)
         newest: dict[str, Newest] = {
-            "agent": _newest_of((each.span_end_ms, each.appended_ms) for each in decided),
-            "spark": _newest_of(
-                (each.window_end_ms, each.appended_ms) for each in self._newest_documents("windows", WindowDocument, read)
-            ),
-            "rescaler": _newest_of(
-                (each.issued_at_ms, each.appended_ms) for each in self._newest_documents("commands", CommandDocument, read)
-            ),
-            "actuators": _newest_of(
-                (each.at_ms, each.appended_ms) for each in self._newest_documents("progress", ProgressDocument, read)
-            ),
-            "monitor": _newest_of((each.at_ms, each.appended_ms) for each in self._topologies(self.job_ids(), read)),
+            "agent": _newest_of((each.record.span_end_ms, each.appended_ms) for each in decided),
+            "spark": _newest_of((each.record.window_end_ms, each.appended_ms) for each in windows),
+            "rescaler": _newest_of((each.record.issued_at_ms, each.appended_ms) for each in commands),
+            "actuators": _newest_of((each.record.at_ms, each.appended_ms) for each in progress),
+            "monitor": _newest_of((each.record.at_ms, each.appended_ms) for each in self._topologies(self.job_ids(), read)),
         }
         clocks = self.clocks()
         if clocks:
-            newest["engine"] = _newest_of((clock.until_ms, clock.appended_ms) for clock in clocks.values())
-        fresh = [each.appended_ms - each.closed_append_ms for each in decided if each.closed_append_ms is not None]
-        return pipeline(self.positions(), newest, self.counts(), clocks, fresh)
+            newest["engine"] = _newest_of((clock.record.until_ms, clock.appended_ms) for clock in clocks.values())
+        fresh = [each.appended_ms - closed_ms for each in decided if (closed_ms := each.record.closed_append_ms) is not None]
+        problems: dict[str, str] = {}
+        for _, stale in at_fault(self._overviews.of(self.job_ids(), self._now(), self.span_minutes)):
+            problems[stale.role] = f"{problems[stale.role]}; {stale.words}" if stale.role in problems else stale.words
+        return pipeline(self.positions(), newest, self.counts(), clocks, fresh, problems)
 
-    def dead_letters(self, limit: int, *, after: str = "") -> list[DeadLetterDocument]:
+    def dead_letters(self, limit: int, *, after: str = "") -> list[Appended[DeadLetter]]:
         """Return the latest refused records, newest first; with ``after``, those before the one of that place.
 
         Raises:
@@ -189,8 +183,8 @@ class FleetQueries(View):
         # A scan may name a key twice.
         found = set(self._client.scan_iter(match=self._key.pattern(keys.bodies("dead-letters", "*")), count=1000))
         bodies = [body for key in found for body in self._client.hvals(key)]
-        letters = list(Documents().each("dead letters", bodies, DeadLetterDocument))
-        letters.sort(key=lambda letter: (letter.appended_ms, letter.topic, letter.partition, letter.offset), reverse=True)
+        letters = list(Documents().each("dead letters", bodies, Appended[DeadLetter]))
+        letters.sort(key=lambda letter: (letter.appended_ms, place_of(letter)), reverse=True)
         if not after:
             return letters[:limit]
         places = [place_of(letter) for letter in letters]
@@ -206,15 +200,16 @@ class FleetQueries(View):
     def _cluster_overview(self, cluster: str, jobs: Sequence[str]) -> ClusterOverview:
         read = Documents()
         topology, release = self._client.hmget(self._key(keys.cluster(cluster)), ("topology", "policy_release"))
-        hosts = read.one("topology", topology, HostsDocument)
+        hosts = read.part("topology", topology, ClusterTopology)
         rent = None
         if hosts and hosts.engine.places == "commanded":
-            rent = cluster_rent(self._topologies(jobs, read), hosts).per_day
-        return cluster_overview(cluster, hosts, len(jobs), rent, read.one("policy_release", release, PolicyReleaseDocument))
+            rent = cluster_rent((each.record for each in self._topologies(jobs, read)), hosts).per_day
+        return cluster_overview(cluster, hosts, len(jobs), rent, read.part("policy_release", release, Release))
 
-    def _topologies(self, jobs: Sequence[str], read: Documents) -> list[TopologyDocument]:
+    def _topologies(self, jobs: Sequence[str], read: Documents) -> list[Appended[JobTopology]]:
         """Return the topology of each job that has one."""
-        return [found for job, (body,) in self._fields_of(jobs, "topology") if (found := read.one(job, body, TopologyDocument))]
+        found = (read.one(job, body, Appended[JobTopology]) for job, (body,) in self._fields_of(jobs, "topology"))
+        return [topology for topology in found if topology is not None]
 
     def _newest_documents(self, timeline: str, kind: type[D], read: Documents) -> list[D]:
         """Return the newest document of each job that has one."""
@@ -222,9 +217,10 @@ class FleetQueries(View):
         return [document for document in found if document is not None]
 
 
-def place_of(letter: DeadLetterDocument) -> str:
+def place_of(letter: Appended[DeadLetter]) -> str:
     """Return the place of a refused record, ``topic/partition/offset``: its identity."""
-    return f"{letter.topic}/{letter.partition}/{letter.offset}"
+    refused = letter.record
+    return f"{refused.topic}/{refused.partition}/{refused.offset}"
 
 
 def _newest_of(times: Iterable[tuple[int, int]]) -> Newest:

@@ -8,13 +8,15 @@ from typing import Literal
 import msgspec
 from msgspec import UnsetType
 
-from contracts.clock import MINUTE_MS
-from contracts.decisions import LoadOutlook
-from contracts.minute_figures import JobMinute
-from contracts.rent import DAY_S
-from services.state.documents import DecisionMark, ExpectedLoad, HistoryDocument
-from services.state.read.verdicts import Answer, outcome_in_words
-from services.state.record_documents import CommandDocument, WindowDocument
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import LoadOutlook
+from surescale.contracts.rent import DAY_S
+from surescale.contracts.summaries import WindowSummary
+from surescale.services.state.documents import DecisionMark, ExpectedLoad, HistoryDocument
+from surescale.services.state.read.overviews import figures_of
+from surescale.services.state.read.verdicts import Answer, outcome_in_words
+from surescale.services.state.read.words import WORDS
+from surescale.services.state.record_documents import CommandDocument
 
 
 class MarkedTask(msgspec.Struct, frozen=True):
@@ -38,7 +40,7 @@ class MarkedDecision(msgspec.Struct, frozen=True):
 
 def history(
     job: str,
-    windows: Iterable[WindowDocument],
+    windows: Iterable[WindowSummary],
     decisions: Iterable[tuple[MarkedDecision, Answer | None]],
     commands: Sequence[CommandDocument],
     rent_per_day: float | None,
@@ -57,18 +59,14 @@ def history(
         unreadable: names of what could not be read.
     """
     seen = list(windows)
-    minutes = [window.minute or JobMinute() for window in seen]
+    rents = _rents([window.window_end_ms for window in seen], commands, rent_per_day)
+    minutes = [figures_of(window, window.minute.parallelism, rent) for window, rent in zip(seen, rents, strict=True)]
     began_ms = seen[0].window_end_ms if seen else 0
     marked = [(decision, outcome) for decision, outcome in decisions if decision.span_end_ms >= began_ms]
     return HistoryDocument(
         job=job,
         window_end_ms=tuple(window.window_end_ms for window in seen),
-        load_records_per_minute=tuple(window.load_records_per_minute for window in seen),
-        parallelism=tuple(minute.parallelism for minute in minutes),
-        utilisation=tuple(minute.utilisation for minute in minutes),
-        backlog_records=tuple(minute.backlog for minute in minutes),
-        latency_ms=tuple(minute.latency_ms for minute in minutes),
-        rent_per_day=_rents([window.window_end_ms for window in seen], commands, rent_per_day),
+        figures={each.field: tuple(getattr(minute, each.field) for minute in minutes) for each in WORDS.figures},
         expected=tuple(_expected(marked[-1][0])) if marked else (),
         decisions=tuple(_mark(decision, outcome, fixed) for decision, outcome in marked),
         unreadable=unreadable,
@@ -111,12 +109,13 @@ def _rents(ends_ms: Sequence[int], commands: Sequence[CommandDocument], now: flo
     steps: list[tuple[int, float]] = []
     before: float | None = None
     for command in commands:
-        applied_ms = next((each.at_ms for each in command.progress if each.status == "applied"), None)
-        if command.advice or command.action != "commit" or command.placement is None or applied_ms is None:
+        applied_ms = next((each.record.at_ms for each in command.progress if each.record.status == "applied"), None)
+        placement = command.record.placement
+        if command.record.advice or command.record.action != "commit" or placement is None or applied_ms is None:
             continue
-        if not steps and command.placement.rent_before_per_s is not None:
-            before = command.placement.rent_before_per_s * DAY_S
-        steps.append((applied_ms, command.placement.rent_per_s * DAY_S))
+        if not steps and placement.rent_before_per_s is not None:
+            before = placement.rent_before_per_s * DAY_S
+        steps.append((applied_ms, placement.rent_per_s * DAY_S))
     if not steps:
         return (now,) * len(ends_ms)
     steps.sort()

@@ -1,43 +1,41 @@
 """Queries on jobs: one line each, or all about one of them. Writes nothing."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import msgspec
-import redis
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from contracts.ids import cluster_of, command_id
-from contracts.minute_figures import TaskMinutes
-from contracts.modes import mode_in_force
-from contracts.own_acts import WHY, own_act_of
-from services.state import keys
-from services.state.documents import HistoryDocument, JobDocument, JobOverview, JobRent, TaskMinuteDocument
-from services.state.read.conditions import conditions_of
-from services.state.read.history import MarkedDecision, history
-from services.state.read.overviews import Overviews, minutes_behind
-from services.state.read.rent import Prices, job_rent
-from services.state.read.status import status_of
-from services.state.read.stored import Documents, decoded
-from services.state.read.task_figures import DecidedTasks, TaskFigures, task_figures
-from services.state.read.view import NotFound, View, near, wall_now_ms
-from services.state.record_documents import (
+from surescale.contracts.commands import Outcome, Progress, RescheduleCommand
+from surescale.contracts.ids import cluster_of, command_id
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClusterTopology, EngineEvent, JobTopology
+from surescale.contracts.modes import mode_in_force
+from surescale.contracts.own_acts import WHY, own_act_of
+from surescale.contracts.rescaler_state import JobControl
+from surescale.contracts.summaries import TaskMinutes
+from surescale.services.state import keys
+from surescale.services.state.documents import HistoryDocument, JobDocument, JobOverview, JobRent, TaskMinuteDocument
+from surescale.services.state.read.conditions import conditions_of
+from surescale.services.state.read.history import MarkedDecision, history
+from surescale.services.state.read.rent import Prices, job_rent
+from surescale.services.state.read.staleness import stale_of
+from surescale.services.state.read.status import status_of
+from surescale.services.state.read.stored import Documents, decoded
+from surescale.services.state.read.task_figures import DecidedTasks, TaskFigures, task_figures
+from surescale.services.state.read.view import NotFound, View, near
+from surescale.services.state.record_documents import (
+    Appended,
     CommandDocument,
     DecisionDocument,
-    EngineEventDocument,
-    GateDocument,
-    HostsDocument,
-    NewestMinuteDocument,
-    OutcomeDocument,
+    NewestMinute,
     OwnActDocument,
-    ProgressDocument,
-    SettingsDocument,
-    TopologyDocument,
     WindowDocument,
+    record_in,
 )
-from services.state.write.projections import EVENTS_KEPT
+from surescale.services.state.write.projections import EVENTS_KEPT
 
 STEPS_MAX = 16  # of one rescale: the last one commanded is the one that was carried out
 DISTURBING = ("host_joined", "host_leaving", "host_lost", "job_restarted", "job_stopped", "job_failed")
@@ -48,15 +46,11 @@ _STATUSES = ("accepted", "warming", "applied", "failed")
 class JobQueries(View):
     """Queries on jobs."""
 
-    def __init__(self, client: redis.Redis, prefix: str, wall_ms: Callable[[], int] = wall_now_ms) -> None:
-        super().__init__(client, prefix, wall_ms)
-        self._overviews = Overviews(self._client, self._key)
-
     def jobs(self, *, after: str = "", limit: int | None = None) -> list[JobOverview]:
         """Return an overview of every job, in the order of their ids; with ``after`` or ``limit``, of a part of them."""
         ids = self.job_ids()
         ids = ids[bisect_right(ids, after) :]
-        return self._overviews.of(ids if limit is None else ids[:limit], self._lateness())
+        return self._overviews.of(ids if limit is None else ids[:limit], self._now(), self.span_minutes)
 
     def job(self, job: str) -> JobDocument:
         """Return everything known of a job.
@@ -65,20 +59,21 @@ class JobQueries(View):
             NotFound: no topic has named it.
         """
         self._require_job(job)
-        newest_window_ms = self._newest_window_ms(cluster_of(job))
         read = Documents()
         fields = self._client.hmget(self._key(keys.job(job)), ("topology", "settings", "gate", "minute"))
-        topology = read.one("topology", fields[0], TopologyDocument)
-        settings = read.one("settings", fields[1], SettingsDocument)
+        topology = read.one("topology", fields[0], Appended[JobTopology])
+        settings = read.one("settings", fields[1], Appended[JobSettings])
         hosts = self._hosts_of(job, read)
-        mode = mode_in_force(settings, topology, hosts.engine if hosts else None)
+        ran, wanted = record_in(topology), record_in(settings)
+        mode = mode_in_force(wanted, ran, hosts.engine if hosts else None)
         window = read.one("window", self._newest("windows", job), WindowDocument)
         decision = read.one("decision", self._newest("decisions", job), DecisionDocument)
         command = read.one("command", self._newest("commands", job), CommandDocument)
-        gate = read.one("gate", fields[2], GateDocument)
-        minute = read.one("minute", fields[3], NewestMinuteDocument)
-        silent_minutes = minutes_behind(window, newest_window_ms)
-        late = self._lateness()(window)
+        gate = read.one("gate", fields[2], Appended[JobControl])
+        minute = read.part("minute", fields[3], NewestMinute)
+        now = self._now()
+        seen, control = record_in(window), record_in(gate)
+        stale = stale_of(ran, self._overviews.signs(job), now, self.span_minutes)
         return JobDocument(
             job=job,
             topology=topology,
@@ -86,14 +81,15 @@ class JobQueries(View):
             mode=mode.mode,
             mode_set_by=mode.source,
             window=None if window is None else replace(window, freshness_ms=_freshness(window)),
-            silent_minutes=silent_minutes,
+            age_minutes=now.minutes_since(seen.window_end_ms) if seen else None,
             decision=None if decision is None else self._followed(job, [_listed(decision)])[0],
             gate=gate,
             command=None if command is None else self._with_progress(job, [(command, read)])[0],
-            rent=self._rent(topology, hosts, read) if topology and hosts and hosts.engine.places == "commanded" else None,
-            status=status_of(topology, gate, window, mode=mode.mode, silent_minutes=silent_minutes, late=late),
+            rent=self._rent(ran, hosts, read) if ran and hosts and hosts.engine.places == "commanded" else None,
+            status=status_of(ran, control, seen, mode=mode.mode, stale=stale),
             minute_by_task=_by_task(minute.tasks) if minute else (),
-            conditions=conditions_of(topology, gate, window, late=late),
+            conditions=conditions_of(ran, control, seen, stale),
+            stale=stale,
             unreadable=read.unreadable,
         )
 
@@ -112,15 +108,15 @@ class JobQueries(View):
         marks = []
         for body, outcome_body in bodies:
             decision = read.part("decisions", body, MarkedDecision)
-            outcome = read.one("outcomes", outcome_body, OutcomeDocument)
+            outcome = read.part("outcomes", outcome_body, Outcome)
             if decision is not None:
                 marks.append((decision, outcome))
         commands = self._commands(job, "", minutes, read)[::-1]
-        topology = read.one("topology", self._client.hget(self._key(keys.job(job)), "topology"), TopologyDocument)
+        topology = read.part("topology", self._client.hget(self._key(keys.job(job)), "topology"), JobTopology)
         hosts = self._hosts_of(job, read)
         rent = Prices(hosts.hosts).per_day(topology) if topology and hosts and hosts.engine.places == "commanded" else None
         fixed = frozenset(task.task for task in topology.tasks if not task.scalable) if topology else frozenset()
-        return history(job, windows, marks, commands, rent, fixed=fixed, unreadable=read.unreadable)
+        return history(job, (window.record for window in windows), marks, commands, rent, fixed=fixed, unreadable=read.unreadable)
 
     def commands(self, job: str, limit: int, *, after: str = "") -> list[CommandDocument]:
         """Return the job's latest commands, newest first, each with its progress; with ``after``, those before that one.
@@ -155,37 +151,39 @@ class JobQueries(View):
         self._require_job(job)
         ids = self._client.zrevrange(self._key(keys.timeline("outcomes", job)), 0, -1)
         kinds = {of: own for of in ids if (own := own_act_of(of))}
-        outcomes = Documents().each("outcome", self._bodies("outcomes", job, list(kinds)[:limit]), OutcomeDocument)
+        outcomes = Documents().each("outcome", self._bodies("outcomes", job, list(kinds)[:limit]), Appended[Outcome])
         begun = [(outcome, Documents()) for outcome in outcomes]
         last = self._last_steps(job, begun)
         return [
             OwnActDocument(
-                decision_id=outcome.decision_id,
+                decision_id=outcome.record.decision_id,
                 job=job,
-                own_act=kinds[outcome.decision_id],
-                why=WHY[kinds[outcome.decision_id]],
+                own_act=kinds[outcome.record.decision_id],
+                why=WHY[kinds[outcome.record.decision_id]],
                 outcome=outcome,
-                command=last.get(outcome.decision_id),
+                command=last.get(outcome.record.decision_id),
                 unreadable=read.unreadable,
             )
             for outcome, read in begun
         ]
 
-    def disturbances(self, job: str, limit: int) -> list[EngineEventDocument]:
+    def disturbances(self, job: str, limit: int) -> list[Appended[EngineEvent]]:
         """Return the latest events that the job suffered: of its hosts, and of its own that no rescale of ours explains."""
         bodies = self._latest("events", cluster_of(job), EVENTS_KEPT)
-        events = Documents().each("events", bodies, EngineEventDocument)
+        events = Documents().each("events", bodies, Appended[EngineEvent])
         return [
             event
             for event in events
-            if event.kind in DISTURBING and event.job in (None, job) and not event.detail.startswith(RESCALED)
+            if event.record.kind in DISTURBING
+            and event.record.job in (None, job)
+            and not event.record.detail.startswith(RESCALED)
         ][:limit]
 
     def task_figures(self, jobs: Iterable[str]) -> tuple[list[TaskFigures], int]:
         """Return the figures of each task of some jobs by their latest decisions, and how many tasks are left out."""
         wanted, read = sorted(jobs), Documents()
         decisions = {job: read.part(job, body, DecidedTasks) for job, body in self._newest_of_each("decisions", wanted)}
-        topologies = ((job, read.one(job, body, TopologyDocument)) for job, (body,) in self._fields_of(wanted, "topology"))
+        topologies = ((job, read.part(job, body, JobTopology)) for job, (body,) in self._fields_of(wanted, "topology"))
         return task_figures(
             (job, topology, decisions.get(job) or DecidedTasks()) for job, topology in topologies if topology is not None
         )
@@ -193,7 +191,7 @@ class JobQueries(View):
     def labels(self, job: str) -> dict[str, str]:
         """Return the name that people know each of the job's tasks by; tasks without one are left out."""
         body = self._client.hget(self._key(keys.job(job)), "topology")
-        topology = Documents().one("topology", body, TopologyDocument)
+        topology = Documents().part("topology", body, JobTopology)
         return {task.task: task.label for task in topology.tasks if task.label} if topology else {}
 
     def decision(self, of: str) -> DecisionDocument:
@@ -214,24 +212,19 @@ class JobQueries(View):
         job = of.rpartition("#")[0]
         return self._with_progress(job, [(decoded(self._required("command", job, of), CommandDocument), Documents())])[0]
 
-    def _hosts_of(self, job: str, read: Documents) -> HostsDocument | None:
-        return read.one("hosts", self._client.hget(self._key(keys.cluster(cluster_of(job))), "topology"), HostsDocument)
+    def _hosts_of(self, job: str, read: Documents) -> ClusterTopology | None:
+        return read.part("hosts", self._client.hget(self._key(keys.cluster(cluster_of(job))), "topology"), ClusterTopology)
 
     def _commands(self, job: str, after: str, limit: int, read: Documents) -> list[CommandDocument]:
         ids = self._page("commands", job, after, limit)
         found = read.each("command", self._bodies("commands", job, ids), CommandDocument)
         return self._with_progress(job, [(command, read) for command in found])
 
-    def _rent(self, topology: TopologyDocument, hosts: HostsDocument, read: Documents) -> JobRent:
+    def _rent(self, topology: JobTopology, hosts: ClusterTopology, read: Documents) -> JobRent:
         """What the job costs now; its savings are known if its generation came from a command with a placement."""
         steps = [command_id(topology.job, topology.generation, step) for step in range(STEPS_MAX)]
-        commands = read.each("command", self._bodies("commands", topology.job, steps), CommandDocument)
-        return job_rent(topology, hosts, commands[-1] if commands else None)
-
-    def _newest_window_ms(self, cluster: str) -> int | None:
-        """Return the end of the newest window of any job of the cluster, None when there is none."""
-        windows = self._overviews.newest_windows(self._jobs_of(cluster))
-        return max((end_ms for _, end_ms in windows.values()), default=None)
+        commands = read.each("command", self._bodies("commands", topology.job, steps), Appended[RescheduleCommand])
+        return job_rent(topology, hosts, commands[-1].record if commands else None)
 
     def _required(self, kind: str, job: str, of: str) -> str:
         """Return a decision or a command; NotFound names what there is instead."""
@@ -242,24 +235,25 @@ class JobQueries(View):
 
     def _followed(self, job: str, decisions: Sequence[DecisionDocument]) -> list[DecisionDocument]:
         """Return decisions of one job, each with its freshness, its last outcome and its command."""
-        bodies = self._bodies("outcomes", job, [decision.decision_id for decision in decisions])
+        bodies = self._bodies("outcomes", job, [decision.record.decision_id for decision in decisions])
         reads = [Documents() for _ in decisions]
-        outcomes = [read.one("outcome", body, OutcomeDocument) for read, body in zip(reads, bodies, strict=True)]
+        outcomes = [read.one("outcome", body, Appended[Outcome]) for read, body in zip(reads, bodies, strict=True)]
         last = self._last_steps(job, [(outcome, read) for outcome, read in zip(outcomes, reads, strict=True) if outcome])
         return [
             replace(
                 decision,
                 freshness_ms=_freshness(decision),
                 outcome=outcome,
-                command=last.get(decision.decision_id),
+                command=last.get(decision.record.decision_id),
                 unreadable=read.unreadable,
             )
             for decision, outcome, read in zip(decisions, outcomes, reads, strict=True)
         ]
 
-    def _last_steps(self, job: str, outcomes: Iterable[tuple[OutcomeDocument, Documents]]) -> dict[str, CommandDocument]:
+    def _last_steps(self, job: str, outcomes: Iterable[tuple[Appended[Outcome], Documents]]) -> dict[str, CommandDocument]:
         """Return the last step of the rescale that each outcome began, with its progress, by decision; none if it began none."""
-        begun = [(each.decision_id, each.command_id.rpartition(".")[0], read) for each, read in outcomes if each.command_id]
+        said = ((each.record.decision_id, each.record.command_id, read) for each, read in outcomes)
+        begun = [(decision_id, of.rpartition(".")[0], read) for decision_id, of, read in said if of]
         bodies = iter(self._bodies("commands", job, [f"{of}.{step}" for _, of, _ in begun for step in range(STEPS_MAX)]))
         last = {}
         for decision_id, _, read in begun:
@@ -270,10 +264,10 @@ class JobQueries(View):
 
     def _with_progress(self, job: str, commands: Sequence[tuple[CommandDocument, Documents]]) -> list[CommandDocument]:
         """Return commands of one job with their progress, all read in one round trip."""
-        ids = [f"{command.command_id}/{status}" for command, _ in commands for status in _STATUSES]
+        ids = [f"{command.record.command_id}/{status}" for command, _ in commands for status in _STATUSES]
         bodies = iter(self._bodies("progress", job, ids))
         return [
-            replace(command, progress=read.each("progress", islice(bodies, len(_STATUSES)), ProgressDocument))
+            replace(command, progress=read.each("progress", islice(bodies, len(_STATUSES)), Appended[Progress]))
             for command, read in commands
         ]
 
@@ -288,9 +282,11 @@ def _by_task(minute: TaskMinutes) -> tuple[TaskMinuteDocument, ...]:
 
 def _listed(decision: DecisionDocument) -> DecisionDocument:
     """Return a decision as lists show it: without what its tasks looked at."""
-    return replace(decision, tasks=tuple(replace(task, looked_at=UNSET) for task in decision.tasks))
+    tasks = tuple(replace(task, looked_at=()) for task in decision.record.tasks)
+    return replace(decision, record=replace(decision.record, tasks=tasks))
 
 
 def _freshness(document: WindowDocument | DecisionDocument) -> int | msgspec.UnsetType:
     """Return the time from the append of the record that closed the minute to the append of this one."""
-    return UNSET if document.closed_append_ms is None else document.appended_ms - document.closed_append_ms
+    closed_ms = document.record.closed_append_ms
+    return UNSET if closed_ms is None else document.appended_ms - closed_ms

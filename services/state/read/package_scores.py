@@ -3,11 +3,11 @@
 import hashlib
 from pathlib import Path
 
-from contracts.errors import SurescaleError
-from policies.package import CARD, read_file
-from policies.registry import SHIPPED
-from policies.scores import Scores, read_scores
-from services.state.fleet_documents import PackageScores
+from surescale.contracts.errors import SurescaleError
+from surescale.policies.package import CARD, read_file
+from surescale.policies.registry import SHIPPED
+from surescale.policies.scores import Scores, read_scores
+from surescale.services.state.fleet_documents import PackageScores
 
 
 def scores_of(folder: str, name: str, sha256: str) -> PackageScores | None:

@@ -1,7 +1,7 @@
 """All queries on the view: they return the documents that the HTTP API answers with and the commands print. Writes nothing."""
 
-from services.state.read.fleet_queries import FleetQueries
-from services.state.read.job_queries import JobQueries
+from surescale.services.state.read.fleet_queries import FleetQueries
+from surescale.services.state.read.job_queries import JobQueries
 
 
 class Queries(JobQueries, FleetQueries):

@@ -6,12 +6,12 @@ placement in the command that led to the topology's generation.
 
 from collections.abc import Iterable
 
-from contracts.commands import RescheduleCommand
-from contracts.messages import ClusterTopology, Host, JobTopology
-from contracts.rent import DAY_S, occupancy_of, prices_of, rent_per_s
-from contracts.topology import units_of
-from services.state.documents import JobRent
-from services.state.fleet_documents import ClusterRent
+from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.messages import ClusterTopology, Host, JobTopology
+from surescale.contracts.rent import DAY_S, occupancy_of, prices_of, rent_per_s
+from surescale.contracts.topology import units_of
+from surescale.services.state.documents import JobRent
+from surescale.services.state.fleet_documents import ClusterRent
 
 
 def job_rent(topology: JobTopology, cluster: ClusterTopology, command: RescheduleCommand | None) -> JobRent:

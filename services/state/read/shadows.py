@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
-from contracts.ids import cluster_of
-from contracts.messages import Host
-from contracts.shadows import Verdict
-from services.state.shadow_documents import ShadowSummary, StoredAnswer
+from surescale.contracts.decisions import Verdict
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.messages import Host
+from surescale.services.state.shadow_documents import ShadowSummary, StoredAnswer
 
 MINUTES_A_DAY = 1_440
 
@@ -79,7 +79,7 @@ def _subtask_minutes_per_day(answers: Iterable[StoredAnswer]) -> float | None:
 
 
 def _utilisations(verdicts: Iterable[Verdict]) -> list[float]:
-    return [each.utilisation for each in verdicts if not isinstance(each.utilisation, UnsetType)]
+    return [each.utilisation for each in verdicts if each.utilisation is not None]
 
 
 def _mean(values: Sequence[float]) -> float | None:

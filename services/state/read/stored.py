@@ -6,8 +6,9 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from contracts.errors import SurescaleError
-from services.state.packing import unpack
+from surescale.contracts.errors import SurescaleError
+from surescale.services.state.packing import unpack
+from surescale.services.state.record_documents import Appended
 
 D = TypeVar("D", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -18,13 +19,6 @@ class UnreadableView(SurescaleError):
 
     def __init__(self, problem: Exception) -> None:
         super().__init__(f"another version wrote the view ({problem}); rebuild it with `surescale state --rebuild`")
-
-
-class _Stored(msgspec.Struct, frozen=True):
-    """A document as it lies in Redis."""
-
-    appended_ms: int
-    record: msgspec.Raw
 
 
 class Documents:
@@ -63,27 +57,25 @@ class Documents:
         return tuple(found for body in bodies if (found := self.one(name, body, kind)) is not None)
 
 
-def decoded(body: str, kind: type[D]) -> D:
-    """Return a document of the view: the record's fields, and the broker's append time beside them.
+def record_of(body: str, kind: type[T]) -> T:
+    """Return a document's record, or some of its fields.
 
     Raises:
         UnreadableView: it does not parse or validate.
     """
     try:
-        stored = msgspec.json.decode(unpack(body), type=_Stored)
-        record = msgspec.json.decode(stored.record, type=dict[str, object])
-        return msgspec.convert({**record, "appended_ms": stored.appended_ms}, kind)
+        return msgspec.json.decode(decoded(body, Appended[msgspec.Raw]).record, type=kind)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise UnreadableView(error) from None
 
 
-def record_of(body: str, kind: type[T]) -> T:
-    """Return only the record of a document.
+def decoded(body: str, kind: type[D]) -> D:
+    """Return a document of the view.
 
     Raises:
         UnreadableView: it does not parse or validate.
     """
     try:
-        return msgspec.json.decode(msgspec.json.decode(unpack(body), type=_Stored).record, type=kind)
+        return msgspec.json.decode(unpack(body), type=kind)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise UnreadableView(error) from None

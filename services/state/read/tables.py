@@ -10,30 +10,27 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from contracts.ids import cluster_of
-from contracts.job_labels import in_force
-from contracts.job_limits import most_in_words
-from contracts.job_settings import JobSettings
-from contracts.messages import TaskSpec
-from contracts.minute_figures import JobMinute
-from contracts.modes import ModeInForce
-from runtime import terminal
-from runtime.instants import to_the_minute, to_the_second
-from runtime.terminal import Column, fitting, middle_cut, plain
-from services.state.documents import JobDocument, JobOverview, JobRent
-from services.state.read.conditions import silence_of
-from services.state.read.decision_lines import amended, progress_line
-from services.state.read.status import Status
-from services.state.read.words import phase_words, reason_words
-from services.state.record_documents import ConditionDocument, TopologyDocument, WindowDocument
+from surescale.contracts.job_labels import in_force
+from surescale.contracts.job_limits import most_in_words
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.modes import ModeInForce
+from surescale.contracts.summaries import JobMinute, WindowSummary
+from surescale.runtime import terminal
+from surescale.runtime.instants import to_the_minute, to_the_second
+from surescale.runtime.terminal import Column, fitting, middle_cut, plain
+from surescale.services.state.documents import JobDocument, JobOverview, JobRent
+from surescale.services.state.read.decision_lines import amended, progress_line
+from surescale.services.state.read.staleness import Stale, at_fault
+from surescale.services.state.read.status import Status
+from surescale.services.state.read.words import WORDS, JobFigure, phase_words, reason_words
+from surescale.services.state.record_documents import ConditionDocument, record_in
 
 LABEL_WIDTH = 40  # of a task in a table: SQL makes labels of a hundred letters and more
 _GOOD_WHEN_TRUE = ("Available", "Balanced", "Owned", "Measured")  # conditions that are good when they hold; all others are bad
 _BAD = "bold red"
-_NOW_STYLE = {"fine": "green", "ended": "dim", "down": _BAD, "overloaded": _BAD, "restarting": _BAD}  # all others: yellow
-
-
-_OF_RECORDS = ("down", "starting", "scaling", "warming")  # words that need no new minute
+_URGENT = ("down", "overloaded", "restarting", "unknown", "stalled")
+_NOW_STYLE = {"fine": "green", "ended": "dim"} | dict.fromkeys(_URGENT, _BAD)  # all others: yellow
 
 
 def print_json(document: msgspec.Struct | Sequence[msgspec.Struct]) -> None:
@@ -51,24 +48,25 @@ def print_jobs(jobs: Sequence[JobOverview]) -> None:
         Column("JOB", [job.job for job in jobs]),
         Column("NOW", [_now(job) for job in jobs]),
         Column("MODE", [job.mode for job in jobs], rank=2),
-        Column("SIZE", [str(job.parallelism) for job in jobs], right=True, rank=1),
-        Column("LOAD/min", [_number(job.load_records_per_minute) for job in jobs], right=True, rank=1),
-        Column("BUSY", [_percent(job.utilisation) for job in jobs], right=True, rank=1),
-        Column("BACKLOG", [_number(job.backlog_records) for job in jobs], right=True, rank=2),
-        Column("LATENCY", [_seconds(job.latency_ms) for job in jobs], right=True, rank=3),
+        *(_figures(figure, jobs) for figure in WORDS.figures),
         Column("LAST DECISION", [_last(job) for job in jobs], rank=1),
+        Column("POLICY", [job.policy_in_use or "-" for job in jobs], rank=7),
         Column("GATE", [_gate(job.gate_phase, job.wake_up_ms) for job in jobs], rank=4),
-        Column("$/DAY", [_number(job.rent_per_day) for job in jobs], right=True, rank=6),
         Column("COMPLETE", [_percent(job.completeness) for job in jobs], right=True, rank=7),
     )
     console.print(fitting(columns, console.width))
     ends = [job.window_end_ms for job in jobs if job.window_end_ms is not None]
     if ends:
         console.print(f"figures of the minute up to {to_the_minute(max(ends))} UTC; `surescale state JOB` shows one job")
-    for line in _silent_clusters(jobs):
-        console.print(plain(line, _BAD))
+    for _, stale in at_fault(jobs):
+        console.print(plain(stale.words, _BAD))
     for job in jobs:
         _print_unreadable(console, job.unreadable, job.job)
+
+
+def _figures(figure: JobFigure, jobs: Iterable[JobOverview]) -> Column:
+    written = {"percent": _percent, "duration": _seconds}.get(figure.form, _number)
+    return Column(figure.column, [written(getattr(job, figure.field)) for job in jobs], right=True, rank=figure.rank)
 
 
 def print_job(job: JobDocument, *, wide: bool = False) -> None:
@@ -79,16 +77,16 @@ def print_job(job: JobDocument, *, wide: bool = False) -> None:
         facts.add_row(name, plain(line))
     console.print(plain(job.job, "bold"), facts, sep="\n")
     if job.conditions:
-        gate = job.gate
+        gate = record_in(job.gate)
         generation, seen = (_word(gate.desired_generation), _word(gate.observed_generation)) if gate else ("-", "-")
         console.print(f"conditions at generation {generation}, observed {seen}", markup=False)
         console.print(_conditions(job.conditions, console.width))
     if job.topology:
-        console.print(_tasks(job.topology, job, console.width, LABEL_WIDTH if not wide else None))
-    if job.decision:
-        console.print(plain(f"{job.decision.action}: {job.decision.reason}"))
-        load = _number(job.decision.load_records_per_minute)
-        console.print(plain(f"decided at {to_the_minute(job.decision.span_end_ms)} UTC on a load of {load} records/min"))
+        console.print(_tasks(job.topology.record, job, console.width, LABEL_WIDTH if not wide else None))
+    if decision := record_in(job.decision):
+        console.print(plain(f"{decision.action}: {decision.reason}"))
+        load = _number(decision.load_records_per_minute)
+        console.print(plain(f"decided at {to_the_minute(decision.span_end_ms)} UTC on a load of {load} records/min"))
     _print_unreadable(console, job.unreadable, job.job)
 
 
@@ -99,20 +97,21 @@ def _print_unreadable(console: Console, parts: Sequence[str] | UnsetType, of: st
 
 
 def _facts(job: JobDocument) -> Iterable[tuple[str, str]]:
-    topology, gate = job.topology, job.gate
+    topology, gate, window = record_in(job.topology), record_in(job.gate), record_in(job.window)
     state = _word(topology.state if topology else None)
     named = f"submission {topology.epoch}" if topology and topology.epoch else ""
-    window = job.window
     restarts, window_end_ms = (window.restarts, window.window_end_ms) if window else (None, None)
-    yield "now", now_words(job.status, job.silent_minutes, restarts, window_end_ms, topology.began_ms if topology else None)
+    yield "now", now_words(job.status, job.stale, restarts, window_end_ms, topology.began_ms if topology else None)
     yield "state", f"{state}, {named or f'generation {_word(topology.generation if topology else None)}'}"
     yield "mode", _mode(job)
-    yield "window", _window_line(job.window)
-    if job.window and job.window.minute:
-        yield "health", _health_line(job, job.window.minute)
-    yield "gate", _gate(gate.phase, gate.wake_up_ms, gate.pending_reason) if gate else _gate(None, None)
-    if gate and gate.step:
-        yield "rescale", gate.step + (f", learners were given up: {gate.given_up}" if gate.given_up else "")
+    yield "window", _window_line(window)
+    if window:
+        yield "health", _health_line(job, window.minute)
+    waits_because = gate.pending.reason if gate and gate.pending else None
+    yield "gate", _gate(gate.phase, gate.wakes_up_ms, waits_because) if gate else _gate(None, None)
+    if gate and gate.underway and gate.underway.step:
+        given_up = gate.underway.given_up
+        yield "rescale", gate.underway.step + (f", learners were given up: {given_up}" if given_up else "")
     if gate and gate.standbys:
         yield "standbys", "; ".join(f"unit {each.unit} on {', '.join(each.hosts)}" for each in gate.standbys)
     yield "command", progress_line(job.command) or "-"
@@ -122,7 +121,7 @@ def _facts(job: JobDocument) -> Iterable[tuple[str, str]]:
 
 def _mode(job: JobDocument) -> str:
     if job.settings and job.mode_set_by == "settings":
-        return f"{job.mode}, settings version {job.settings.version}"
+        return f"{job.mode}, settings version {job.settings.record.version}"
     return str(ModeInForce(job.mode, job.mode_set_by))
 
 
@@ -139,13 +138,13 @@ def _conditions(every: Sequence[ConditionDocument], width: int) -> Table:
     return fitting(columns, width)
 
 
-def _tasks(topology: TopologyDocument, job: JobDocument, width: int, label_width: int | None) -> Table:
+def _tasks(topology: JobTopology, job: JobDocument, width: int, label_width: int | None) -> Table:
     """Return the tasks that can be scaled, by the names that people know them by, with their newest minute."""
-    wanted = {task.task: task for task in job.decision.tasks} if job.decision else {}
+    wanted = {task.task: task for task in job.decision.record.tasks} if job.decision else {}
     minutes = {minute.task: minute for minute in job.minute_by_task}
     labels = _labels(topology, label_width)
     tasks = [task for task in topology.tasks if task.scalable]
-    allowed = in_force(job.settings or JobSettings(job=topology.job), topology.labels)
+    allowed = in_force(record_in(job.settings) or JobSettings(job=topology.job), topology.labels)
     last = [wanted.get(task.task) for task in tasks]
     minute = [minutes.get(task.task) for task in tasks]
     columns = (
@@ -164,7 +163,7 @@ def _tasks(topology: TopologyDocument, job: JobDocument, width: int, label_width
     return fitting(columns, width)
 
 
-def _labels(topology: TopologyDocument, width: int | None) -> dict[str, str]:
+def _labels(topology: JobTopology, width: int | None) -> dict[str, str]:
     """Return the label of each task, cut in the middle to a width unless another one would look the same."""
     whole = {task.task: task.label or task.task for task in topology.tasks}
     if width is None:
@@ -180,7 +179,7 @@ def _running(task: TaskSpec) -> str:
     return f"{task.parallelism} of {task.required}" if short else str(task.parallelism)
 
 
-def _window_line(window: WindowDocument | None) -> str:
+def _window_line(window: WindowSummary | None) -> str:
     if window is None:
         return "none yet"
     return (
@@ -192,7 +191,7 @@ def _window_line(window: WindowDocument | None) -> str:
 def _health_line(job: JobDocument, minute: JobMinute) -> str:
     tasks = [each for each in job.minute_by_task if each.utilisation is not None]
     busiest = max(tasks, key=lambda each: each.utilisation or 0.0).task if tasks else None
-    labels = {task.task: task.label for task in job.topology.tasks if task.label} if job.topology else {}
+    labels = {task.task: task.label for task in job.topology.record.tasks if task.label} if job.topology else {}
     named = f"busiest task {labels.get(busiest, busiest)}" if busiest else "busiest task"
     down = "" if minute.ran is None else f"ran {_percent(minute.ran)} of the minute, "
     waits = f"{_number(minute.backlog)} records waiting, latency {_seconds(minute.latency_ms)}"
@@ -212,38 +211,22 @@ def _status(holds: bool | None) -> str:
 
 
 def _now(job: JobOverview) -> Text:
-    shown = now_words(job.status, job.silent_minutes, job.restarts, job.window_end_ms, job.began_ms)
+    shown = now_words(job.status, job.stale, job.restarts, job.window_end_ms, job.began_ms)
     return plain(shown, _NOW_STYLE.get(job.status, "yellow"))
 
 
-def now_words(
-    status: Status, silent_minutes: int | None, restarts: int | None, window_end_ms: int | None, began_ms: int | None
-) -> str:
+def now_words(status: Status, stale: Stale | None, restarts: int | None, window_end_ms: int | None, began_ms: int | None) -> str:
     """Return how a job is for people: the word, and since when or how often."""
     match status:
-        case "silent":
-            return f"silent {silent_minutes} min"
+        case "unknown" | "stalled" if stale is not None:
+            return stale.words
         case "restarting":
             return f"restarting, {restarts} in 10 min"
-        case "unknown" if window_end_ms is not None:
-            return f"unknown since {to_the_minute(window_end_ms)[-5:]}"
         case "unmeasured" if window_end_ms is not None:
             return f"no figures at {to_the_minute(window_end_ms)[-5:]}"
         case "unmeasured":
             return "no figures yet" + ("" if began_ms is None else f", since {to_the_minute(began_ms)[-5:]}")
     return status
-
-
-def _silent_clusters(jobs: Sequence[JobOverview]) -> Iterable[str]:
-    """Yield a line for each cluster of which no job has a new minute."""
-    by_cluster: dict[str, list[JobOverview]] = {}
-    for job in jobs:
-        if job.status not in ("ended", "silent") and job.window_end_ms is not None:
-            by_cluster.setdefault(cluster_of(job.job), []).append(job)
-    for cluster, every in sorted(by_cluster.items()):
-        if "unknown" in {job.status for job in every} <= {"unknown", *_OF_RECORDS}:
-            seen = [job.seen_ms for job in every if job.seen_ms is not None]
-            yield f"{cluster}: {silence_of(max(job.window_end_ms or 0 for job in every), max(seen, default=None))}"
 
 
 def _last(job: JobOverview) -> str:

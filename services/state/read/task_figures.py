@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from services.state.record_documents import TaskDecisionDocument, TopologyDocument
+from surescale.contracts.decisions import TaskDecision
+from surescale.contracts.messages import JobTopology
 
 TASKS_SHOWN_MAX = 2_000
 """Of all jobs together: each has a handful of series, and a metrics system keeps every one that it has ever seen."""
@@ -16,7 +17,7 @@ NAME_LENGTH_MAX = 120
 class DecidedTasks(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a decision that says how its tasks stood, and what they are to become."""
 
-    tasks: tuple[TaskDecisionDocument, ...] = ()
+    tasks: tuple[TaskDecision, ...] = ()
     load_records_per_minute: float | None = None
 
 
@@ -43,7 +44,7 @@ class TaskFigures:
 
 
 def task_figures(
-    known: Iterable[tuple[str, TopologyDocument, DecidedTasks]], most: int = TASKS_SHOWN_MAX
+    known: Iterable[tuple[str, JobTopology, DecidedTasks]], most: int = TASKS_SHOWN_MAX
 ) -> tuple[list[TaskFigures], int]:
     """Return the figures of each scalable task, in the order of the jobs, and how many tasks are left out.
 
@@ -53,7 +54,7 @@ def task_figures(
     return every[:most], max(0, len(every) - most)
 
 
-def _of_job(job: str, topology: TopologyDocument, decided: DecidedTasks) -> Iterable[TaskFigures]:
+def _of_job(job: str, topology: JobTopology, decided: DecidedTasks) -> Iterable[TaskFigures]:
     by_task = {task.task: task for task in decided.tasks}
     held_back = _held_back(topology, by_task, decided.load_records_per_minute)
     names = _names(topology)
@@ -73,7 +74,7 @@ def _of_job(job: str, topology: TopologyDocument, decided: DecidedTasks) -> Iter
         )
 
 
-def _held_back(topology: TopologyDocument, by_task: Mapping[str, TaskDecisionDocument], load: float | None) -> float | None:
+def _held_back(topology: JobTopology, by_task: Mapping[str, TaskDecision], load: float | None) -> float | None:
     """Return what came to a job over what its sources let in; None where either is unknown."""
     sources = [by_task.get(spec.task) for spec in topology.tasks if not spec.upstream]
     taken = [source.records_per_minute for source in sources if source is not None and source.records_per_minute is not None]
@@ -81,7 +82,7 @@ def _held_back(topology: TopologyDocument, by_task: Mapping[str, TaskDecisionDoc
     return load / entered if load is not None and len(taken) == len(sources) and entered > 0 else None
 
 
-def _names(topology: TopologyDocument) -> dict[str, str]:
+def _names(topology: JobTopology) -> dict[str, str]:
     """Return a name of each task that no other task of the job has."""
     labels = [(spec.label or spec.task)[:NAME_LENGTH_MAX] for spec in topology.tasks]
     return {

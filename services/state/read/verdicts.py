@@ -3,10 +3,9 @@
 from collections.abc import Collection
 from typing import Protocol
 
-from contracts.decisions import TaskDecision
-from contracts.messages import TaskSpec
-from services.state.read.words import reason_words
-from services.state.record_documents import TaskDecisionDocument
+from surescale.contracts.decisions import PolicyUsed, TaskDecision
+from surescale.contracts.messages import TaskSpec
+from surescale.services.state.read.words import reason_words
 
 _LIMITS = ("bounds", "total_limit")
 
@@ -23,10 +22,10 @@ class Answer(Protocol):
         """Why, in one word."""
 
 
-def is_at_limit(tasks: Collection[TaskDecision] | Collection[TaskDecisionDocument], topology: Collection[TaskSpec]) -> bool:
+def is_at_limit(tasks: Collection[TaskDecision], topology: Collection[TaskSpec]) -> bool:
     """Say whether a limit keeps an overloaded task of a decision from the size that its load needs.
 
-    >>> kept = TaskDecisionDocument(task="a", current=10, ratio=1.2, proposed=12, desired=10, overloaded=True, floor=12)
+    >>> kept = TaskDecision(task="a", current=10, ratio=1.2, proposed=12, desired=10, overloaded=True, floor=12)
     >>> is_at_limit([kept], [TaskSpec(task="a", parallelism=10)]), is_at_limit([kept], [TaskSpec(task="a", max_parallelism=20)])
     (True, False)
     """
@@ -62,3 +61,12 @@ def outcome_in_words(action: str, outcome: Answer | None) -> str:
         case "refused":
             return "observed" if reason == "observe" else f"refused: {words}"
     return outcome.status
+
+
+def policy_in_words(policy: PolicyUsed) -> str:
+    """Return what decided, and for which policy if a rule took over.
+
+    >>> policy_in_words(PolicyUsed(name="ds2", asked="sure", fallback_reason="no package"))
+    'ds2 for sure'
+    """
+    return f"{policy.name} for {policy.asked}" if policy.fallback_reason else policy.name

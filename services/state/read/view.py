@@ -3,20 +3,20 @@
 import difflib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 
 import redis
 
-from contracts.errors import SurescaleError
-from contracts.ids import cluster_of
-from contracts.summaries import WindowSummary
-from services.state import keys
-from services.state.connection import as_text
-from services.state.keys import Keys
-from services.state.read.overviews import in_parts
-from services.state.read.status import is_late
-from services.state.read.stored import Documents
-from services.state.record_documents import ClockDocument
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.messages import ClockSegment
+from surescale.contracts.settings import SPAN_MINUTES
+from surescale.services.state import keys
+from surescale.services.state.connection import as_text
+from surescale.services.state.keys import Keys
+from surescale.services.state.read.overviews import Overviews, in_parts
+from surescale.services.state.read.staleness import Present
+from surescale.services.state.read.stored import Documents
+from surescale.services.state.record_documents import Appended
 
 NEAR_MAX = 3
 
@@ -49,23 +49,26 @@ class View:
     read and names them; a question for one raises UnreadableView.
     """
 
+    span_minutes = SPAN_MINUTES
+    """From one decision on a job to the next; a policy's own span shows in its decisions."""
+
     def __init__(self, client: redis.Redis, prefix: str, wall_ms: Callable[[], int] = wall_now_ms) -> None:
         """``wall_ms`` tells the wall's time, which says whether figures are new."""
         self._client, self._key, self._wall_ms = as_text(client), Keys(prefix), wall_ms
+        self._overviews = Overviews(self._client, self._key)
 
     def job_ids(self) -> list[str]:
         """Return the ids of all jobs that any topic has named."""
         return sorted(self._client.smembers(self._key(keys.JOBS)))
 
-    def clocks(self) -> dict[str, ClockDocument]:
+    def clocks(self) -> dict[str, Appended[ClockSegment]]:
         """Return the current segment of each pipeline's clock."""
         stored = sorted(self._client.hgetall(self._key(keys.CLOCKS)).items())
         read = Documents()
-        return {pipeline: clock for pipeline, body in stored if (clock := read.one(pipeline, body, ClockDocument))}
+        return {pipeline: clock for pipeline, body in stored if (clock := read.one(pipeline, body, Appended[ClockSegment]))}
 
-    def _lateness(self) -> Callable[[WindowSummary | None], bool]:
-        """Return what says whether a window is late, by the present time."""
-        return partial(is_late, clocks=tuple(self.clocks().values()), wall_ms=self._wall_ms())
+    def _now(self) -> Present:
+        return Present(tuple(clock.record for clock in self.clocks().values()), self._wall_ms())
 
     def _clusters(self) -> list[str]:
         return sorted(self._client.smembers(self._key(keys.CLUSTERS)))

@@ -1,12 +1,38 @@
-"""What the words of programs mean for people: states, phases of the gate, reasons, causes, guardrails.
+"""What the words of programs mean for people: states, phases of the gate, reasons, causes, guardrails, figures of a job.
 
 There is one table, ``services/state/page/words.json``. The web page is built with it; command line and demo read it here.
 """
 
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
+
+
+class JobFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A figure that every list of jobs shows: `surescale state`, the page, the metrics; and a job's history.
+
+    Attributes:
+        field: of `JobFigures`.
+        form: how it is written; a duration is in milliseconds, a share from 0 to 1.
+        column: heading on the command line.
+        rank: the higher, the earlier it gives way to a narrow terminal.
+        name: heading on the page.
+        about: what stands under it there, or beside the figure on a small screen.
+        chart: colour of its chart on the job's page; empty: it has none.
+        metric: name of its metric; empty: another role has one.
+        help: what the metric says.
+    """
+
+    field: str
+    form: Literal["count", "percent", "duration", "dollars"]
+    column: str
+    rank: int
+    name: str
+    about: str
+    chart: str
+    metric: str
+    help: str
 
 
 class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -17,6 +43,7 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reasons: dict[str, str]
     causes: dict[str, str]
     guardrails: dict[str, str]
+    figures: tuple[JobFigure, ...]
 
 
 WORDS: Final = msgspec.json.decode((Path(__file__).parent.parent / "page" / "words.json").read_bytes(), type=Words)

@@ -1,7 +1,7 @@
 """Projects one record of Kafka onto operations on the view. Pure: the same record gives the same operations.
 
-A document in the view is ``{"appended_ms": broker's time, "record": the record}``. A window's record is its summary, and the
-rescaler's memory of a job is a summary too.
+A document in the view is a record as `Appended` has it. A window's record is its summary, and the rescaler's memory of a job is a
+summary too.
 """
 
 from collections.abc import Callable
@@ -10,33 +10,32 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from contracts import topics
-from contracts.commands import Balance, Drift, EventRecord, Outcome, RescheduleCommand
-from contracts.decisions import Decision, TaskDecision
-from contracts.errors import RecordRejected
-from contracts.ids import cluster_of, split_job
-from contracts.job_settings import JobSettings
-from contracts.messages import ClockSegment, ClusterTopology, DeadLetter, EngineEvent, JobTopology
-from contracts.pauses import is_of_all_jobs
-from contracts.releases import ReleaseRecord, Slot, scoped
-from contracts.rescaler_state import (
+from surescale.contracts import topics
+from surescale.contracts.commands import Balance, Drift, EventRecord, Outcome, RescheduleCommand
+from surescale.contracts.decisions import Decision, ShadowDecision, TaskDecision
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.ids import cluster_of, split_job
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClockSegment, ClusterTopology, DeadLetter, EngineEvent, JobTopology
+from surescale.contracts.pauses import is_of_all_jobs
+from surescale.contracts.releases import Release, Slot
+from surescale.contracts.rescaler_state import (
     BALANCE,
     PLACEMENT,
     BalanceMemory,
     ClusterMemory,
-    JobSummary,
+    JobControl,
     RescalerRecord,
     memory_key,
     memory_of,
 )
-from contracts.shadows import ShadowDecision
-from contracts.summaries import WindowSummary, decode_summary, summary_of
-from contracts.windows import decode_window
-from contracts.wire import decode, encode
-from services.state import keys
-from services.state.record_documents import ConditionDocument, GateSummary, NewestMinute, StandbysDocument
-from services.state.shadow_documents import answer_of
-from services.state.write.operations import AddMember, DropField, Operation, Remember, SetField
+from surescale.contracts.summaries import SummaryHeader, decode_header, header_of
+from surescale.contracts.windows import decode_window
+from surescale.contracts.wire import decode, encode
+from surescale.services.state import keys
+from surescale.services.state.record_documents import NewestMinute
+from surescale.services.state.shadow_documents import answer_of
+from surescale.services.state.write.operations import AddMember, DropField, Operation, Remember, SetField
 
 WINDOWS_KEPT = 240
 DECISIONS_KEPT = 500
@@ -76,7 +75,8 @@ def _document(record: Record, content: msgspec.Struct) -> bytes:
 
 
 def _wrapped(record: Record, content: bytes) -> bytes:
-    return b'{"appended_ms":%d,"record":%b}' % (record.appended_ms, content)
+    place = record.appended_ms, record.partition, record.offset
+    return b'{"appended_ms":%d,"partition":%d,"offset":%d,"record":%b}' % (*place, content)
 
 
 def _key(record: Record) -> str:
@@ -120,8 +120,7 @@ def _cluster_topology(record: Record) -> tuple[Operation, ...]:
 
 
 def _policy_release(record: Record) -> tuple[Operation, ...]:
-    found = decode(record.value, ReleaseRecord)
-    release = scoped(found)
+    release = decode(record.value, Release)
     slot, cluster = release.slot, keys.cluster(release.cluster)
     place = (keys.releases(release.cluster), "/".join((slot.role, slot.scope, slot.job, slot.policy, slot.sha256)))
     is_plain = slot == Slot(release.cluster, "serve", "cluster")
@@ -137,7 +136,7 @@ def _clock(record: Record) -> tuple[Operation, ...]:
     if record.value is None:
         return (DropField(keys.CLOCKS, _key(record)),)
     segment = decode(record.value, ClockSegment)
-    return (SetField(keys.CLOCKS, segment.road, _document(record, segment)),)
+    return (SetField(keys.CLOCKS, segment.pipeline, _document(record, segment)),)
 
 
 def _rescaler_state(record: Record) -> tuple[Operation, ...]:
@@ -152,9 +151,9 @@ def _rescaler_state(record: Record) -> tuple[Operation, ...]:
     memory = memory_of(record.key, record.value)
     if memory.kind == "cluster":
         return _cluster_memory(record, memory)
-    if memory.kind == "request" or memory.summary is msgspec.UNSET:
+    if memory.kind == "request" or memory.summary is None:
         return ()  # the outcome of a request shows what became of it
-    gate = _gate_summary(memory.at_ms, memory.summary)
+    gate = msgspec.convert(memory.summary, JobControl, from_attributes=True)
     mappings = msgspec.json.encode(memory.summary.mappings, order="sorted")
     return (
         *_job_index(memory.id),
@@ -171,67 +170,43 @@ def _cluster_memory(record: Record, memory: RescalerRecord) -> tuple[Operation, 
 _CLUSTER_MEMORIES: dict[str, type[ClusterMemory | BalanceMemory]] = {PLACEMENT: ClusterMemory, BALANCE: BalanceMemory}
 
 
-def _gate_summary(at_ms: int, summary: JobSummary) -> GateSummary:
-    """Return what the view shows of a job's control; mappings have a field of their own."""
-    pending, underway = summary.pending, summary.underway
-    is_rescale = underway is not None and underway.step is not None
-    return GateSummary(
-        applied_generation=summary.applied_generation,
-        at_ms=at_ms,
-        conditions=msgspec.convert(summary.conditions, tuple[ConditionDocument, ...], from_attributes=True),
-        desired_generation=summary.desired_generation,
-        failures=summary.failures,
-        given_up=underway.given_up if underway and is_rescale else None,
-        mode=summary.mode,
-        observed_generation=summary.observed_generation,
-        outstanding_command_id=underway.command_id if underway else None,
-        pending_decision_id=pending.decision_id if pending else None,
-        pending_reason=pending.reason if pending else None,
-        phase=summary.phase,
-        standbys=msgspec.convert(summary.standbys, tuple[StandbysDocument, ...], from_attributes=True),
-        step=underway.step if underway else None,
-        wake_up_ms=summary.wake_at_ms if pending is None or pending.until_ms is None else pending.until_ms,
-    )
-
-
 # --- what happened: timelines by identity ------------------------------------------------------------------------------------
 
 
 def _window(record: Record) -> tuple[Operation, ...]:
-    job, summary = _summary_beside(record) or _summed_up(record)
+    job, header = _header_beside(record) or _summed_up(record)
+    summary = header.summary
     remembered = Remember(
         "windows",
         job,
         summary.window_id,
         summary.window_end_ms,
-        _document(record, replace(summary, minute_by_task=msgspec.UNSET)),
+        _document(record, summary),
         WINDOWS_KEPT,
         "windows",
         adds=(("metrics", summary.samples), ("late", summary.late), ("duplicates.metrics", summary.duplicates)),
     )
-    if summary.minute_by_task is msgspec.UNSET:
-        return *_job_index(job), remembered
-    newest = NewestMinute(version=summary.window_end_ms, tasks=summary.minute_by_task)
+    newest = NewestMinute(version=summary.window_end_ms, tasks=header.tasks)
     # A window that is delivered again must not take the place of a newer one.
     by_task = SetField(keys.job(job), "minute", _document(record, newest), newest.version)
     return *_job_index(job), remembered, by_task
 
 
-def _summary_beside(record: Record) -> tuple[str, WindowSummary] | None:
-    """Return the job and the header's summary; None if there is no header that this version can read."""
+def _header_beside(record: Record) -> tuple[str, SummaryHeader] | None:
+    """Return the job and the header; None if there is no header that this version can read."""
     if record.summary is None:
         return None
     job = _key(record)
     split_job(job)
     try:
-        return job, decode_summary(record.summary)
+        return job, decode_header(record.summary)
     except RecordRejected:
         return None
 
 
-def _summed_up(record: Record) -> tuple[str, WindowSummary]:
+def _summed_up(record: Record) -> tuple[str, SummaryHeader]:
     window = decode_window(record.value)
-    return window.job, summary_of(window)
+    return window.job, header_of(window)
 
 
 def _decision(record: Record) -> tuple[Operation, ...]:

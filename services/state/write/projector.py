@@ -14,15 +14,16 @@ from dataclasses import dataclass
 import redis
 from confluent_kafka import KafkaError, KafkaException
 
-from contracts.errors import RecordRejected
-from contracts.settings import PipelineSettings
-from runtime.metrics import RoleMetrics, Tally
-from runtime.stable_offset_lag import StableOffsetLag
-from services.state import metrics
-from services.state.write.operations import AddUp, Operation, condensed
-from services.state.write.projections import Record, project
-from services.state.write.topic_log import BATCH_RECORDS, TopicLog
-from services.state.write.view_store import Positions, ViewStore
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.kafka_errors import readable_errors
+from surescale.runtime.metrics import RoleMetrics, Tally
+from surescale.runtime.stable_offset_lag import StableOffsetLag
+from surescale.services.state import metrics
+from surescale.services.state.write.operations import AddUp, Operation, condensed
+from surescale.services.state.write.projections import Record, project
+from surescale.services.state.write.topic_log import BATCH_RECORDS, TopicLog
+from surescale.services.state.write.view_store import Positions, ViewStore
 
 BEHIND_RECORDS_MAX = 2 * BATCH_RECORDS
 """A view that lacks more has fallen behind; a steady stream of records keeps a batch on its way and another being read."""
@@ -218,3 +219,26 @@ class Projector:
             operations.append(AddUp(f"unreadable.{record.topic}"))
             self.unreadable.add(record.topic)
         return condensed(operations)
+
+
+TIMEOUT_S = 300.0
+
+
+def rebuild(settings: PipelineSettings, client: redis.Redis) -> str:
+    """Flush the view, build it again, and return what was done in words.
+
+    A projector that runs at the same time helps: whichever is first writes.
+
+    Raises:
+        TimeoutError: it took longer than ``TIMEOUT_S``.
+    """
+    store = ViewStore(client, settings.topic_prefix)
+    projector = Projector(settings, store, logging.getLogger("surescale.state"))
+    try:
+        with readable_errors(settings):
+            projector.catch_up(TIMEOUT_S)  # fails before anything is flushed if Kafka is away
+            flushed = store.flush()
+            projector.catch_up(TIMEOUT_S)
+    finally:
+        projector.close()
+    return f"rebuilt from Kafka: {flushed} keys flushed, {len(list(store.own_keys()))} keys now"

@@ -5,14 +5,14 @@ from typing import Literal
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 
-from contracts.settings import PipelineSettings
-from contracts.summaries import SUMMARY_HEADER
-from contracts.topics import STATE_GROUP, TopicNames
-from runtime.kafka import METADATA_TIMEOUT_S, admin_client, batch, committed_offsets, consumer, missing_in_words
-from runtime.kafka_errors import is_end
-from runtime.stable_offset_lag import StableOffsetLag
-from services.state.write.projections import PROJECTED, Record
-from services.state.write.view_store import Positions
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.summaries import SUMMARY_HEADER
+from surescale.contracts.topics import STATE_GROUP, TopicNames
+from surescale.runtime.kafka import METADATA_TIMEOUT_S, admin_client, batch, committed_offsets, consumer, missing_in_words
+from surescale.runtime.kafka_errors import is_end
+from surescale.runtime.stable_offset_lag import StableOffsetLag
+from surescale.services.state.write.projections import PROJECTED, Record
+from surescale.services.state.write.view_store import Positions
 
 BATCH_RECORDS = 1000
 LOOK_FOR_PARTITIONS_EVERY_S = 60.0  # partitions are added seldom, and never by us

@@ -11,11 +11,11 @@ import msgspec
 import redis
 from redis.client import Pipeline
 
-from services.state import keys
-from services.state.connection import as_text
-from services.state.keys import Keys
-from services.state.packing import pack
-from services.state.write.operations import AddMember, AddUp, DropField, Operation, Remember, SetField
+from surescale.services.state import keys
+from surescale.services.state.connection import as_text
+from surescale.services.state.keys import Keys
+from surescale.services.state.packing import pack
+from surescale.services.state.write.operations import AddMember, AddUp, DropField, Operation, Remember, SetField
 
 Positions = dict[tuple[str, int], int]
 """Next offset by (bare topic, partition)."""
@@ -78,6 +78,27 @@ end
 return positions
 """
 
+# The mark goes into a job's hash with the job's first record only: a hash that was lost and begun again by a later one lacks it.
+_ADD_JOB = """
+if redis.call('SADD', KEYS[1], ARGV[1]) == 1 then redis.call('HSET', KEYS[2], 'known', '1') end
+"""
+
+# Of each job of the index: the mark in its hash, and as many documents as identities in each timeline.
+_AUDIT = """
+local prefix, names = ARGV[1], cmsgpack.unpack(ARGV[2])
+local jobs = redis.pcall('SMEMBERS', KEYS[1])
+if jobs.err then return 0 end
+for _, job in ipairs(jobs) do
+  if redis.pcall('HEXISTS', prefix .. 'job:' .. job, 'known') ~= 1 then return 0 end
+  for _, name in ipairs(names) do
+    local ids = redis.pcall('ZCARD', prefix .. name .. ':' .. job)
+    local bodies = redis.pcall('HLEN', prefix .. name .. '.bodies:' .. job)
+    if type(ids) ~= 'number' or ids ~= bodies then return 0 end
+  end
+end
+return 1
+"""
+
 _SET_NEWEST = """
 local known = redis.call('HGET', KEYS[1], ARGV[1])
 if not known or (cjson.decode(known).record.version or 0) <= tonumber(ARGV[3]) then
@@ -96,6 +117,7 @@ class ViewStore:
         self.client, self.key = client, Keys(prefix)
         self._text = as_text(client)
         self._take_in, self._look = client.register_script(_TAKE_IN), client.register_script(_LOOK)
+        self._add_job, self._audit = client.register_script(_ADD_JOB), client.register_script(_AUDIT)
         self._indexes = [self.key(keys.JOBS), self.key(keys.CLUSTERS)]
         self._set_newest = client.register_script(_SET_NEWEST)
 
@@ -131,6 +153,11 @@ class ViewStore:
                 raise
             self.give_up()
             return False
+
+    def is_whole(self) -> bool:
+        """Say whether every job of the index has its keys. Takes a dozen questions a job, in Redis."""
+        said = msgspec.msgpack.encode(keys.TIMELINES)
+        return bool(self._audit(keys=[self.key(keys.JOBS)], args=[self.key(""), said]))
 
     def give_up(self) -> None:
         """Let whoever writes next build the view anew: it may have lost keys."""
@@ -181,6 +208,8 @@ class ViewStore:
                 self._set_newest(keys=[self.key(key)], args=[field, value, version], client=pipe)
             case DropField(key, field):
                 pipe.hdel(self.key(key), field)
+            case AddMember(keys.JOBS, member):
+                self._add_job(keys=[self.key(keys.JOBS), self.key(keys.job(member))], args=[member], client=pipe)
             case AddMember(key, member):
                 pipe.sadd(self.key(key), member)
 

@@ -1,14 +1,20 @@
 """``surescale calibrate``: a recording in, a world out."""
 
+import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 
-from runtime import options
+from surescale.runtime import options
+from surescale.runtime.terminal import Column, fitting
+from surescale.simulation.calibration.fit import Fitted
+from surescale.simulation.model.world_file import HoldoutErrors, WorldFile
 
 if TYPE_CHECKING:
-    from simulation.load.workload import Workload
+    from surescale.simulation.load.workload import Workload
 
 
 @click.command("calibrate")
@@ -31,18 +37,16 @@ def command(*, recording: Path, job: str | None, out: Path, load_out: Path | Non
 
     Prints what was fitted, and how well the first three quarters of RECORDING predict the last one.
     """
-    from contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
-    from runtime import terminal
-    from runtime.atomic_files import check_apart, write_atomically
-    from runtime.printable import printable
-    from services.tools.calibrate.tables import show
-    from services.tools.calibrate.windows import chosen_job, windows_of
-    from services.tools.recording.format import Recording
-    from simulation.calibration.fit import PRIOR_RESTART_S, fit
-    from simulation.calibration.load import as_csv, recorded_load
-    from simulation.calibration.recorded import put_together
-    from simulation.load.workload import load_workload
-    from simulation.model.world_file import encoded, is_world_file
+    from surescale.contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
+    from surescale.runtime import terminal
+    from surescale.runtime.atomic_files import check_apart, write_atomically
+    from surescale.runtime.printable import printable
+    from surescale.services.tools.recording.format import Recording
+    from surescale.services.tools.recording.sources import chosen_job, windows_of
+    from surescale.simulation.calibration.fit import PRIOR_RESTART_S, fit
+    from surescale.simulation.calibration.recorded import as_csv, put_together, recorded_load
+    from surescale.simulation.load.workload import load_workload
+    from surescale.simulation.model.world_file import encoded, is_world_file
 
     if not is_world_file(out.name):
         raise SettingsError(f"--out: {str(out)[:PATH_SHOWN_MAX]} must end in .json, so that evaluate --world knows it for a file")
@@ -74,7 +78,7 @@ def command(*, recording: Path, job: str | None, out: Path, load_out: Path | Non
 
 def _next_step(recording: Path, out: Path, load_out: Path | None, load: "Workload | None") -> str:
     """Return the command that plays the world; under its own load if that is long enough to tune on and to judge."""
-    from simulation.evaluation.protocol import ProtocolError, place_runs, split
+    from surescale.simulation.evaluation.protocol import ProtocolError, place_runs, split
 
     if load is None:
         return f"surescale evaluate --world {out} --workload clarknet"
@@ -96,9 +100,62 @@ def _check(path: Path, *, option: str, force: bool) -> None:
     Raises:
         SettingsError: it cannot, or there is one.
     """
-    from contracts.errors import SettingsError
-    from runtime.atomic_files import check_folder
+    from surescale.contracts.errors import SettingsError
+    from surescale.runtime.atomic_files import check_folder
 
     check_folder(path, option=option)
     if path.exists() and not force:
         raise SettingsError(f"{option}: {path} exists; name another file or pass --force")
+
+
+_UNKNOWN = "-"
+
+
+def show(fitted: Fitted, console: Console) -> None:
+    """Print the world, its tasks, and the errors over the part held back."""
+    say = partial(console.print, markup=False, emoji=False)  # names may hold brackets and colons
+    world, errors = fitted.world, fitted.errors
+    if world.recorded is not None:
+        part = world.recorded
+        restarts = f"{part.rescales} restart{'' if part.rescales == 1 else 's'}"
+        say(f"{world.job}: {part.minutes} minutes from {part.first} to {part.last} UTC, {restarts}")
+    tasks = world.tasks
+    columns = (
+        Column("task", [each.task for each in tasks]),
+        Column("ms a record", [f"{each.service_ms:.4g}" for each in tasks], right=True, rank=1),
+        Column("error", [_share(each.service) for each in errors], right=True, rank=2),
+        Column("visits", [f"{each.visits:.4g}" for each in tasks], right=True, rank=1),
+        Column("error", [_share(each.visits) for each in errors], right=True, rank=3),
+        Column("drift", [f"{each.drift:.3f}" for each in tasks], right=True, rank=1),
+        Column("jitter", [f"{each.jitter:.3f}" for each in tasks], right=True, rank=2),
+        Column("error", [_UNKNOWN if math.isnan(each.scatter) else f"{each.scatter:.3f}" for each in errors], right=True, rank=3),
+        Column("hot key", [f"{each.hot_share:.2%}" for each in tasks], right=True, rank=1),
+        Column("error", [_share(each.busiest) for each in errors], right=True, rank=3),
+    )
+    console.print(fitting(columns, console.width))
+    say(_restart(world))
+    if world.held_back is not None:
+        say(_held_back(world.held_back))
+
+
+def _restart(world: WorldFile) -> str:
+    restart = world.restart
+    how = f"{restart.seen} seen, deviation of the log {restart.spread:.2f}" if restart.seen else "none seen, assumed"
+    return f"restart: {restart.seconds:.3g} s ({how}); drift wanders back within {world.drift_minutes:.0f} minutes"
+
+
+def _held_back(part: HoldoutErrors) -> str:
+    told = (
+        ("busy time", part.busy_time),
+        ("service time", part.service),
+        ("scatter", part.scatter),
+        ("visits", part.visits),
+        ("busiest subtask", part.busiest),
+        ("restart", part.restart),
+    )
+    figures = ", ".join(f"{name} {_UNKNOWN if value is None else f'{value:.1%}'}" for name, value in told)
+    return f"errors over the last {part.minutes} minutes, predicted from those before: {figures}"
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}" if math.isfinite(value) else _UNKNOWN

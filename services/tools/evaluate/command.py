@@ -1,20 +1,42 @@
-"""``surescale evaluate``: options in, report out."""
+"""``surescale evaluate``: options in, report out.
+
+Policies are judged side by side, each in a process of its own. Workers end with the command, however it ends: each watches a pipe
+whose other end only the command holds.
+"""
 
 import json
+import multiprocessing
 import os
+import queue
+import signal
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Console
+from rich.table import Table
 
-from runtime import options
+from surescale.runtime import options
+from surescale.runtime.terminal import Column, fitting
+from surescale.runtime.threads import background
+from surescale.simulation.evaluation.judge import EvaluationError, JudgedPolicy, Setting, judge
+from surescale.simulation.evaluation.report import EvaluationReport, RewardDifference
+from surescale.simulation.loops.terms import Mode
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from simulation.evaluation.judge import EvaluationRequest, Setting
-    from simulation.evaluation.report import EvaluationReport
-    from simulation.model.world_file import WorldFile
+    from surescale.simulation.evaluation.judge import EvaluationRequest, Setting
+    from surescale.simulation.evaluation.report import EvaluationReport
+    from surescale.simulation.model.world_file import WorldFile
+
 
 POLICIES = ("sure", "forecast", "ds2-gate", "target-utilisation", "static", "oracle")
 EVERY_POLICY = "all"
@@ -75,9 +97,10 @@ def command(
     """
     import msgspec
 
-    from contracts.errors import SurescaleError
-    from runtime.atomic_files import check_apart, check_folder, write_atomically
-    from simulation.evaluation.judge import EvaluationRequest, check_played
+    from surescale.contracts.errors import SurescaleError
+    from surescale.runtime.atomic_files import check_apart, check_folder, write_atomically
+    from surescale.runtime.limited_graphs import opener_for
+    from surescale.simulation.evaluation.judge import EvaluationRequest, check_played
 
     fitted = _world_of_file(world)
     if (job is None) == (fitted is None):
@@ -89,6 +112,7 @@ def command(
         tuned=not as_shipped,
         span_minutes=span,
         policy_folder=folder,
+        opener=opener_for(folder),
         world=world,
         fitted=fitted,
         **given,
@@ -118,16 +142,16 @@ def _show(report: "EvaluationReport", text: str | None) -> None:
     if text is not None:
         click.echo(text, nl=False)
         return
-    from runtime import terminal
-    from services.tools.evaluate.table import show
+    from surescale.runtime import terminal
 
     show(report, terminal.console(WIDTH_WITHOUT_TERMINAL))
 
 
 def _names(policies: tuple[str, ...], folder: str) -> list[str]:
-    from policies.registry import check_policy
-    from simulation.evaluation.ceiling import NAME as CEILING
-    from simulation.evaluation.judge import EvaluationError, known_names, usable
+    from surescale.policies.registry import check_policy
+    from surescale.runtime.limited_graphs import opener_for
+    from surescale.simulation.evaluation.ceiling import NAME as CEILING
+    from surescale.simulation.evaluation.judge import EvaluationError, known_names, usable
 
     if folder and not Path(folder).is_dir():
         raise EvaluationError(f"SURESCALE_POLICY_FOLDER: there is no folder {folder}; name another with --policy-folder")
@@ -137,12 +161,12 @@ def _names(policies: tuple[str, ...], folder: str) -> list[str]:
         if names.count(name) > 1:
             raise EvaluationError(f"--policy: {name} is named twice; name it once")
         check_policy(name, known)
-        usable(name, folder)
+        usable(name, folder, opener_for(folder))
     return names
 
 
 def _world_of_file(world: str) -> "WorldFile | None":
-    from simulation.model.world_file import is_world_file, read_world
+    from surescale.simulation.model.world_file import is_world_file, read_world
 
     file, at, seconds = world.rpartition("@")
     if at and is_world_file(file):
@@ -151,9 +175,9 @@ def _world_of_file(world: str) -> "WorldFile | None":
 
 
 def _setting(job: str | None, workload: str, asked: "EvaluationRequest") -> "Setting":
-    from simulation.evaluation.judge import setting_of
-    from simulation.load.graphs import load_graph
-    from simulation.load.workload import load_workload
+    from surescale.simulation.evaluation.judge import setting_of
+    from surescale.simulation.load.graphs import load_graph
+    from surescale.simulation.load.workload import load_workload
 
     graph = asked.fitted.graph() if asked.fitted is not None else load_graph(job or "")
     return setting_of(graph, load_workload(workload), asked)
@@ -163,8 +187,7 @@ def _report(names: list[str], setting: "Setting", workers: int) -> "EvaluationRe
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from services.tools.evaluate.workers import judge_all
-    from simulation.evaluation.report import report_of
+    from surescale.simulation.evaluation.report import report_of
 
     console = Console(stderr=True, highlight=False)
     columns = (TextColumn("{task.description:<20}"), BarColumn(), TextColumn("{task.fields[stage]:<10}"), TimeElapsedColumn())
@@ -192,3 +215,185 @@ class _ProgressShown:
             self._done += 1
             if self._bars.disable:
                 click.echo(f"{name}: done ({self._done} of {len(self._tasks)})", err=True)
+
+
+MINUTE_S = 60.0
+"""A restart in the world calm, which the heading leaves out."""
+LATENCY: dict[Mode, str] = {
+    "clean": "minutes, at most 10",
+    "slo": "time beyond the SLO over the SLO",
+    "compat": "minutes a request",
+}
+"""What latency counts, per mode."""
+
+
+def show(report: EvaluationReport, console: Console) -> None:
+    """Print the table, best reward first, clairvoyant policies last and apart."""
+    say = partial(console.print, markup=False, emoji=False)  # names may hold brackets and colons
+    seed = f" (seed {report.world_seed})" if report.world_seed else ""
+    restart = f"restart {report.restart_s:.4g} s, " if report.restart_s != MINUTE_S else ""
+    objective = f"objective {report.objective}, " if report.objective else ""
+    say(
+        f"{report.job} ({report.tasks} tasks) under {report.workload}, mode {report.mode}, "
+        f"world {report.world}{seed}, {restart}lambda {report.latency_weight:g}, {objective}load factor {report.load_factor:.3g}"
+    )
+    part = report.calibration
+    how = "calibrated on" if part.tuned else "rules as shipped; kept free:"
+    say(
+        f"{how} minutes {part.first_minute} to {part.end_minute}; {len(report.runs)} run{'s' if len(report.runs) > 1 else ''} of "
+        f"{report.scored_hours} scored hours from minutes {', '.join(str(run.offset) for run in report.runs)}"
+    )
+    for gap in report.gaps:
+        say(f"gap: minutes {gap.first_minute} to {gap.last_minute} that nobody counted, left out")
+    table = _table(report, console.width)
+    console.print(table)
+    _notes(report, {str(column.header) for column in table.columns}, console)
+
+
+def _table(report: EvaluationReport, width: int) -> Table:
+    comparison = report.comparison
+    best, shares = comparison.best_rule, comparison.static_to_oracle.shares if comparison.static_to_oracle else {}
+    ranked = sorted(report.policies.items(), key=lambda item: (item[1].clairvoyant, -item[1].reward_mean))
+    every = [figures for _, figures in ranked]
+    minus_best = [_difference(comparison.to_best_rule.get(name)) if best else "" for name, _ in ranked]
+    regret = [_difference(comparison.regret_to_ceiling.get(name)) for name, _ in ranked]
+    columns = (
+        Column("policy", [f"{name} *" if figures.clairvoyant else name for name, figures in ranked], rank=1),
+        Column("reward", [f"{each.reward_mean:.4f}" for each in every], right=True, rank=1),
+        Column("95 %", ["{:.4f} .. {:.4f}".format(*each.reward_ci95) for each in every], right=True, rank=3),
+        Column("latency", [f"{each.latency_mean:.3f}" for each in every], right=True, rank=1),
+        Column("above", [_share(each.share_above_bound) for each in every], right=True, rank=1),
+        Column("utilisation", [f"{each.utilisation:.3f}" for each in every], right=True, rank=1),
+        Column("rescales/day", [f"{each.rescales_per_day:.1f}" for each in every], right=True, rank=2),
+        Column("worst hour", [f"{each.worst_hour:.3f}" for each in every], right=True, rank=4),
+        Column("task minutes", [f"{each.task_minutes:.0f}" for each in every], right=True, rank=4),
+        Column(f"minus {best}", minus_best, right=True, rank=3),
+        Column("below ceiling", regret, right=True, rank=3),
+        Column("static to oracle", [f"{shares[name]:.0%}" if name in shares else "" for name, _ in ranked], right=True, rank=5),
+    )
+    return fitting(columns, width)
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.2%}"
+
+
+def _difference(found: RewardDifference | None) -> str:
+    if found is None:
+        return ""
+    error = found.standard_error
+    return f"{found.mean:+.4f}" + ("" if error is None else f" ± {error:.4f}")
+
+
+def _units(report: EvaluationReport, shown: set[str]) -> str:
+    """Return what the columns count, of those that are shown: a narrow terminal has fewer."""
+    weight = report.latency_weight
+    counted = {
+        "reward": f"{1 - weight:g} x utilisation - {weight:g} x latency, mean over hours",
+        "latency": LATENCY[report.mode],
+        "above": "share of the minutes above the bound",
+        "worst hour": "its reward",
+        "task minutes": "subtask-minutes of one run",
+    }
+    return "; ".join(f"{title}: {what}" for title, what in counted.items() if title in shown)
+
+
+def _notes(report: EvaluationReport, shown: set[str], console: Console) -> None:
+    console.print(_units(report, shown))
+    if any(figures.clairvoyant for figures in report.policies.values()):
+        console.print("* knows the coming minutes; an upper end, not ranked")
+    gap = report.comparison.static_to_oracle
+    if gap is not None:
+        console.print(f"static to oracle: {gap.width:.4f}")
+    for name, figures in report.policies.items():
+        if figures.stand_ins:
+            line = f"{name}: the stand-in rule answered {figures.stand_ins} times: {figures.stand_in_reason}"
+            console.print(line, markup=False, emoji=False)
+
+
+TELL_SHARE = 0.02  # progress is reported in steps of this size
+WAIT_S = 0.2
+# The longest first, so that no process works on one alone at the end.
+_LONG = ("sure", "sure-paper", "oracle", "drs", "forecast")
+
+OnProgress = Callable[[str, str, float], None]  # policy, stage, share done
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A judged policy and the seconds it took."""
+
+    judged: JudgedPolicy
+    wall_s: float
+
+
+def judge_all(names: Sequence[str], setting: Setting, workers: int, progress: OnProgress) -> list[Timed]:
+    """Judge policies and return them in the order of the names given. The number of workers does not change any figure."""
+    if workers == 1 or len(names) == 1:
+        return [_timed(name, setting, progress) for name in names]
+    # Spawned, not forked, so that no thread of a model's runtime is copied; with one thread each.
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    context = multiprocessing.get_context("spawn")
+    news: Any = context.Queue()
+    watched, held = context.Pipe(duplex=False)
+    count = min(workers, len(names))
+    with held, ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(news, watched)) as pool:
+        try:
+            order = sorted(names, key=lambda name: (name not in _LONG, _LONG.index(name) if name in _LONG else 0))
+            futures = {name: pool.submit(_in_worker, name, setting) for name in order}
+            _relay(news, list(futures.values()), progress)
+            return [futures[name].result() for name in names]
+        except BrokenProcessPool:
+            raise EvaluationError("--workers: a worker process died, perhaps out of memory; try --workers 1") from None
+        except BaseException:
+            held.close()  # the pool waits for its workers, which would otherwise finish what they have begun
+            raise
+
+
+def _relay(news: Any, futures: list[Future[Timed]], progress: OnProgress) -> None:
+    while True:
+        finished = all(future.done() for future in futures)
+        failed = next((future for future in futures if future.done() and future.exception()), None)
+        if failed is not None:
+            failed.result()
+        try:
+            while True:
+                progress(*news.get(timeout=WAIT_S))
+        except queue.Empty:
+            if finished:
+                return
+
+
+_news: Any = None
+
+
+def _begin(news: Any, watched: Connection) -> None:
+    global _news
+    _news = news
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal signals the whole group; the command decides
+    background(lambda: _end_with_command(watched), "end with the command").start()
+
+
+def _end_with_command(watched: Connection) -> None:
+    """End this process at once when the command gives up or is gone: its end of the pipe is then closed."""
+    watched.poll(None)
+    os._exit(1)
+
+
+def _in_worker(name: str, setting: Setting) -> Timed:
+    return _timed(name, setting, lambda *step: _news.put(step))
+
+
+def _timed(name: str, setting: Setting, progress: OnProgress) -> Timed:
+    began, last = time.perf_counter(), ("", -1.0)
+
+    def report(stage: str, share: float) -> None:
+        nonlocal last
+        if stage != last[0] or share >= min(1.0, last[1] + TELL_SHARE):
+            last = (stage, share)
+            progress(name, stage, share)
+
+    found = judge(name, setting, report)
+    progress(name, "done", 1.0)
+    return Timed(found, time.perf_counter() - began)

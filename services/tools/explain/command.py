@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runtime import options
+from surescale.runtime import options
 
 if TYPE_CHECKING:
-    from contracts.settings import PipelineSettings
-    from services.recomputation.log import Log
-    from services.tools.explain.explanation import Explanation, OwnActExplanation
+    from surescale.contracts.settings import PipelineSettings
+    from surescale.services.recomputation.records import Log
+    from surescale.services.tools.explain.explanation import Explanation, OwnActExplanation
 
 
 @click.command("explain")
@@ -28,19 +28,8 @@ if TYPE_CHECKING:
 )
 @click.option("--attention", is_flag=True, help="Also show the minutes and neighbours that a learned policy looked at.")
 @options.as_json
-@options.policy_folder
-@options.bootstrap
-@options.prefix
-def command(
-    wanted: str,
-    again: bool,
-    cut: tuple[str, ...],
-    attention: bool,
-    as_json: bool,
-    policy_folder: str | None,
-    bootstrap: str | None,
-    topic_prefix: str | None,
-) -> None:
+@options.connected(options.policy_folder)
+def command(settings: "PipelineSettings", wanted: str, again: bool, cut: tuple[str, ...], attention: bool, as_json: bool) -> None:
     """Explain why a decision was made and what followed.
 
     Takes a decision (job@span end/policy), a command (job#generation.step) for what is behind it, or a job for its newest
@@ -49,13 +38,12 @@ def command(
     """
     import msgspec
 
-    from contracts.topics import EXPLAIN_GROUP
-    from runtime.kafka_errors import readable_errors
-    from services.recomputation.log import Log
-    from services.tools.explain.explanation import Explanation
-    from services.tools.explain.screen import show
+    from surescale.contracts.topics import EXPLAIN_GROUP
+    from surescale.runtime.kafka_errors import readable_errors
+    from surescale.services.recomputation.records import Log
+    from surescale.services.tools.explain.explanation import Explanation
+    from surescale.services.tools.explain.screen import show
 
-    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, policy_folder=policy_folder)
     with readable_errors(settings):
         log = Log(settings, EXPLAIN_GROUP)
         try:
@@ -73,13 +61,11 @@ def command(
 def _explained(
     settings: "PipelineSettings", log: "Log", wanted: str, again: bool, cut: tuple[str, ...]
 ) -> "Explanation | OwnActExplanation":
-    from services.recomputation.counterfactual import without
-    from services.recomputation.question import question_of
-    from services.recomputation.records import Found, find_settings, find_window
-    from services.tools.explain.explanation import explanation, own_act_explanation
-    from services.tools.explain.gate import gate_now
-    from services.tools.explain.lookup import find, find_aftermath, find_labels
-    from services.tools.explain.recompute import recompute
+    from surescale.runtime.limited_graphs import opener_for
+    from surescale.services.recomputation.counterfactual import question_of, without
+    from surescale.services.recomputation.records import Found, find_settings, find_window
+    from surescale.services.tools.explain.explanation import explanation, own_act_explanation, recompute
+    from surescale.services.tools.explain.lookup import find, find_aftermath, find_labels, gate_now
 
     found = find(log, wanted)
     job = found.origin.job
@@ -99,5 +85,5 @@ def _explained(
             settings.span_minutes,
         )
         recomputed = recompute(found.raw, *made_from) if again else None
-        answers = without(question_of(*made_from), cut) if cut else None
+        answers = without(question_of(*made_from, opener=opener_for(settings.policy_folder)), cut) if cut else None
     return explanation(decision, aftermath, gate=gate, labels=labels, recomputed=recomputed, without=answers)

@@ -1,19 +1,72 @@
-"""One decision with everything around it: what ``--json`` prints and what the screen shows. Pure."""
+"""One decision with everything around it: what ``--json`` prints and what the screen shows. Pure.
+
+``recompute`` decides again on the same window with the same settings and policy, and compares the bytes.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
-from contracts.commands import Balance, Outcome, Progress, RescheduleCommand
-from contracts.decisions import ChangeScore, Decision, FeatureDrift, PolicyUsed, SampledMinute, TaskDecision
-from contracts.messages import EngineEvent
-from contracts.own_acts import WHY, OwnAct
-from policies.decide import LOAD_MINUTES
-from services.recomputation.counterfactual import WithoutFacts
-from services.tools.explain.gate import GateNow
-from services.tools.explain.lookup import Aftermath, FoundOwnAct
-from services.tools.explain.recompute import Recomputed
+from surescale.contracts.commands import Balance, Outcome, Progress, RescheduleCommand
+from surescale.contracts.decisions import ChangeScore, Decision, FeatureDrift, PolicyUsed, SampledMinute, TaskDecision
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import EngineEvent
+from surescale.contracts.own_acts import WHY, OwnAct
+from surescale.contracts.settings import SPAN_MINUTES
+from surescale.contracts.windows import Window
+from surescale.contracts.wire import encode
+from surescale.policies.decide import LOAD_MINUTES
+from surescale.runtime.limited_graphs import opener_for
+from surescale.services.recomputation.counterfactual import WithoutFacts, question_of
+from surescale.services.tools.explain.lookup import Aftermath, FoundOwnAct, GateNow
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """Today's answer; ``differences`` names the fields that changed."""
+
+    decision: Decision
+    same: bool
+    differences: tuple[str, ...]
+
+
+def recompute(
+    raw: bytes,
+    decision: Decision,
+    window: Window | None,
+    settings: JobSettings | None,
+    folder: str,
+    span_minutes: int = SPAN_MINUTES,
+) -> Recomputed:
+    """Return today's answer to the same question; ``raw`` is the decision's record, and ``span_minutes`` that of rules.
+
+    Raises:
+        CannotRecompute: window, settings or model is gone.
+    """
+    asked_again = question_of(decision, window, settings, folder, span_minutes, opener=opener_for(folder))
+    again = asked_again.answer(asked_again.window)
+    same = encode(again) == raw
+    return Recomputed(again, same, () if same else _differences(decision, again))
+
+
+def _differences(before: Decision, after: Decision) -> tuple[str, ...]:
+    named = [
+        f"{name}: {_short(getattr(before, name))} -> {_short(getattr(after, name))}"
+        for name in Decision.__struct_fields__
+        if name != "tasks" and getattr(before, name) != getattr(after, name)
+    ]
+    for task, again in zip(before.tasks, after.tasks, strict=False):
+        if task != again:
+            named.append(f"{task.task}: ratio {task.ratio:.4g} -> {again.ratio:.4g}, desired {task.desired} -> {again.desired}")
+    return tuple(named) or ("this version writes the record differently",)
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
 
 ANCHORS_SHOWN = 3
 NEIGHBOURS_SHOWN = 3
@@ -135,8 +188,8 @@ def explanation(
             closed_append_ms=decision.closed_append_ms,
             reached_wall_ms=decision.reached_wall_ms,
         ),
-        compared=decision.compared or None,
-        drift=decision.drift or None,
+        compared=decision.compared,
+        drift=decision.drift,
         tasks=decision.tasks,
         labels=dict(labels or {}),
         outcomes=aftermath.outcomes,

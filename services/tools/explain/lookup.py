@@ -1,4 +1,7 @@
-"""Finds in Kafka a decision, or an act of the rescaler's own, and what became of it: outcomes, command, progress, events."""
+"""Finds in Kafka a decision, or an act of the rescaler's own, and what became of it: outcomes, command, progress, events.
+
+Also where the gate of its job stands now, if it still deals with that decision.
+"""
 
 import re
 from collections.abc import Callable, Collection
@@ -7,24 +10,26 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import Any, TypeVar
 
+import msgspec
 from confluent_kafka import Message
 
-from contracts.commands import Balance, EventRecord, Outcome, Progress, RescheduleCommand
-from contracts.decisions import Decision
-from contracts.ids import cluster_of
-from contracts.messages import EngineEvent, JobTopology
-from contracts.own_acts import OwnAct, own_act_of
-from contracts.settings import PipelineSettings
-from contracts.topics import (
+from surescale.contracts.commands import Balance, EventRecord, Outcome, Progress, RescheduleCommand
+from surescale.contracts.decisions import Decision
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.messages import EngineEvent, JobTopology
+from surescale.contracts.own_acts import OwnAct, own_act_of
+from surescale.contracts.rescaler_state import JobSummary
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import (
     DECISIONS,
     ENGINE_EVENTS,
     JOB_TOPOLOGY,
+    RESCALER_STATE,
     RESCHEDULE_COMMANDS,
     RESCHEDULE_EVENTS,
 )
-from runtime.topic_records import append_ms, parsed, read_topics, value_of
-from services.recomputation.log import Log
-from services.recomputation.records import Found, NotInKafka, Origin, parsed_each
+from surescale.runtime.topic_records import append_ms, memories, parsed, read_topics, value_of
+from surescale.services.recomputation.records import Found, Log, NotInKafka, Origin, parsed_each
 
 M = TypeVar("M")
 
@@ -227,3 +232,40 @@ def _events(log: Log, origin: Origin, until_ms: int) -> tuple[EngineEvent, ...]:
         if event.cluster == cluster and event.job in (None, origin.job) and event.at_ms >= origin.events_from_ms:
             events[event.identity] = event
     return tuple(sorted(events.values(), key=lambda event: (event.at_ms, event.sequence)))[:EVENTS_MAX]
+
+
+class GateNow(msgspec.Struct, frozen=True, kw_only=True):
+    """The gate's phase, why and until when the decision waits, and the command that carries it out."""
+
+    phase: str | None
+    waits_because: str | None
+    wakes_up_ms: int | None
+    carries_out: str | None
+
+
+def gate_now(settings: PipelineSettings, job: str, act_id: str) -> GateNow | None:
+    """Return where the gate of a job stands, None if it now deals with another decision or act."""
+    summary = None
+    for record in memories(read_topics(settings, [RESCALER_STATE])[RESCALER_STATE]):
+        if record.kind == "job" and record.id == job and record.summary is not None:
+            summary = record.summary
+    return None if summary is None else about(summary, act_id)
+
+
+def about(summary: JobSummary, decision_id: str) -> GateNow | None:
+    """Return what the rescaler's summary of a job says about one decision.
+
+    >>> from surescale.contracts.rescaler_state import CommandUnderway
+    >>> about(JobSummary(phase="Idling", underway=CommandUnderway(decision_id="d", command_id="c")), "d")
+    GateNow(phase='Idling', waits_because=None, wakes_up_ms=None, carries_out='c')
+    """
+    waits = summary.pending if summary.pending and summary.pending.decision_id == decision_id else None
+    carries_out = summary.underway if summary.underway and summary.underway.decision_id == decision_id else None
+    if waits is None and carries_out is None:
+        return None
+    return GateNow(
+        phase=summary.phase,
+        waits_because=waits.reason if waits else None,
+        wakes_up_ms=waits.until_ms if waits else None,
+        carries_out=carries_out.command_id if carries_out else None,
+    )

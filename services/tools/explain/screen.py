@@ -3,27 +3,37 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from msgspec import UNSET, UnsetType
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from contracts.commands import Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
-from contracts.decisions import ChangeScore, PolicyUsed, TaskDecision
-from contracts.messages import EngineEvent
-from contracts.releases import why_released
-from policies.sure.drift import in_words
-from runtime import terminal
-from runtime.instants import to_the_second
-from runtime.terminal import Column, fitting, plain, several
-from services.state.read.decision_lines import amended
-from services.state.read.verdicts import outcome_in_words
-from services.state.read.words import cause_words, phase_words, reason_words
-from services.tools.explain.amendments import meanings_of
-from services.tools.explain.counterfactual_screen import show_without
-from services.tools.explain.explanation import Explanation, OwnActExplanation, RecomputedFacts, heaviest_minutes
-from services.tools.explain.gate import GateNow
-from services.tools.explain.lookup import ENDED
+from surescale.contracts.commands import Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
+from surescale.contracts.decisions import ChangeScore, PolicyUsed, TaskDecision
+from surescale.contracts.messages import EngineEvent
+from surescale.contracts.releases import why_released
+from surescale.policies.sure.drift import in_words
+from surescale.runtime import terminal
+from surescale.runtime.instants import to_the_second
+from surescale.runtime.terminal import Column, fitting, plain, several
+from surescale.services.recomputation.counterfactual import WithoutFacts
+from surescale.services.state.read.decision_lines import amended
+from surescale.services.state.read.verdicts import outcome_in_words
+from surescale.services.state.read.words import WORDS, cause_words, phase_words, reason_words
+from surescale.services.tools.explain.explanation import Explanation, OwnActExplanation, RecomputedFacts, heaviest_minutes
+from surescale.services.tools.explain.lookup import ENDED, GateNow
+
+
+def meanings_of(tasks: Iterable[TaskDecision]) -> list[str]:
+    """Return a line for each guardrail that amended one of these tasks, in the guardrails' order.
+
+    >>> from surescale.contracts.decisions import Amendment
+    >>> amendment = Amendment(rule="total_limit", before=9, after=4)
+    >>> meanings_of([TaskDecision(task="a", current=2, ratio=4.5, proposed=9, desired=4, amendments=(amendment,))])
+    ["total_limit: the job's total allows no more"]
+    """
+    named = {amendment.rule for task in tasks for amendment in task.amendments}
+    return [f"{rule}: {meaning}" for rule, meaning in WORDS.guardrails.items() if rule in named]
+
 
 ROWS_SHOWN = 8
 UNITS_SHOWN = 8
@@ -113,8 +123,8 @@ def _facts(explained: Explanation) -> list[tuple[str, str]]:
 
 
 def _chosen_by(policy: PolicyUsed) -> str:
-    why = "" if isinstance(policy.release, UnsetType) else f"; {why_released(policy.release, policy.asked or policy.name)}"
-    return why if isinstance(policy.left, UnsetType) else f"{why}; the tournament's winner does not serve now: {policy.left}"
+    why = f"; {why_released(policy.release, policy.asked or policy.name)}" if policy.release else ""
+    return f"{why}; the tournament's winner does not serve now: {policy.left}" if policy.left else why
 
 
 def _scores(compared: ChangeScore) -> str:
@@ -130,7 +140,7 @@ def _scores(compared: ChangeScore) -> str:
 def _show_tasks(out: Console, explained: Explanation) -> None:
     """Print a row a task: the ones that change first, then the busiest. Tasks that change alike share a row."""
     labels = explained.labels
-    sized = [task for task in explained.tasks if task.utilisation is not UNSET or task.floor or _is_touched(task)]
+    sized = [task for task in explained.tasks if task.utilisation is not None or task.floor or _is_touched(task)]
     changing = sum(map(_is_touched, sized))
     if not changing:
         out.print(f"None of {len(explained.tasks)} tasks was to change.")
@@ -166,8 +176,8 @@ def _task_figures(task: TaskDecision) -> tuple[str, ...]:
     return *sizes, amended(task.amendments)
 
 
-def _range(shares: Iterable[float | UnsetType]) -> str:
-    known = [share for share in shares if share is not UNSET]
+def _range(shares: Iterable[float | None]) -> str:
+    known = [share for share in shares if share is not None]
     if not known:
         return "-"
     low, high = f"{min(known):.0%}", f"{max(known):.0%}"
@@ -175,8 +185,9 @@ def _range(shares: Iterable[float | UnsetType]) -> str:
 
 
 def _waiting(tasks: Iterable[TaskDecision]) -> str:
-    """Return the most records that wait for one of the tasks."""
-    return f"{max((task.waiting_records or 0.0 for task in tasks), default=0.0):,.0f}"
+    """Return the most records that are known to wait for one of the tasks."""
+    known = [task.waiting_records for task in tasks if task.waiting_records is not None]
+    return f"{max(known):,.0f}" if known else "-"
 
 
 def _show_attention(out: Console, explained: Explanation) -> None:
@@ -310,3 +321,26 @@ def _event(event: EngineEvent) -> str:
 def _units(units: Sequence[int]) -> str:
     shown = ", ".join(str(unit) for unit in units[:UNITS_SHOWN])
     return f"{shown} and {len(units) - UNITS_SHOWN} more" if len(units) > UNITS_SHOWN else shown or "-"
+
+
+def show_without(out: Console, answers: Sequence[WithoutFacts], labels: Mapping[str, str]) -> None:
+    """Print a row an answer, and below why those that differ do."""
+    columns = (
+        Column("without", [each.without for each in answers]),
+        Column("answer", [_sizes(each, labels) for each in answers]),
+    )
+    out.print(fitting(columns, out.width))
+    for each in answers:
+        if each.stand_in_reason:
+            out.print(plain(f"{each.without}: the rule would have stood in for the policy: {each.stand_in_reason}"))
+        elif each.sizes:
+            out.print(plain(f"{each.without}: {each.reason}"))
+
+
+def _sizes(answer: WithoutFacts, labels: Mapping[str, str]) -> str:
+    """Return what differs; tasks with the same two sizes share a place."""
+    alike: dict[tuple[int, int], list[str]] = {}
+    for task, sizes in answer.sizes.items():
+        alike.setdefault(sizes, []).append(labels.get(task, task))
+    told = [f"{several(names)} {after} instead of {before}" for (before, after), names in alike.items()]
+    return f"{answer.action}: {'; '.join(told)}" if told else "the same sizes"

@@ -2,27 +2,27 @@
 
 import click
 
-from runtime import options
-from runtime.printable import printable
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime import options
+from surescale.runtime.printable import printable
 
 
 @click.command("approve")
 @click.argument("target", metavar="DECISION_ID|JOB")
 @options.by
-@options.bootstrap
-@options.prefix
-def command(target: str, by: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
+@options.connected()
+def command(settings: PipelineSettings, target: str, by: str | None) -> None:
     """Carry out what was advised for a job in mode advise.
 
     A job's name means its newest advice. It is carried out exactly as advised, once, if it is still the newest and still possible
     when the rescaler reads the approval. Otherwise it is refused: `surescale decisions JOB` shows what came of it.
     """
-    from contracts.job_settings import Approval
-    from services.job_settings.advice import chosen, open_advice
-    from services.job_settings.pause import checked_author
-    from services.job_settings.snapshot import change
+    from surescale.contracts.job_settings import Approval
+    from surescale.services.job_settings.advice import chosen, open_advice
+    from surescale.services.job_settings.pause import checked_author
+    from surescale.services.job_settings.snapshot import change
 
-    settings, who = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), checked_author(options.author(by))
+    who = checked_author(options.author(by))
     job, advice = chosen(open_advice(settings), target)
     named = advice.decision_id
     done = change(settings, job, lambda snapshot: {"approval": Approval(decision_id=named, by=who, at_ms=snapshot.now_ms)}, who)

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runtime import options
-from runtime.instants import to_the_second
-from runtime.printable import printable
-from services.tools.job_settings.limit_options import DEFAULT, limits
+from surescale.runtime import options
+from surescale.runtime.instants import to_the_second
+from surescale.runtime.printable import printable
+from surescale.services.job_settings.changes import DEFAULT
+from surescale.services.tools.job_settings.file_commands import apply, export
+from surescale.services.tools.job_settings.options import limits
 
 if TYPE_CHECKING:
-    from contracts.settings import PipelineSettings
-    from services.job_settings.snapshot import ChangeResult, SettingsSnapshot
+    from surescale.contracts.settings import PipelineSettings
+    from surescale.services.job_settings.snapshot import ChangeResult, SettingsSnapshot
 
 FIRST = "the defaults, written for the first time"
 UNCHANGED = "unchanged; written again"
@@ -27,161 +29,114 @@ def command() -> None:
     """
 
 
+command.add_command(apply)
+command.add_command(export)
+
+
 @command.command("set")
 @click.argument("job")
-@click.option(
-    "--mode",
-    type=click.Choice(["observe", "advise", "act", DEFAULT]),
-    help=f"Observe only, advise, or act; {DEFAULT} leaves it to the job's label, or else to its engine.",
-)
 @limits
-@click.option("--priority", type=int, help="Priority; higher is more important.")
-@click.option("--policy", help=f"Policy for this job; {DEFAULT} means the one released for its cluster.")
 @options.by
-@options.bootstrap
-@options.prefix
-def set_(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | None, **wanted: object) -> None:
+@options.connected()
+def set_(settings: "PipelineSettings", job: str, by: str | None, **wanted: object) -> None:
     """Change settings of JOB (cluster/name).
 
     The word default leaves a limit to the job's label, or else to its engine. The job need not be known yet.
     """
-    from contracts.errors import SettingsError
-    from services.job_settings.changes import OPTIONS
-    from services.tools.job_settings.given import as_settings, with_tasks
+    from surescale.contracts.errors import SettingsError
+    from surescale.contracts.job_settings import SETTINGS
+    from surescale.services.tools.job_settings.options import as_settings, with_tasks
 
-    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
     given: dict[str, object] = {name: value for name, value in wanted.items() if value not in (None, ())}
     if not given:
-        raise SettingsError(f"name what is to change: {', '.join(OPTIONS.values())}")
+        raise SettingsError(f"name what is to change: {', '.join(f'--{each.option}' for each in SETTINGS.values())}")
     read = as_settings(_checked_policy(given, settings.policy_folder))
     _change(settings, job, lambda snapshot: with_tasks(read, snapshot.settings, snapshot.known), by, may_be_new=True)
     if given.get("mode") in ("advise", "act"):
         _show_limits(settings, job)
 
 
-@command.command("pause")
-@click.argument("job")
-@options.by
-@options.bootstrap
-@options.prefix
-def pause(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
-    """Keep deciding on JOB, but carry out nothing (mode observe).
-
-    `surescale pause` stops one direction, for a time, or a whole cluster.
-    """
-    from services.job_settings.changes import PAUSED
-
-    _change(options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job, lambda _: {"mode": PAUSED}, by)
-
-
 @command.command("pin")
 @click.argument("job")
 @options.by
-@options.bootstrap
-@options.prefix
-def pin(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
-    """Keep JOB as it is: its policy becomes hold."""
-    from services.job_settings.changes import PINNED
+@options.connected()
+def pin(settings: "PipelineSettings", job: str, by: str | None) -> None:
+    """Keep JOB as it is: its policy becomes hold.
 
-    _change(options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job, lambda _: {"policy": PINNED}, by)
-
-
-@command.command("resume")
-@click.argument("job")
-@options.by
-@options.bootstrap
-@options.prefix
-def resume(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
-    """Undo pause and pin of JOB.
-
-    Its mode and its policy become what they were before.
+    `surescale job set JOB --policy default` ends that.
     """
-    from services.job_settings.changes import resumed
-
-    _change(
-        options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix),
-        job,
-        lambda snapshot: resumed(snapshot.history, job),
-        by,
-    )
+    _change(settings, job, lambda _: {"policy": "hold"}, by)
 
 
 @command.command("adopt")
 @click.argument("job")
 @options.by
-@options.bootstrap
-@options.prefix
-def adopt(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
+@options.connected()
+def adopt(settings: "PipelineSettings", job: str, by: str | None) -> None:
     """Accept the parallelism that somebody else gave JOB.
 
     For real engines only. A job with condition Owned=False is acted on again from what runs now.
     """
-    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
     _change(settings, job, lambda snapshot: {"adopted_at_ms": snapshot.now_ms}, by)
 
 
 @command.command("reapply")
 @click.argument("job")
 @options.by
-@options.bootstrap
-@options.prefix
-def reapply(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
+@options.connected()
+def reapply(settings: "PipelineSettings", job: str, by: str | None) -> None:
     """Give JOB the parallelism it had before it was submitted again.
 
     It concerns real engines, where an upgrade starts a job with its author's parallelism. It happens in mode act.
     """
-    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
     _change(settings, job, lambda snapshot: {"reapplied_at_ms": snapshot.now_ms}, by)
 
 
 @command.command("show")
 @click.argument("job")
 @options.as_json
-@options.bootstrap
-@options.prefix
-def show(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | None) -> None:
+@options.connected()
+def show(settings: "PipelineSettings", job: str, as_json: bool) -> None:
     """Show what is allowed for JOB, and which policy decides on it."""
-    import msgspec
-
-    from services.job_settings.snapshot import read_snapshot
-    from services.tools.job_settings.overview import overview
+    from surescale.services.job_settings.changes import value_in_words
+    from surescale.services.job_settings.snapshot import read_snapshot
+    from surescale.services.tools.job_settings.options import overview
 
     _require_single(job)
-    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
-    document = msgspec.to_builtins(overview(read_snapshot(settings, job), settings.policy))
+    document = overview(read_snapshot(settings, job), settings.policy)
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:
         sources = document.pop("sources")
         words = {name: f" ({source})" if source == "label" else "" for name, source in sources.items()}
-        lines = (f"{name:<24} {_in_words(value)}{words.get(name, '')}" for name, value in document.items())
+        lines = (f"{name:<24} {value_in_words(name, value)}{words.get(name, '')}" for name, value in document.items())
         click.echo("\n".join(map(printable, lines)))
 
 
 @command.command("history")
 @click.argument("job")
 @options.as_json
-@options.bootstrap
-@options.prefix
-def history(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | None) -> None:
+@options.connected()
+def history(settings: "PipelineSettings", job: str, as_json: bool) -> None:
     """Show every change of JOB's settings: when, by whom, what."""
     import msgspec
 
-    from services.job_settings.changes import OPTIONS
-    from services.job_settings.snapshot import read_snapshot
-    from services.tools.job_settings.overview import changes_of
+    from surescale.services.job_settings.changes import change_in_words
+    from surescale.services.job_settings.snapshot import read_snapshot
+    from surescale.services.tools.job_settings.options import changes_of
 
-    changes = changes_of(read_snapshot(options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job))
+    changes = changes_of(read_snapshot(settings, job))
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(changes), indent=2))
         return
     if not changes:
         click.echo(f"{job} was never changed: it has the defaults")
     for number, change in enumerate(changes):
-        fields = (_changed(name, *values, OPTIONS.get(name, "")[2:]) for name, values in change.changed.items())
+        fields = (change_in_words(name, *values) for name, values in change.changed.items())
         passed = "" if change.in_force else " (never in force: a higher version was there)"
         what = ", ".join(fields) or (UNCHANGED if number else FIRST)
-        click.echo(printable(f"{change.version:>4}  {to_the_second(change.at_ms)}  {change.set_by}  {what}{passed}"))
+        who = f"{change.set_by} from {change.applied_from}" if change.applied_from else change.set_by
+        click.echo(printable(f"{change.version:>4}  {to_the_second(change.at_ms)}  {who}  {what}{passed}"))
 
 
 def _change(
@@ -192,7 +147,7 @@ def _change(
     *,
     may_be_new: bool = False,
 ) -> None:
-    from services.job_settings.snapshot import change
+    from surescale.services.job_settings.snapshot import change
 
     _require_single(job)
     done = change(settings, job, wanted, options.author(by), may_be_new=may_be_new)
@@ -201,67 +156,64 @@ def _change(
 
 def _show_limits(settings: "PipelineSettings", job: str) -> None:
     """Print what holds for a job that is about to be acted on, or advised, and what that changes now."""
-    from services.job_settings.snapshot import read_snapshot
-    from services.tools.job_settings.overview import limits_in_force, overview
+    from surescale.services.job_settings.snapshot import read_snapshot
+    from surescale.services.tools.job_settings.options import limits_in_force, overview
 
     snapshot = read_snapshot(settings, job, may_be_new=True)
     if snapshot.known is not None:
         shown = limits_in_force(overview(snapshot, settings.policy), snapshot.known, snapshot.settings)
-        click.echo("\n".join(map(printable, shown)))
+        click.echo("\n".join(map(printable, (*shown, _decided_now(settings, snapshot)))))
+
+
+def _decided_now(settings: "PipelineSettings", snapshot: "SettingsSnapshot") -> str:
+    """Return what the newest decision would be under the settings that hold now, decided again on the same window."""
+    from surescale.contracts.errors import SurescaleError
+    from surescale.contracts.topics import EXPLAIN_GROUP
+    from surescale.runtime.kafka_errors import readable_errors
+    from surescale.runtime.limited_graphs import opener_for
+    from surescale.services.recomputation.counterfactual import question_of
+    from surescale.services.recomputation.records import Log, find_window
+    from surescale.services.tools.explain.lookup import find_decision
+    from surescale.services.tools.job_settings.options import sizes_in_words
+
+    try:
+        with readable_errors(settings):
+            log = Log(settings, EXPLAIN_GROUP)
+            try:
+                found = find_decision(log, snapshot.job)
+                window = find_window(log, found)
+            finally:
+                log.close()
+        folder = settings.policy_folder
+        asked = question_of(found.decision, window, snapshot.settings, folder, settings.span_minutes, opener=opener_for(folder))
+        return f"now: {sizes_in_words(asked.answer(asked.window))}"
+    except (SurescaleError, ConnectionError) as error:
+        return f"now: what would be decided is not known: {error}"
 
 
 def _require_single(job: str) -> None:
-    from contracts.errors import SettingsError
-    from contracts.pauses import is_of_all_jobs
+    from surescale.contracts.errors import SettingsError
+    from surescale.contracts.pauses import is_of_all_jobs
 
     if is_of_all_jobs(job):
         raise SettingsError(f"JOB: {job} is not a single job; name one, or `surescale pause CLUSTER` for all of them")
 
 
 def _summary(job: str, done: "ChangeResult") -> str:
-    from services.job_settings.changes import OPTIONS
+    from surescale.services.job_settings.changes import change_in_words
 
     if not done.differences:
         return f"{job}: settings version {done.before.version} already say so; nothing was written"
-    what = ", ".join(_changed(name, *values, OPTIONS.get(name, "")[2:]) for name, values in done.differences.items())
+    what = ", ".join(change_in_words(name, *values) for name, values in done.differences.items())
     line = f"{job}: {what}; settings version {done.after.version}, from the next span on"
     overtaken = f"{done.overtaken_by} changed them at the same time and wrote last" if done.overtaken_by else None
     return "\n".join(printable(each) for each in (line, done.note, overtaken) if each)
 
 
-def _changed(name: str, before: object, after: object, shown: str = "") -> str:
-    """Return one change for people; ``shown``: the name to show, if not the field's."""
-    from contracts.job_settings import Approval, Pause
-    from services.job_settings.changes import REQUESTS
-    from services.tools.job_settings.given import choice_in_words
-
-    if name == "pause":
-        return f"paused: {after.direction}, {after.why}" if isinstance(after, Pause) else "resumed"
-    if isinstance(after, Approval):
-        return f"approved {after.decision_id}"
-    if name in REQUESTS and isinstance(after, int):
-        return f"{REQUESTS[name]} what was there until {to_the_second(after)}"
-    was, now = (choice_in_words(name, each) or _in_words(each) for each in (before, after))
-    return f"{shown or name} {was} -> {now}"
-
-
 def _checked_policy(given: dict[str, object], folder: str) -> dict[str, object]:
-    from services.tools.policy_releases.folder import verified
+    from surescale.services.tools.policy_releases.folder import verified
 
     name = given.get("policy")
     if isinstance(name, str) and name != DEFAULT:
         verified(name, folder)
     return given
-
-
-def _in_words(value: object) -> str:
-    """Return a setting for people. A job without a mode, policy or limit of its own has what the options call ``default``."""
-    from contracts.job_settings import LatencyBound
-    from contracts.limits_in_words import NONE, in_words
-    from contracts.objectives import in_words as objective_in_words
-
-    if isinstance(value, LatencyBound):
-        return objective_in_words(value) or NONE
-    if isinstance(value, dict | tuple | list):
-        return ", ".join(in_words(value)) or NONE
-    return DEFAULT if value is None else str(value)

@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runtime import options
-from runtime.printable import printable
+from surescale.runtime import options
+from surescale.runtime.printable import printable
 
 if TYPE_CHECKING:
-    from services.job_settings.snapshot import ChangeResult
+    from surescale.contracts.settings import PipelineSettings
+    from surescale.services.job_settings.snapshot import ChangeResult
 
 
 @click.command("pause")
@@ -20,27 +21,19 @@ if TYPE_CHECKING:
 @click.option("--for", "lasting", metavar="DURATION", help="How long it lasts by the pipeline's clock, like 90m, 2h or 1d.")
 @click.option("--why", required=True, help="Why, for those who come later.")
 @options.by
-@options.bootstrap
-@options.prefix
+@options.connected()
 def pause(
-    target: str,
-    direction: str,
-    until: str | None,
-    lasting: str | None,
-    why: str,
-    by: str | None,
-    bootstrap: str | None,
-    topic_prefix: str | None,
+    settings: "PipelineSettings", target: str, direction: str, until: str | None, lasting: str | None, why: str, by: str | None
 ) -> None:
     """Stop rescales of a job, or of all jobs of a cluster.
 
     Both directions also stop what the rescaler does by itself, like balancing. A rescale that is under way is finished, and a
     job that loses its hosts is still restarted. Without --until and --for the pause lasts until `surescale resume`.
     """
-    from services.job_settings.pause import pause_of, scope_of
-    from services.job_settings.snapshot import change
+    from surescale.services.job_settings.pause import pause_of, scope_of
+    from surescale.services.job_settings.snapshot import change
 
-    settings, who = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), options.author(by)
+    who = options.author(by)
     done = change(
         settings,
         scope_of(target),
@@ -55,20 +48,17 @@ def pause(
 @click.command("resume")
 @click.argument("target", metavar="JOB|CLUSTER")
 @options.by
-@options.bootstrap
-@options.prefix
-def resume(target: str, by: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
+@options.connected()
+def resume(settings: "PipelineSettings", target: str, by: str | None) -> None:
     """End a pause of a job, or of a cluster.
 
     A pause of the cluster still applies to the job as long as it lasts.
     """
-    import msgspec
+    from surescale.services.job_settings.pause import scope_of
+    from surescale.services.job_settings.snapshot import change, read_snapshot
 
-    from services.job_settings.pause import scope_of
-    from services.job_settings.snapshot import change, read_snapshot
-
-    settings, who = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), options.author(by)
-    done = change(settings, scope_of(target), lambda _: {"pause": msgspec.UNSET}, who)
+    who = options.author(by)
+    done = change(settings, scope_of(target), lambda _: {"pause": None}, who)
     if not done.differences:
         click.echo(printable(f"{target}: was not paused; nothing was written"))
     else:
@@ -79,12 +69,10 @@ def resume(target: str, by: str | None, bootstrap: str | None, topic_prefix: str
 
 
 def _tell(target: str, done: "ChangeResult") -> None:
-    import msgspec
-
-    from contracts.pauses import Paused
+    from surescale.contracts.pauses import Paused
 
     pause = done.after.pause
-    what = "resumed" if pause is msgspec.UNSET else str(Paused(target, pause))
+    what = "resumed" if pause is None else str(Paused(target, pause))
     click.echo(printable(f"{target}: {what}; settings version {done.after.version}, at once"))
     if done.overtaken_by:
         click.echo(printable(f"{done.overtaken_by} changed them at the same time and wrote last"))

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 import click
 from msgspec.structs import replace
 
-from contracts.ids import cluster_of
-from contracts.messages import ClusterTopology, JobTopology
-from contracts.releases import ReleaseRecord, Releases, ScopedRelease, as_record, percent, scoped
-from contracts.settings import PipelineSettings
-from contracts.shadows import ShadowDecision
-from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS
-from runtime.instants import to_the_minute
-from runtime.kafka import LogReader
-from runtime.kafka_errors import readable_errors
-from runtime.printable import printable
-from runtime.topic_records import parsed, pipeline_now_ms, read_topics, send
-from services.state.read.shadows import dollars_per_unit_minute, summaries
-from services.state.shadow_documents import ShadowSummary, StoredAnswer, answer_of
+from surescale.contracts.decisions import ShadowDecision
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.messages import ClusterTopology, JobTopology
+from surescale.contracts.releases import Release, Releases, percent
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS
+from surescale.runtime.instants import to_the_minute
+from surescale.runtime.kafka import LogReader
+from surescale.runtime.kafka_errors import readable_errors
+from surescale.runtime.printable import printable
+from surescale.runtime.topic_records import parsed, pipeline_now_ms, read_topics, send
+from surescale.services.state.read.shadows import dollars_per_unit_minute, summaries
+from surescale.services.state.shadow_documents import ShadowSummary, StoredAnswer, answer_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ReleaseCatalog:
     """All releases, also in the order they were written, the pipeline's time, and the names that monitors have given."""
 
     releases: Releases
-    records: tuple[ScopedRelease, ...]
+    records: tuple[Release, ...]
     now_ms: int
     clusters: frozenset[str]
     jobs: frozenset[str]
@@ -41,7 +41,7 @@ def read_catalog(settings: PipelineSettings) -> ReleaseCatalog:
     found = read_topics(settings, [POLICY_RELEASES, CLOCK, CLUSTER_TOPOLOGY, JOB_TOPOLOGY])
     jobs = frozenset(topology.job for topology in parsed(found[JOB_TOPOLOGY], JobTopology))
     named = {topology.cluster for topology in parsed(found[CLUSTER_TOPOLOGY], ClusterTopology)}
-    records = tuple(map(scoped, parsed(found[POLICY_RELEASES], ReleaseRecord)))
+    records = tuple(parsed(found[POLICY_RELEASES], Release))
     return ReleaseCatalog(
         releases=Releases(records),
         records=records,
@@ -108,28 +108,28 @@ class ShadowRecords:
         self._reader.close()
 
 
-def publish(settings: PipelineSettings, release: ScopedRelease) -> None:
+def publish(settings: PipelineSettings, release: Release) -> None:
     """Write a release with the time of writing, and say so.
 
     Raises:
         ConnectionError: it was not acknowledged.
     """
-    send(settings, POLICY_RELEASES, release.cluster, as_record(replace(release, set_at_ms=int(time.time() * 1000))))
+    send(settings, POLICY_RELEASES, release.cluster, replace(release, set_at_ms=int(time.time() * 1000)))
     what = f"{named(release)} no longer" if release.withdrawn else named(release)
     when = f"from {to_the_minute(release.valid_from_ms)} ({release.valid_from_ms}) on"
     click.echo(printable(f"{reached(release)}: {what} {when}"))
 
 
-def named(release: ScopedRelease) -> str:
+def named(release: Release) -> str:
     """Return a release's policy with the beginning of its hash."""
     shadow = "in the shadow " if release.role == "shadow" else ""
     return f"{shadow}{release.policy} ({release.sha256[:12] or 'rule'})"
 
 
-def reached(release: ScopedRelease) -> str:
+def reached(release: Release) -> str:
     """Return for whom a release is, for people.
 
-    >>> reached(ScopedRelease(cluster="sim", policy="sure", sha256="", valid_from_ms=0, share_permille=100))
+    >>> reached(Release(cluster="sim", policy="sure", sha256="", valid_from_ms=0, share_permille=100))
     '10 % of the jobs of sim'
     """
     if release.share_permille is not None:

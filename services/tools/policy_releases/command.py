@@ -1,19 +1,20 @@
-"""``surescale policy``: list and check policies, and choose which one a cluster, a job or a share of jobs uses from when on."""
+"""``surescale policy``: list, check, try and release policies for a cluster, a job or a share of jobs."""
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from runtime import options
-from runtime.instants import to_the_minute
-from runtime.printable import printable
-from services.tools.policy_releases import scope
-from services.tools.policy_releases.shadow_commands import promote, shadow, shadows
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime import options
+from surescale.runtime.instants import to_the_minute
+from surescale.runtime.printable import printable
+from surescale.services.tools.policy_releases import scope
 
 if TYPE_CHECKING:
-    from contracts.releases import ScopedRelease
-    from services.tools.policy_releases.catalog import ReleaseCatalog
+    from surescale.contracts.releases import Release
+    from surescale.services.tools.policy_releases.catalog import ReleaseCatalog
 
 
 @click.group("policy")
@@ -23,22 +24,16 @@ def command() -> None:
 
 @command.command("list")
 @options.as_json
-@options.cluster
-@options.policy_folder
-@options.bootstrap
-@options.prefix
-def list_(as_json: bool, cluster: str | None, policy_folder: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
+@options.connected(options.cluster, options.policy_folder)
+def list_(settings: PipelineSettings, as_json: bool) -> None:
     """Show the folder's policies and the cluster's releases."""
     import msgspec
 
-    from contracts.releases import Slot
-    from runtime import terminal
-    from services.tools.policy_releases.catalog import read_catalog
-    from services.tools.policy_releases.folder import policies_in
+    from surescale.contracts.releases import Slot
+    from surescale.runtime import terminal
+    from surescale.services.tools.policy_releases.catalog import read_catalog
+    from surescale.services.tools.policy_releases.folder import policies_in
 
-    settings = options.pipeline_settings(
-        bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
-    )
     catalog, rows = read_catalog(settings), policies_in(settings.policy_folder)
     slots = catalog.releases.slots(settings.cluster)
     shown = [
@@ -70,7 +65,7 @@ def verify(name: str, policy_folder: str | None) -> None:
 
     Checks its files, checksums and features, and runs it once on a blank window.
     """
-    from services.tools.policy_releases.folder import verified
+    from surescale.services.tools.policy_releases.folder import verified
 
     policy = verified(name, options.pipeline_settings(policy_folder=policy_folder).policy_folder)
     what = f"package {policy.sha256}" if policy.sha256 else "rule"
@@ -83,34 +78,18 @@ def verify(name: str, policy_folder: str | None) -> None:
 @scope.job
 @scope.share
 @options.by
-@options.cluster
-@options.policy_folder
-@options.bootstrap
-@options.prefix
-def release(
-    name: str,
-    start: str,
-    job: str | None,
-    canary: float | None,
-    by: str | None,
-    cluster: str | None,
-    policy_folder: str | None,
-    bootstrap: str | None,
-    topic_prefix: str | None,
-) -> None:
+@options.connected(options.cluster, options.policy_folder)
+def release(settings: PipelineSettings, name: str, start: str, job: str | None, canary: float | None, by: str | None) -> None:
     """Release the policy NAME.
 
     It serves a cluster, one job (--job), or a share of the cluster's jobs (--canary). Agents use it for every span that ends
     at or after the event minute --from. The most specific release serves a job: its own, else a canary that it falls into,
     else the cluster's.
     """
-    from services.tools.policy_releases.catalog import publish, read_catalog
-    from services.tools.policy_releases.folder import verified
-    from services.tools.policy_releases.start import start_ms
+    from surescale.services.tools.policy_releases.catalog import publish, read_catalog
+    from surescale.services.tools.policy_releases.folder import verified
+    from surescale.services.tools.policy_releases.scope import start_ms
 
-    settings = options.pipeline_settings(
-        bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
-    )
     policy, catalog = verified(name, settings.policy_folder), read_catalog(settings)
     wanted = scope.release_to(
         "serve",
@@ -131,38 +110,24 @@ def release(
 @scope.job
 @scope.of_share
 @options.by
-@options.cluster
-@options.policy_folder
-@options.bootstrap
-@options.prefix
-def rollback(
-    job: str | None,
-    canary: bool,
-    by: str | None,
-    cluster: str | None,
-    policy_folder: str | None,
-    bootstrap: str | None,
-    topic_prefix: str | None,
-) -> None:
+@options.connected(options.cluster, options.policy_folder)
+def rollback(settings: PipelineSettings, job: str | None, canary: bool, by: str | None) -> None:
     """Undo the newest release.
 
     That of a cluster, of one job (--job), or of a canary (--canary). The policy released there before it is used again from
     the next minute on. If it was the first, the scope has no release then: the next wider one counts, at last the agents' own
     policy.
     """
-    from contracts.errors import SettingsError
-    from policies.registry import Unavailable
-    from policies.released_policy import released_policy
-    from services.tools.policy_releases.catalog import publish, read_catalog
-    from services.tools.policy_releases.rollback import rolled_back
-    from services.tools.policy_releases.start import next_minute_ms
+    from surescale.contracts.errors import SettingsError
+    from surescale.policies.registry import Unavailable
+    from surescale.policies.released_policy import released_policy
+    from surescale.runtime.limited_graphs import opener_for
+    from surescale.services.tools.policy_releases.catalog import publish, read_catalog
+    from surescale.services.tools.policy_releases.scope import next_minute_ms, rolled_back
 
-    settings = options.pipeline_settings(
-        bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
-    )
     catalog, slot = read_catalog(settings), scope.slot_of(settings.cluster, job, canary)
     wanted = rolled_back(catalog.releases, slot, next_minute_ms=next_minute_ms(catalog.now_ms), by=options.author(by))
-    policy = released_policy(wanted.policy, wanted.sha256, settings.policy_folder)
+    policy = released_policy(wanted.policy, wanted.sha256, settings.policy_folder, opener=opener_for(settings.policy_folder))
     if isinstance(policy, Unavailable) and not wanted.withdrawn:
         raise SettingsError(f"policy {wanted.policy}: {policy.reason}")
     publish(settings, wanted)
@@ -172,41 +137,165 @@ def rollback(
 @scope.job
 @scope.of_share
 @options.by
-@options.cluster
-@options.bootstrap
-@options.prefix
-def withdraw(
-    job: str | None, canary: bool, by: str | None, cluster: str | None, bootstrap: str | None, topic_prefix: str | None
-) -> None:
+@options.connected(options.cluster)
+def withdraw(settings: PipelineSettings, job: str | None, canary: bool, by: str | None) -> None:
     """End a release from the next minute on.
 
     That of a cluster, of one job (--job), or of a canary (--canary). The next wider release counts then, at last the agents'
     own policy.
     """
-    from services.tools.policy_releases.catalog import publish, read_catalog
-    from services.tools.policy_releases.rollback import withdrawn
-    from services.tools.policy_releases.start import next_minute_ms
+    from surescale.services.tools.policy_releases.catalog import publish, read_catalog
+    from surescale.services.tools.policy_releases.scope import next_minute_ms, withdrawn
 
-    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
     catalog, slot = read_catalog(settings), scope.slot_of(settings.cluster, job, canary)
     publish(settings, withdrawn(catalog.releases, slot, next_minute_ms=next_minute_ms(catalog.now_ms), by=options.author(by)))
 
 
-for each in (shadow, shadows, promote):
-    command.add_command(each)
+@command.command("shadow")
+@click.argument("name")
+@click.option("--stop", is_flag=True, help="End its shadow, from the next minute on.")
+@scope.starts
+@scope.job
+@scope.share
+@options.by
+@options.connected(options.cluster, options.policy_folder)
+def shadow(
+    settings: PipelineSettings, name: str, stop: bool, start: str, job: str | None, canary: float | None, by: str | None
+) -> None:
+    """Run the policy NAME in shadow while another one decides.
+
+    It gets the same windows. Its answers are kept next to the decisions, and nothing acts on them. A job can have up to three
+    shadow policies.
+    """
+    from surescale.services.tools.policy_releases.catalog import publish, read_catalog
+    from surescale.services.tools.policy_releases.folder import verified
+    from surescale.services.tools.policy_releases.scope import check_room, next_minute_ms, shadow_slot, start_ms, withdrawn
+
+    catalog, author = read_catalog(settings), options.author(by)
+    if stop:
+        slot = shadow_slot(catalog.releases, name, settings.cluster, job, canary is not None)
+        publish(settings, withdrawn(catalog.releases, slot, next_minute_ms=next_minute_ms(catalog.now_ms), by=author))
+        return
+    policy, at_ms = verified(name, settings.policy_folder), start_ms(start, catalog.now_ms)
+    wanted = scope.release_to(
+        "shadow", policy.name, policy.sha256, cluster=settings.cluster, job=job, canary=canary, start_ms=at_ms, by=author
+    )
+    scope.check_scope(wanted, catalog.clusters, catalog.jobs)
+    check_room(catalog.releases, wanted)
+    publish(settings, wanted)
+    scope.say_reach(wanted, catalog.jobs)
 
 
-def _line(release: "ScopedRelease", now: "ScopedRelease | None", catalog: "ReleaseCatalog") -> str:
-    from services.tools.policy_releases.catalog import named, reached
+@command.command("shadows")
+@options.as_json
+@click.option("--job", help="Only what they made of this job, CLUSTER/NAME.")
+@options.connected(options.cluster)
+def shadows(settings: PipelineSettings, as_json: bool, job: str | None) -> None:
+    """Compare shadow policies with the decisions made.
+
+    Reads all their answers that Kafka keeps.
+    """
+    import msgspec
+
+    from surescale.runtime import terminal
+    from surescale.services.tools.policy_releases.catalog import read_shadows
+    from surescale.services.tools.policy_releases.promotion import print_record
+
+    found = [each for each in read_shadows(settings, job=job) if job is not None or each.cluster == settings.cluster]
+    if as_json:
+        click.echo(json.dumps(msgspec.to_builtins(found), indent=2))
+        return
+    if not found:
+        where = job or settings.cluster
+        click.echo(printable(f"{where}: no shadow policy has answered yet; `surescale policy shadow NAME` starts one"))
+    out = terminal.console()
+    for number, summary in enumerate(found):
+        if number:
+            out.print()
+        print_record(out, summary)
+
+
+@command.command("promote")
+@click.argument("name")
+@click.option("--force", is_flag=True, help="Also with a record that is too short, or with none.")
+@click.option("--answers", type=click.IntRange(1), default=36, show_default=True, help="Least answers from the shadow.")
+@click.option("--hours", type=options.FiniteRange(0), default=6.0, show_default=True, help="Least hours that they cover.")
+@click.option("--when", metavar="RULE", help="Only if the record fulfils this rule; its figures are in docs/releases.md.")
+@click.option("--wait", is_flag=True, help="Look again until the rule holds, or nothing can be promoted any more.")
+@click.option("--every", type=options.FiniteRange(1), default=30.0, show_default=True, help="Seconds between two looks.")
+@scope.starts
+@scope.job
+@scope.share
+@options.by
+@options.connected(options.cluster, options.policy_folder)
+def promote(
+    settings: PipelineSettings,
+    name: str,
+    force: bool,
+    answers: int,
+    hours: float,
+    when: str | None,
+    wait: bool,
+    every: float,
+    start: str,
+    job: str | None,
+    canary: float | None,
+    by: str | None,
+) -> None:
+    """Release the policy NAME on its record from the shadow.
+
+    Prints the record first. Refuses a record that is too short. The release keeps the record's main figures, the author and
+    the time.
+
+    With --when a rule decides, like "cost<=-5 more-overload<=0 hours>=24": exit code 0 once the policy serves, 1 while the rule
+    does not hold. --wait looks again until it does. A rule promotes once: not again what somebody has taken back.
+    """
+    from surescale.contracts.errors import SettingsError
+    from surescale.runtime import terminal
+    from surescale.services.tools.policy_releases import promotion
+    from surescale.services.tools.policy_releases.catalog import ShadowRecords, read_catalog
+    from surescale.services.tools.policy_releases.folder import verified
+    from surescale.services.tools.policy_releases.promotion import Least, check_evidence, print_record, rule_of
+    from surescale.services.tools.policy_releases.scope import start_ms
+
+    if when is None and wait:
+        raise SettingsError("--wait: it waits for a rule; state one with --when")
+    if when is not None and (force or start != "now"):
+        raise SettingsError("--when: a rule needs its record and takes effect at once; leave out --force and --from")
+    rule = None if when is None else rule_of(when)
+    policy, catalog, author = verified(name, settings.policy_folder), read_catalog(settings), options.author(by)
+    at_ms = start_ms(start, catalog.now_ms)
+    wanted = scope.release_to(
+        "serve", policy.name, policy.sha256, cluster=settings.cluster, job=job, canary=canary, start_ms=at_ms, by=author
+    )
+    scope.check_scope(wanted, catalog.clusters, catalog.jobs)
+    least = Least(answers, hours)
+    if rule is not None:
+        if not promotion.promote_when(settings, wanted, rule, least, every_s=every if wait else None):
+            sys.exit(1)
+        return
+    records = ShadowRecords(settings, job=job)
+    try:
+        records.refresh()
+        record = records.of((wanted.cluster, wanted.policy, wanted.sha256))
+    finally:
+        records.close()
+    if record is not None:
+        print_record(terminal.console(), record)
+    if not force:
+        check_evidence(record, policy.name, job or wanted.cluster, least)
+    promotion.promote(settings, wanted, record, catalog)
+
+
+def _line(release: "Release", now: "Release | None", catalog: "ReleaseCatalog") -> str:
+    from surescale.services.tools.policy_releases.catalog import named, reached
 
     here = "  <- in force" if release == now else "  to come" if release.valid_from_ms > catalog.now_ms else ""
     what = f"{named(release)} {'ends' if release.withdrawn else ''}".rstrip()
     return f"{reached(release)}: from {to_the_minute(release.valid_from_ms)} {what}, by {release.set_by}{here}"
 
 
-def _document(release: "ScopedRelease", *, in_force: bool) -> dict[str, object]:
-    from msgspec import UNSET
-
+def _document(release: "Release", *, in_force: bool) -> dict[str, object]:
     return {
         "policy": release.policy,
         "sha256": release.sha256,
@@ -217,7 +306,7 @@ def _document(release: "ScopedRelease", *, in_force: bool) -> dict[str, object]:
         "valid_from_ms": release.valid_from_ms,
         "withdrawn": release.withdrawn,
         "set_by": release.set_by,
-        "set_at_ms": None if release.set_at_ms is UNSET else release.set_at_ms,
-        "note": None if release.note is UNSET else release.note,
+        "set_at_ms": release.set_at_ms,
+        "note": release.note,
         "in_force": in_force,
     }

@@ -1,17 +1,52 @@
 """Policies in the policy folder by name and hash: ``folder/<name>``, or ``folder/<hash>`` where several versions are kept."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import msgspec
 
-from contracts.errors import SettingsError
-from policies.policy import Policy
-from policies.registry import Unavailable, load_policy, policy_names
-from policies.released_policy import folder_of
-from policies.scores import read_scores
-from services.agent.limited_graphs import Limits
-from services.agent.settings import AgentSettings
-from services.tools.policy_releases.scores import ScoreSummary, summary_of
+from surescale.contracts.errors import SettingsError
+from surescale.policies.policy import Policy
+from surescale.policies.registry import Unavailable, load_policy, policy_names
+from surescale.policies.released_policy import folder_of
+from surescale.policies.scores import Scores, read_scores
+from surescale.runtime.limited_graphs import opener_for
+
+BESIDE = ("static", "oracle")  # what a score is compared with: no scaling at all, and a policy that knows the load to come
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSummary:
+    """Mean reward over the jobs a package was judged on, none of them trained on, and that of the policies beside it."""
+
+    jobs: int
+    reward: float
+    beside: tuple[tuple[str, float], ...] = ()
+
+    def line(self) -> str:
+        """Return the summary for people.
+
+        >>> ScoreSummary(6, 0.2319, (("static", 0.1897),)).line()
+        'mean reward 0.232 on 6 jobs (static 0.190)'
+        """
+        beside = ", ".join(f"{name} {reward:.3f}" for name, reward in self.beside)
+        return f"mean reward {self.reward:.3f} on {self.jobs} jobs" + (f" ({beside})" if beside else "")
+
+
+def summary_of(scores: Scores) -> ScoreSummary | None:
+    """Return the means over all jobs that the package was judged on; None if there is no such job."""
+    own = _rewards(scores, scores.policy)
+    if not own:
+        return None
+    others = {name: _rewards(scores, name) for name in BESIDE}
+    return ScoreSummary(
+        len(own), fmean(own), tuple((name, fmean(each)) for name, each in others.items() if len(each) == len(own))
+    )
+
+
+def _rewards(scores: Scores, policy: str) -> list[float]:
+    return [job.policies[policy].reward for job in scores.jobs.values() if policy in job.policies]
 
 
 class PolicyRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,10 +82,7 @@ def _summary(package: Path) -> ScoreSummary | None:
 
 def _opened(name: str, folder: str) -> Policy:
     """Return a policy; the graphs of a package that did not ship with surescale run as the agent runs them, within limits."""
-    if not folder:
-        return load_policy(name)
-    usual = AgentSettings()
-    return load_policy(name, folder, opener=Limits(usual.policy_seconds, usual.policy_memory_mb).open)
+    return load_policy(name, folder, opener=opener_for(folder))
 
 
 def verified(name: str, folder: str) -> Policy:

@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
-from runtime import options
-from runtime.instants import event_time_ms
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime import options
+from surescale.runtime.instants import event_time_ms
 
 
 class _EventTime(click.ParamType):
@@ -28,9 +29,9 @@ class _EventTime(click.ParamType):
 @click.option("--from", "from_ms", type=_EventTime(), help="Records after this event time.")
 @click.option("--until", "until_ms", type=_EventTime(), help="Records up to this event time.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-@options.bootstrap
-@options.prefix
+@options.connected()
 def command(
+    settings: PipelineSettings,
     *,
     topics: tuple[str, ...],
     jobs: tuple[str, ...],
@@ -38,8 +39,6 @@ def command(
     from_ms: int | None,
     until_ms: int | None,
     force: bool,
-    bootstrap: str | None,
-    topic_prefix: str | None,
 ) -> None:
     """Record topics or jobs to one file.
 
@@ -47,10 +46,10 @@ def command(
     """
     import time
 
-    from contracts.errors import SettingsError
-    from runtime.atomic_files import check_folder
-    from runtime.signals import end_in_order
-    from services.tools.recording.record import RecordingRequest, record
+    from surescale.contracts.errors import SettingsError
+    from surescale.runtime.atomic_files import check_folder
+    from surescale.runtime.signals import end_in_order
+    from surescale.services.tools.recording.record import RecordingRequest, record
 
     if not topics and not jobs:
         raise click.UsageError("name what to record: --topic NAME or --job CLUSTER/NAME")
@@ -58,7 +57,6 @@ def command(
     if out.exists() and not force:
         raise SettingsError(f"--out: {out} exists; name another file or pass --force")
     asked = RecordingRequest(topics, jobs, from_ms, until_ms)
-    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
     end_in_order()
     written = record(settings, asked, out, now_ms=round(time.time() * 1000), say=_say)
     click.echo(f"{written.records:,} records in {out}, {out.stat().st_size:,} bytes")

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import zstandard
 
-from contracts.decisions import Decision
-from contracts.windows import Window
-from contracts.wire import decode, encode
-from policies.graph import job_graph
-from policies.measure import measure
+from surescale.contracts.decisions import Decision
+from surescale.contracts.windows import Window
+from surescale.contracts.wire import decode, encode
+from surescale.policies.graph import job_graph
+from surescale.policies.measure import measure
 
 DIFFERENCES_KEPT = 20
 
@@ -45,7 +45,7 @@ class SpanDiff:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RecordDifference:
     """A decision that came out differently, and the fields that differ."""
 
     decision_id: str
@@ -65,7 +65,7 @@ class Agreement:
     different: int = 0
     other_hash: int = 0
     unmatched: int = 0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[RecordDifference] = field(default_factory=list)
 
     def take(self, again: Decision, recorded: "KeptDecision") -> None:
         """Compare one pair."""
@@ -81,7 +81,7 @@ class Agreement:
         self.different += 1
         if len(self.differences) < DIFFERENCES_KEPT:
             names = [name for name in Decision.__struct_fields__ if getattr(was, name) != getattr(again, name)]
-            self.differences.append(Difference(again.decision_id, names))
+            self.differences.append(RecordDifference(again.decision_id, names))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts import topics
-from contracts.errors import RecordRejected, SettingsError, SurescaleError
-from contracts.ids import split_job
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology
-from contracts.settings import PipelineSettings
-from contracts.wire import decode
-from services.tools.recording.format import Header, RecordedJob, RecordedTopic, RecordingWriter
-from services.tools.recording.records import FACTS, OF_A_JOB, RawRecord, is_about, is_between, job_of
-from services.tools.recording.sources import KafkaSource, Say, Source
+from surescale.contracts import topics
+from surescale.contracts.errors import RecordRejected, SettingsError, SurescaleError
+from surescale.contracts.ids import split_job
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.wire import decode
+from surescale.services.tools.recording.format import (
+    FACTS,
+    OF_A_JOB,
+    Header,
+    RawRecord,
+    RecordedJob,
+    RecordedTopic,
+    RecordingWriter,
+    is_about,
+    is_between,
+    job_of,
+)
+from surescale.services.tools.recording.sources import KafkaSource, Say, Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,22 +11,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
-from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision
-from contracts.errors import RecordRejected, SettingsError, SurescaleError
-from contracts.job_settings import JobSettings
-from contracts.settings import SPAN_MINUTES
-from contracts.topics import DECISIONS, JOB_SETTINGS, SNAPSHOTS
-from contracts.windows import Window, decode_window
-from contracts.wire import decode
-from policies.decide import decide_if_due
-from policies.policy import Policy
-from services.tools.recording.diff import Agreement, KeptDecision, PolicyTally, SpanDiff, asked_policy, minute_load, span_diff
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision
+from surescale.contracts.errors import RecordRejected, SettingsError, SurescaleError
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.settings import SPAN_MINUTES
+from surescale.contracts.topics import DECISIONS, JOB_SETTINGS, SNAPSHOTS
+from surescale.contracts.windows import Window, decode_window
+from surescale.contracts.wire import decode
+from surescale.policies.decide import decide_if_due
+from surescale.policies.policy import Policy
+from surescale.services.tools.recording.diff import (
+    Agreement,
+    KeptDecision,
+    PolicyTally,
+    SpanDiff,
+    asked_policy,
+    minute_load,
+    span_diff,
+)
 
 if TYPE_CHECKING:
-    from services.tools.recording.sources import Source
+    from surescale.services.tools.recording.sources import Source
 
 AS_IT_RAN = "as it ran"
 
@@ -45,7 +51,7 @@ class _Spans:
 
         Nor do emergencies, which wait for the end of no span.
         """
-        if decision.policy.sha256 or decision.policy.fallback_reason or decision.emergency is not UNSET:
+        if decision.policy.sha256 or decision.policy.fallback_reason or decision.emergency is not None:
             return
         end = decision.span_end_ms // MINUTE_MS
         before = self._ends.setdefault((decision.job, decision.policy.name), end)
@@ -70,7 +76,7 @@ class Known:
     def window_minutes(self, default: int) -> int:
         """Return the length of the recorded decisions' windows, or the default if there are none."""
         for kept in self.decisions.values():
-            found = re.search(r"/(\d+)m/v\d+$", decode(kept.encoded(), Decision).window_id)
+            found = re.search(r"/(\d+)m/v\d+\Z", decode(kept.encoded(), Decision).window_id)
             if found:
                 return int(found.group(1))
         return default
@@ -153,14 +159,15 @@ def chosen_policies(asked: Sequence[str], known: Known, folder: str, span_minute
     Raises:
         SettingsError: there is no such policy, or none was named and no decision was recorded.
     """
-    from policies.registry import check_policy, load_policy, policy_names
+    from surescale.policies.registry import check_policy, load_policy, policy_names
+    from surescale.runtime.limited_graphs import opener_for
 
     names = list(dict.fromkeys(asked)) or [name for name in [known.policy()] if name]
     if not names:
         raise SettingsError("--policy: no decision is recorded there, so name the policy to ask")
     for name in names:
         check_policy(name, policy_names(folder))
-    return [load_policy(name, folder, span_minutes=span_minutes) for name in names]
+    return [load_policy(name, folder, span_minutes=span_minutes, opener=opener_for(folder)) for name in names]
 
 
 def replay(

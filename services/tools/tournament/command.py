@@ -1,16 +1,21 @@
 """``surescale tournament``: let the policies play a job's last days again, and release the one that would have done best."""
 
+import datetime as dt
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from runtime import options
+from surescale.contracts.errors import SettingsError
+from surescale.runtime import options
+from surescale.runtime.signals import stop_event
 
 if TYPE_CHECKING:
-    from contracts.settings import PipelineSettings
-    from services.tools.tournament.pipeline import Terms
-    from services.tools.tournament.report import Report
+    from surescale.contracts.settings import PipelineSettings
+    from surescale.services.tools.tournament.pipeline_tournament import TournamentTerms
+    from surescale.services.tools.tournament.tournament_report import TournamentReport
 
 
 @click.command("tournament")
@@ -28,11 +33,9 @@ if TYPE_CHECKING:
 @click.option("--again", is_flag=True, help="Even if somebody took back what the last tournament released.")
 @options.by
 @options.as_json
-@options.cluster
-@options.policy_folder
-@options.bootstrap
-@options.prefix
+@options.connected(options.cluster, options.policy_folder)
 def command(
+    settings: "PipelineSettings",
     *,
     recording: Path | None,
     jobs: tuple[str, ...],
@@ -46,25 +49,17 @@ def command(
     again: bool,
     by: str | None,
     as_json: bool,
-    cluster: str | None,
-    policy_folder: str | None,
-    bootstrap: str | None,
-    topic_prefix: str | None,
 ) -> None:
     """Release to a job what would have served its last days best.
 
     A world is fitted to the job. In it, candidates play the last days again. The best one is released if it is ahead of what
     serves now by more than the twin's error. With a RECORDING, the table is printed and nothing is released.
     """
-    from contracts.errors import SettingsError
-    from runtime.signals import end_in_order
-    from services.tools.tournament.daily import time_of_day
-    from services.tools.tournament.pipeline import Terms
+    from surescale.contracts.errors import SettingsError
+    from surescale.runtime.signals import end_in_order
+    from surescale.services.tools.tournament.pipeline_tournament import TournamentTerms
 
-    settings = options.pipeline_settings(
-        bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
-    )
-    terms = Terms(days=days, draws=draws, seconds=time_limit, memory_mb=memory_mb, again=again, by=options.author(by))
+    terms = TournamentTerms(days=days, draws=draws, seconds=time_limit, memory_mb=memory_mb, again=again, by=options.author(by))
     if recording is not None:
         if all_jobs or daily or len(jobs) > 1:
             raise SettingsError("RECORDING: a tournament on a recording is for one job, once; leave out --all-jobs and --daily")
@@ -80,16 +75,17 @@ def command(
         if not _hold_all(settings, jobs, terms, publishes=not dry_run, as_json=as_json) and jobs:
             raise SystemExit(1)
         return
-    from services.tools.tournament.daily import every_day
 
     at = time_of_day(daily)
     every_day(at, lambda: _hold_all(settings, jobs, terms, publishes=not dry_run, as_json=as_json), _say)
 
 
-def _hold_all(settings: "PipelineSettings", jobs: tuple[str, ...], terms: "Terms", *, publishes: bool, as_json: bool) -> bool:
+def _hold_all(
+    settings: "PipelineSettings", jobs: tuple[str, ...], terms: "TournamentTerms", *, publishes: bool, as_json: bool
+) -> bool:
     """Hold tournaments one after the other; return whether each could be held. What hinders one hinders no other."""
-    from contracts.errors import SurescaleError
-    from services.tools.tournament.pipeline import hold_for, jobs_of
+    from surescale.contracts.errors import SurescaleError
+    from surescale.services.tools.tournament.pipeline_tournament import hold_for, jobs_of
 
     is_held = True
     for job in jobs or jobs_of(settings):
@@ -103,15 +99,14 @@ def _hold_all(settings: "PipelineSettings", jobs: tuple[str, ...], terms: "Terms
     return is_held
 
 
-def _on_recording(recording: Path, job: str | None, settings: "PipelineSettings", terms: "Terms") -> "Report":
-    from contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
-    from services.tools.calibrate.windows import chosen_job
-    from services.tools.recording.format import Recording
-    from services.tools.recording.replay import learn
-    from services.tools.recording.sources import FileSource
-    from services.tools.tournament.limited import hold_limited
-    from services.tools.tournament.report import Version
-    from services.tools.tournament.run import Ask
+def _on_recording(recording: Path, job: str | None, settings: "PipelineSettings", terms: "TournamentTerms") -> "TournamentReport":
+    from surescale.contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
+    from surescale.services.tools.recording.format import Recording
+    from surescale.services.tools.recording.replay import learn
+    from surescale.services.tools.recording.sources import FileSource, chosen_job
+    from surescale.services.tools.tournament.hold import Ask
+    from surescale.services.tools.tournament.hold_limited import hold_limited
+    from surescale.services.tools.tournament.tournament_report import PolicyVersion
 
     try:
         opened = Recording(recording)
@@ -119,7 +114,7 @@ def _on_recording(recording: Path, job: str | None, settings: "PipelineSettings"
         raise SettingsError(f"{str(recording)[:PATH_SHOWN_MAX]} cannot be read ({reason_of(error)}); name a recording") from None
     chosen = chosen_job(opened, job)
     known = learn(FileSource(opened), frozenset((chosen,)))
-    served = Version(policy=(known.policy() if known.asked else None) or settings.policy)
+    served = PolicyVersion(policy=(known.policy() if known.asked else None) or settings.policy)
     ask = Ask(
         recording=str(recording),
         job=chosen,
@@ -136,7 +131,7 @@ def _on_recording(recording: Path, job: str | None, settings: "PipelineSettings"
     return hold_limited(ask, terms.memory_mb)
 
 
-def _print(report: "Report", *, as_json: bool) -> None:
+def _print(report: "TournamentReport", *, as_json: bool) -> None:
     import json
 
     import msgspec
@@ -144,11 +139,54 @@ def _print(report: "Report", *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(report), allow_nan=False))
         return
-    from runtime import terminal
-    from services.tools.tournament.table import show
+    from surescale.runtime import terminal
+    from surescale.services.tools.tournament.tournament_report import show
 
     show(report, terminal.console())
 
 
 def _say(line: str) -> None:
     click.echo(line, err=True)
+
+
+def time_of_day(text: str) -> dt.time:
+    """Return a time of day as a user writes it.
+
+    Raises:
+        SettingsError: it is none.
+
+    >>> time_of_day("03:30")
+    datetime.time(3, 30)
+    """
+    hours, colon, minutes = text.partition(":")
+    digits = hours + minutes
+    if colon and len(minutes) == 2 and digits.isascii() and digits.isdigit() and int(hours) < 24 and int(minutes) < 60:
+        return dt.time(int(hours), int(minutes))
+    raise SettingsError(f"--daily: {text[:20]!r} is not a time of day; give HH:MM in UTC, such as 03:30")
+
+
+def seconds_until(at: dt.time, now: dt.datetime) -> float:
+    """Return the seconds from an instant (UTC) to the next time that a clock shows this time of day.
+
+    >>> [seconds_until(dt.time(3, 30), dt.datetime(2026, 1, 1, 3, minute)) for minute in (29, 30)]
+    [60.0, 86400.0]
+    """
+    then = dt.datetime.combine(now.date(), at, now.tzinfo)
+    return ((then if then > now else then + dt.timedelta(days=1)) - now).total_seconds()
+
+
+def every_day(at: dt.time, act: Callable[[], object], say: Callable[[str], None]) -> None:
+    """Act every day until SIGTERM or SIGINT. A day that Kafka spoils is said and left out."""
+    stop = stop_event()
+    while True:
+        say(f"the next tournaments begin at {at:%H:%M} UTC")
+        if stop.wait(seconds_until(at, dt.datetime.now(dt.UTC))):
+            return
+        began_s = time.monotonic()
+        try:
+            act()
+        except (OSError, SettingsError) as error:  # Kafka that does not answer is an OSError too
+            say(f"surescale: {error}")
+        say(f"done after {time.monotonic() - began_s:.0f} s")
+        if stop.is_set():
+            return

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runtime import options
+from surescale.runtime import options
 
 if TYPE_CHECKING:
-    from services.tools.what_if.document import Report
-    from services.tools.what_if.run import OnProgress
+    from surescale.services.tools.what_if.document import WhatIfReport
+    from surescale.services.tools.what_if.variants import OnProgress
 
 TIME_LIMIT_S = 600.0
 
@@ -71,8 +71,8 @@ def command(
 
     import msgspec
 
-    from contracts.errors import SettingsError
-    from runtime.atomic_files import check_apart, check_folder, write_atomically
+    from surescale.contracts.errors import SettingsError
+    from surescale.runtime.atomic_files import check_apart, check_folder, write_atomically
 
     if html is not None:
         check_apart(html, option="--html", others={"RECORDING": recording})
@@ -83,14 +83,14 @@ def command(
         recording, tried, baseline, job, draws=draws, price=price, restart_s=restart_s, limit_s=time_limit, folder=policy_folder
     )
     if html is not None:
-        from services.tools.what_if.page import page
+        from surescale.services.tools.what_if.what_if_page import page
 
         write_atomically(html, page(report), option="--html")
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(report), indent=1, allow_nan=False))
         return
-    from runtime import terminal
-    from services.tools.what_if.table import show
+    from surescale.runtime import terminal
+    from surescale.services.tools.what_if.what_if_table import show
 
     show(report, terminal.console(), full=full)
     if html is not None:
@@ -108,20 +108,17 @@ def _report(
     restart_s: float | None,
     limit_s: float,
     folder: str | None,
-) -> "Report":
+) -> "WhatIfReport":
     from dataclasses import replace
 
-    from contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
-    from services.tools.calibrate.windows import chosen_job
-    from services.tools.recording.format import Recording
-    from services.tools.what_if.document import report_of
-    from services.tools.what_if.run import play_all
-    from services.tools.what_if.source import read_input
-    from services.tools.what_if.variants import variant_of
-    from simulation.calibration.fit import PRIOR_RESTART_S, fit
-    from simulation.what_if.check import check
-    from simulation.what_if.compare import compare
-    from simulation.what_if.scenario import scenario_of
+    from surescale.contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
+    from surescale.services.tools.recording.format import Recording
+    from surescale.services.tools.recording.sources import chosen_job
+    from surescale.services.tools.what_if.document import report_of
+    from surescale.services.tools.what_if.variants import play_all, read_input, variant_of
+    from surescale.simulation.calibration.fit import PRIOR_RESTART_S, fit
+    from surescale.simulation.what_if.compare import check, compare
+    from surescale.simulation.what_if.scenario import scenario_of
 
     try:
         opened = Recording(recording)

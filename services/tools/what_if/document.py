@@ -7,12 +7,10 @@ from datetime import UTC, datetime
 import msgspec
 import numpy as np
 
-from simulation.calibration.fit import Fitted
-from simulation.what_if.check import Check
-from simulation.what_if.compare import FIGURES, Comparison, Outcome
-from simulation.what_if.play import Played
-from simulation.what_if.scenario import Scenario, WhatIfError
-from simulation.what_if.variant import not_played
+from surescale.simulation.calibration.fit import Fitted
+from surescale.simulation.what_if.compare import FIGURES, Check, VariantComparison, VariantOutcome
+from surescale.simulation.what_if.play import Played, not_played
+from surescale.simulation.what_if.scenario import Scenario, WhatIfError
 
 FORMAT = 1
 DIGITS = 6
@@ -25,7 +23,7 @@ UNITS = {
 }
 
 
-class Span(msgspec.Struct, frozen=True):
+class WhatIfSpan(msgspec.Struct, frozen=True):
     """A figure with its 95 % interval."""
 
     mean: float
@@ -74,7 +72,7 @@ class VariantResult(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     sha256: str
     price: float | None
-    figures: dict[str, Span]
+    figures: dict[str, WhatIfSpan]
     minus_baseline: dict[str, BaselineDifference] | None
     differing_decisions: float
     same: bool
@@ -87,7 +85,7 @@ class VariantResult(msgspec.Struct, frozen=True, kw_only=True):
     waiting_most: list[float]
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class WhatIfReport(msgspec.Struct, frozen=True, kw_only=True):
     """A what-if. Curves (``load``, ``subtasks``, ``waiting``) have a value every ``curve_minutes``; ``subtasks``: first draw."""
 
     format: int = FORMAT
@@ -109,7 +107,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     recorded_subtasks: list[float]
 
 
-def report_of(scenario: Scenario, fitted: Fitted, check: Check, comparison: Comparison, *, asked_draws: int) -> Report:
+def report_of(
+    scenario: Scenario, fitted: Fitted, check: Check, comparison: VariantComparison, *, asked_draws: int
+) -> WhatIfReport:
     """Return the report.
 
     Raises:
@@ -123,7 +123,7 @@ def report_of(scenario: Scenario, fitted: Fitted, check: Check, comparison: Comp
     names = [spec.label or spec.task for spec in scenario.job.recorded_specs[1:-1]]
     begin = scenario.first_minute - scenario.lead_minutes
     recorded = np.array([float(scenario.recorded_sizes(begin + at)[1:-1].sum()) for at in range(0, minutes, step)])
-    return Report(
+    return WhatIfReport(
         job=scenario.recorded.job,
         recorded_first=_instant(scenario.recorded.first_ms - 60_000),
         recorded_last=_instant(scenario.recorded.last_ms),
@@ -143,7 +143,7 @@ def report_of(scenario: Scenario, fitted: Fitted, check: Check, comparison: Comp
     )
 
 
-def _refusal(check: Check, comparison: Comparison) -> str:
+def _refusal(check: Check, comparison: VariantComparison) -> str:
     """Return one line: how far the world is off, and that the differences are smaller."""
     words = []
     for each in comparison.outcomes[1:]:
@@ -173,7 +173,7 @@ def _held_back(check: Check) -> HoldoutCheck:
     )
 
 
-def _tried(outcome: Outcome, baseline: Outcome, names: Sequence[str], step: int) -> VariantResult:
+def _tried(outcome: VariantOutcome, baseline: VariantOutcome, names: Sequence[str], step: int) -> VariantResult:
     minus = None
     if outcome.differences is not None:
         minus = {
@@ -195,7 +195,7 @@ def _tried(outcome: Outcome, baseline: Outcome, names: Sequence[str], step: int)
         sha256=outcome.variant.policy.sha256,
         price=outcome.variant.price,
         figures={
-            name: Span(*(_round(value) for value in (found.mean, found.low, found.high)))
+            name: WhatIfSpan(*(_round(value) for value in (found.mean, found.low, found.high)))
             for name in FIGURES
             for found in (outcome.figures[name],)
         },

@@ -1,26 +1,49 @@
-"""Reads what is to be tried from the command line: ``sure,objective=latency`` or ``@settings.json`` is a policy with settings."""
+"""Reads what is to be tried from the command line: ``sure,objective=latency`` or ``@settings.json`` is a policy with settings.
+
+Also what a what-if needs of a recording: the job's minutes, what decided on it, its settings, what its hosts cost. ``play_all``
+plays the variants draw by draw until all draws are done or the time is up.
+"""
 
 import difflib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
-from contracts.job_settings import JobSettings, LatencyBound
-from contracts.objectives import read_objective
-from policies.policy import Policy
-from policies.registry import Unavailable, check_policy, load_policy, policy_names
-from simulation.what_if.play import check_span
-from simulation.what_if.scenario import WhatIfError
-from simulation.what_if.variant import PLAYED, Variant, with_settings, with_utilisation
+from surescale.contracts.errors import PATH_SHOWN_MAX, RecordRejected, SettingsError, SurescaleError, reason_of
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.job_labels import in_force
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClusterTopology, Host, JobTopology
+from surescale.contracts.objectives import read_objective
+from surescale.contracts.rent import rent_costs
+from surescale.contracts.topics import CLUSTER_TOPOLOGY, JOB_TOPOLOGY
+from surescale.contracts.topology import units_of
+from surescale.contracts.wire import decode
+from surescale.policies.policy import Policy
+from surescale.policies.registry import Unavailable, check_policy, load_policy, policy_names
+from surescale.runtime.limited_graphs import opener_for
+from surescale.services.tools.recording.replay import learn
+from surescale.services.tools.recording.sources import FileSource, windows_of
+from surescale.simulation.calibration.recorded import Recorded, put_together
+from surescale.simulation.what_if.play import PLAYED, Played, Variant, check_span, play, with_settings, with_utilisation
+from surescale.simulation.what_if.scenario import Scenario, WhatIfError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from surescale.contracts.windows import Window
+    from surescale.services.tools.recording.format import Recording
+
 
 BASELINE = "baseline"
 UTILISATION, PRICE, SPAN = "utilisation", "price", "span_minutes"
 OWN = (UTILISATION, PRICE, SPAN)
 """What can be changed and is no setting of a job."""
-_IDENTITY = ("type", "job", "version", "set_by", "set_at_ms", "policy")
+_IDENTITY = ("type", "job", "version", "set_by", "set_at_ms", "applied_from", "policy")
 _FILE_BYTES_MAX = 2**20
 
 
@@ -42,7 +65,7 @@ def variant_of(text: str, option: str, known: AsRecorded) -> Variant:
     An empty baseline is what was in force.
 
     Raises:
-        SettingsError: the policy or a field is unknown, or a value is none that the field can have; one line, with the fix.
+        SettingsError: the policy or a field is unknown, or a value does not suit the field; one line, with the fix.
     """
     try:
         if option == "--try" and not _words(text):
@@ -61,7 +84,7 @@ def _variant(text: str, known: AsRecorded) -> Variant:
         if word.startswith("@"):
             changes |= _of_file(Path(word[1:]), known.settings)
         elif field.strip() == "objective":
-            changes |= _objective(value.strip())
+            changes["objective"] = _objective(value.strip())
         elif is_change:
             changes[_field(field.strip())] = _value(value.strip())
         elif named:
@@ -82,26 +105,22 @@ def _variant(text: str, known: AsRecorded) -> Variant:
             raise WhatIfError(f"utilisation={utilisation}: give a share above 0 and up to 1, e.g. 0.7")
         policy = with_utilisation(policy, float(utilisation))
     settings = with_settings(known.settings, changes)
-    unknown = sorted(set(settings.tasks) - set(known.tasks)) if "tasks" in changes else []
+    unknown = sorted(set(settings.tasks or {}) - set(known.tasks)) if "tasks" in changes else []
     if unknown:
         raise WhatIfError(f"tasks: the job has no task {unknown[0]!r}; it has {', '.join(known.tasks[:20])}")
     return Variant(text or BASELINE, policy, settings, None if price is None else float(price))
 
 
-def _objective(text: str) -> dict[str, object]:
-    """Return the settings of an objective; a bound on latency takes the place of a word, and the other way round."""
+def _objective(text: str) -> object:
     try:
-        found = read_objective(text)
+        return msgspec.to_builtins(read_objective(text))
     except SettingsError as error:
         raise SettingsError(str(error).removeprefix("--objective: ")) from None
-    if isinstance(found, LatencyBound):
-        return {"objective": None, "latency_bound": msgspec.to_builtins(found)}
-    return {"objective": found, "latency_bound": msgspec.UNSET}
 
 
 def _policy(name: str, folder: str, span_minutes: int) -> Policy:
     check_policy(name, policy_names(folder))
-    policy = load_policy(name, folder, span_minutes=span_minutes)
+    policy = load_policy(name, folder, span_minutes=span_minutes, opener=opener_for(folder))
     if isinstance(policy, Unavailable):
         raise WhatIfError(f"policy {name}: {policy.reason}")
     check_span(name, policy.span_minutes)
@@ -155,3 +174,151 @@ def _of_file(path: Path, present: JobSettings) -> dict[str, object]:
     same = msgspec.to_builtins(present)
     changes = {_field(name): value for name, value in found.items() if name not in _IDENTITY}
     return {name: value for name, value in changes.items() if name in (*PLAYED, *OWN) or value != same.get(name)}
+
+
+_HOUR_S = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayInput:
+    """What was taken from a recording."""
+
+    recorded: Recorded
+    first_window: "Window"
+    in_force: AsRecorded
+    seed: int
+
+
+def read_input(opened: "Recording", job: str, folder: str, span_minutes: int) -> ReplayInput:
+    """Return what a recording says about a job; ``span_minutes`` holds where no rule decided twice.
+
+    Raises:
+        SettingsError: the recording has no window of the job.
+        CalibrationError: the windows cannot be put together.
+        RecordingRejected: the file is damaged.
+    """
+    windows = _First(windows_of(opened, job))
+    recorded = put_together(job, windows)
+    known = learn(FileSource(opened), frozenset((job,)))
+    settings = next((each.settings for each in opened.header.jobs if each.job == job and each.settings), None)
+    settings = in_force(settings or JobSettings(job=job), recorded.topology.labels)
+    as_recorded = AsRecorded(
+        policy=known.policy() if known.asked else settings.policy,
+        settings=settings,
+        span_minutes=known.span_minutes(span_minutes),
+        price=_price(opened, job, recorded.last_ms),
+        folder=folder,
+        tasks=tuple(name for spec in recorded.topology.tasks for name in (spec.task, spec.label) if name),
+    )
+    if windows.first is None:
+        raise SettingsError(f"{opened.path}: it has no windows of {job}")
+    return ReplayInput(recorded, windows.first, as_recorded, known.seed(0))
+
+
+class _First:
+    """Passes windows on and keeps the first one."""
+
+    def __init__(self, windows: "Iterator[Window]") -> None:
+        self._windows = windows
+        self.first: Window | None = None
+
+    def __iter__(self) -> "Iterator[Window]":
+        for window in self._windows:
+            self.first = self.first or window
+            yield window
+
+
+def _price(opened: "Recording", job: str, until_ms: int) -> float | None:
+    """Return what a subtask of the job cost in an hour: the rent of its hosts over its subtask-hours; None if they have no price.
+
+    Where the engine itself places subtasks, it is the mean price of a slot.
+    """
+    topologies: list[JobTopology] = []
+    hosts: dict[str, Host] = {}
+    for record in opened.records():
+        try:
+            if record.topic == CLUSTER_TOPOLOGY:
+                cluster = decode(record.value, ClusterTopology)
+                if cluster.cluster == cluster_of(job):
+                    hosts |= {host.host: host for host in cluster.hosts}
+            elif record.topic == JOB_TOPOLOGY:
+                topology = decode(record.value, JobTopology)
+                if topology.job == job:
+                    topologies.append(topology)
+        except RecordRejected:
+            continue  # it was not in force in the pipeline either
+    if any(units_of(topology) for topology in topologies):
+        dollars = rent_costs(topologies, list(hosts.values()), {}, until_ms).jobs[job].dollars
+        hours = _subtask_hours(topologies, until_ms)
+        return dollars / hours if dollars and hours else None
+    room = sum(host.slots or len(host.units) for host in hosts.values())
+    rent = sum(host.price_per_s for host in hosts.values())
+    return rent * _HOUR_S / room if room and rent else None
+
+
+def _subtask_hours(topologies: list[JobTopology], until_ms: int) -> float:
+    ordered = sorted(topologies, key=lambda each: (each.at_ms, each.version))
+    ends = [*(each.at_ms for each in ordered[1:]), until_ms]
+    return sum(
+        sum(spec.parallelism for spec in each.tasks if spec.scalable) * max(0, min(end, until_ms) - each.at_ms)
+        for each, end in zip(ordered, ends, strict=True)
+    ) / (1_000 * _HOUR_S)
+
+
+DRAWS_LEAST = 2  # one says nothing about how far draws lie apart
+
+OnProgress = Callable[[str, float], None]  # what is being done, share done
+
+
+class TimeLimitReached(SurescaleError):
+    """Too few draws were done in the time allowed."""
+
+
+def play_all(
+    scenario: Scenario,
+    variants: Sequence[Variant],
+    *,
+    draws: int,
+    seed: int,
+    limit_s: float,
+    told: OnProgress,
+    now_s: Callable[[], float] = time.monotonic,
+) -> list[tuple[Variant, list[Played]]]:
+    """Return what happened under each variant, in the same draws; fewer than asked for if the time is up before.
+
+    Raises:
+        TimeLimitReached: not even ``DRAWS_LEAST`` draws were done.
+    """
+    began_s, runs = now_s(), draws * len(variants)
+    found: list[tuple[Variant, list[Played]]] = [(variant, []) for variant in variants]
+    for draw in range(draws):
+        done: list[Played] = []
+        for at, variant in enumerate(variants):
+            before = draw * len(variants) + at
+
+            def tell(share: float, before: int = before, stage: str = f"draw {draw + 1} of {draws}: {variant.label}") -> None:
+                told(stage, (before + share) / runs)
+                if now_s() - began_s > limit_s:
+                    raise _Stop
+
+            try:
+                done.append(play(scenario, variant, draw=draw, seed=seed, told=tell))
+            except _Stop:
+                return _enough(found, (before + 0.5) / runs, limit_s)
+        for (_, own), played in zip(found, done, strict=True):
+            own.append(played)
+    return found
+
+
+class _Stop(Exception):
+    """The time is up."""
+
+
+def _enough(found: list[tuple[Variant, list[Played]]], share: float, limit_s: float) -> list[tuple[Variant, list[Played]]]:
+    if len(found[0][1]) >= DRAWS_LEAST:
+        return found
+    needed = limit_s / max(share, 1e-3)
+    raise TimeLimitReached(
+        f"--time-limit: {limit_s:g} s are too few for {DRAWS_LEAST} draws; all draws need about {needed:.0f} s: allow more, "
+        "try fewer things, or record a shorter stretch with --from and --until"
+    )

@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from runtime.ports import LOOPBACK
-from services.local_stack.broker import LocalBroker
+from surescale.runtime.ports import LOOPBACK
+from surescale.services.local_stack.servers import LocalBroker
 
 DISK_MIB = {"kafka": 400, "checkpoint": 64}
 

@@ -13,7 +13,7 @@ from typing import Any
 import redis
 from confluent_kafka import Producer
 
-from runtime.kafka import admin_client, create_topics
+from surescale.runtime.kafka import admin_client, create_topics
 from tests.support.faults.pipeline import SERVICES, FaultPipeline
 from tests.support.faults.recording import LiveTopics, Record
 from tests.support.faults.wire import MINUTE_MS, SAMPLE, document
@@ -212,10 +212,11 @@ def redis_full(pipeline: FaultPipeline, _: Random) -> None:
 
 def spark_inside_a_batch(pipeline: FaultPipeline, _: Random) -> None:
     """Kill the Spark job between the plan of a batch and its commit."""
+    of_spark = pipeline.checkpoint / "scratch" / "query"
 
     def newest(folder: str) -> int:
         with contextlib.suppress(OSError):
-            return max((int(each.name) for each in (pipeline.checkpoint / folder).iterdir() if each.name.isdigit()), default=-1)
+            return max((int(each.name) for each in (of_spark / folder).iterdir() if each.name.isdigit()), default=-1)
         return -1
 
     if not pipeline.wait(lambda: newest("offsets") > newest("commits"), 30.0):
@@ -227,7 +228,7 @@ def spark_inside_a_batch(pipeline: FaultPipeline, _: Random) -> None:
 def checkpoint_damaged(pipeline: FaultPipeline, _: Random) -> None:
     """Damage the newest state: the job must name it and end; with an empty folder it must go on."""
     pipeline.kill("spark")
-    states = sorted((pipeline.checkpoint / "windows").glob("state-*.npz"), key=lambda each: int(each.stem.partition("-")[2]))
+    states = sorted((pipeline.checkpoint / "windows").glob("state-*"))
     for state in states:
         raw = bytearray(state.read_bytes())
         raw[len(raw) // 2] ^= 0xFF

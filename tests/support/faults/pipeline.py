@@ -10,16 +10,16 @@ from typing import Any, Self
 
 import psutil
 
-from contracts.clock import MINUTE_MS
-from contracts.settings import PipelineSettings
-from runtime.http import fetch_json
-from runtime.kafka import admin_client, create_topics
-from runtime.ports import LOOPBACK, free_ports
-from services.local_stack.errors import Say
-from services.local_stack.local_server import LocalServer
-from services.local_stack.redis_server import LocalRedis
-from services.local_stack.roles import PipelinePorts, engine_role, pipeline_roles, spark_environment
-from services.local_stack.supervisor import Role, Supervisor
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.settings import PipelineSettings
+from surescale.engines.settings import ClusterSettings
+from surescale.runtime.http import fetch_json
+from surescale.runtime.kafka import admin_client, create_topics
+from surescale.runtime.ports import LOOPBACK, free_ports
+from surescale.services.local_stack.errors import Say
+from surescale.services.local_stack.roles import PipelinePorts, engine_role, pipeline_roles, spark_environment
+from surescale.services.local_stack.servers import LocalRedis, LocalServer
+from surescale.services.local_stack.supervisor import Role, Supervisor
 from tests.support.faults.brokers import ProxiedBroker, ReplicatingBroker
 from tests.support.faults.control import open_commands
 from tests.support.faults.growth import Look
@@ -128,14 +128,14 @@ class FaultPipeline:
     def start(self) -> None:
         """Bring everything up, and start the trace."""
         self._open_links()
-        self.settings = PipelineSettings(
+        self.settings = ClusterSettings(
             bootstrap=",".join(broker.address for broker in self.brokers),
             redis_url=self.redis.url,
             cluster=CLUSTER,
             engine_url=self.engine_url,
             policy=self.options.policy,
             seed=self.options.seed,
-            road_clock=True,
+            pipeline_clock=True,
         )
         for server in (*self.brokers, self.redis):
             server.prepare()
@@ -287,19 +287,19 @@ class FaultPipeline:
 
     def _job_is_current(self, job: str, now_ms: int) -> bool:
         seen_ms = now_ms - BEHIND_MINUTES_MAX * MINUTE_MS
-        newest_ms = fetch_json(f"{self.http}jobs/{job}")["window"]["window_end_ms"]
+        newest_ms = fetch_json(f"{self.http}jobs/{job}")["window"]["record"]["window_end_ms"]
         if newest_ms < seen_ms:
             return False
         span_ms = SPAN_MINUTES * MINUTE_MS
         if seen_ms // span_ms * span_ms <= self.progress()["start_ms"]:
             return True  # no span has ended yet
         latest = fetch_json(f"{self.http}jobs/{job}/decisions?limit=1")[0]
-        return bool(latest["span_end_ms"] >= seen_ms // span_ms * span_ms and latest["outcome"] is not None)
+        return bool(latest["record"]["span_end_ms"] >= seen_ms // span_ms * span_ms and latest["outcome"] is not None)
 
     def _look(self) -> None:
         with contextlib.suppress(OSError, KeyError, TypeError):
             now_ms, jobs = self.progress()["now_ms"], [f"{CLUSTER}/{job}" for job in self.options.jobs]
-            oldest_ms = min(fetch_json(f"{self.http}jobs/{job}")["window"]["window_end_ms"] for job in jobs)
+            oldest_ms = min(fetch_json(f"{self.http}jobs/{job}")["window"]["record"]["window_end_ms"] for job in jobs)
             self.behind.append((time.monotonic(), (now_ms - oldest_ms) / MINUTE_MS))
         for name in self._roles:
             with contextlib.suppress(psutil.Error):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from services.local_stack.errors import Say
+from surescale.services.local_stack.errors import Say
 from tests.support.faults.brokers import small_disks
 from tests.support.faults.catalogue import NotStruck, Scenario
 from tests.support.faults.check import checked

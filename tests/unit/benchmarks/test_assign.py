@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from benchmarks import assign as bench
 from benchmarks.assign import command
-from rescaler.learners_model import Version
+from surescale.rescaler.learners_model import LearnerVersion
 
 SMALL = bench.Case("small", 100, 9, 1)
 
@@ -18,7 +18,7 @@ SMALL = bench.Case("small", 100, 9, 1)
     [
         (SMALL, 10, 2),
         (replace(SMALL, factor="1"), 5, 2),
-        (replace(SMALL, version=Version.V1), 10, 2),
+        (replace(SMALL, version=LearnerVersion.V1), 10, 2),
         (replace(SMALL, max_learners=2), 10, 6),
         (replace(SMALL, max_learners=5, rounds_until_ready=3), 10, 7),
         (replace(SMALL, standbys=1, num_standbys=2), 10, 2),

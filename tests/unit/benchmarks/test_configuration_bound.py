@@ -6,10 +6,10 @@ import pytest
 
 from benchmarks.configuration_bound import configuration_bound
 from reproductions.placement.sweeps import small_instances
-from rescaler.placement import Host, PlaceRequest, Task
-from rescaler.placement.bounds import rent_bound
-from rescaler.placement.exact import candidates
-from rescaler.placement.problem import problem_of
+from surescale.rescaler.placement import Host, PlaceRequest, Task
+from surescale.rescaler.placement.exact import candidates
+from surescale.rescaler.placement.gap import rent_bound
+from surescale.rescaler.placement.problem import problem_of
 
 
 def test_the_configuration_bound_is_one_too_and_sees_what_does_not_fit_together():

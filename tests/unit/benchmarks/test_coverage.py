@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from benchmarks.coverage import DEVIATIONS, FACTORS, FITTED_ON, SHARE, corrections, covered, fitted
-from policies.sure.outlook_errors import SCALE
-from simulation.load.workload import load_workload
+from surescale.policies.sure.outlook_errors import SCALE
+from surescale.simulation.load.workload import load_workload
 
 
 @pytest.mark.parametrize("scale", [0.6, 1.0, 2.0])

@@ -11,8 +11,8 @@ from benchmarks.margin import TRAINING, VALIDATION, judged, places
 from benchmarks.margin_fit import LEARNERS, States, best_constant, foreseen, learned, mean_gain
 from benchmarks.plan_rows import Place
 from benchmarks.worlds import JOBS, WORLDS
-from model_export.plan_loops import given_in, planned_in, starting_parallelism
-from policies.registry import SHIPPED
+from surescale.model_export.plan_loops import given_in, planned_in, starting_parallelism
+from surescale.policies.registry import SHIPPED
 
 PLACE = Place("drift", "clarknet", "j_4654", 3, "cost", 3_000, 8_000, 5.0)
 LOOPS, HOURS = 2, 2

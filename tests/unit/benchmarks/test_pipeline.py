@@ -9,10 +9,10 @@ from benchmarks.pipeline.growth import exponent, growth
 from benchmarks.pipeline.spark import lag_report
 from benchmarks.pipeline.wide_job import wide_graph, write_csv
 from benchmarks.report import BenchFailed, Document, percentile
-from contracts.messages import MinuteMarker
-from contracts.wire import encode
-from services.cli import main
-from simulation.load.graphs import load_graph
+from surescale.contracts.messages import MinuteMarker
+from surescale.contracts.wire import encode
+from surescale.services.cli import main
+from surescale.simulation.load.graphs import load_graph
 
 FLEET = Fleet(jobs=2, tasks=3, subtasks=2, seed=1, clusters=2)
 

@@ -10,9 +10,9 @@ from benchmarks.rescale_three_ways.changes import drained, first_round, may_comm
 from benchmarks.rescale_three_ways.command import command, holds
 from benchmarks.rescale_three_ways.delays import delays
 from benchmarks.rescale_three_ways.rescale import SCENARIOS, Comparison, compare
-from contracts.messages import Host, JobTopology, TaskSpec
-from simulation.load.jobs import load_job
-from simulation.load.workload import load_workload
+from surescale.contracts.messages import Host, JobTopology, TaskSpec
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import load_workload
 
 HOSTS = (
     Host(host="a", units=(0, 1), state="removed_soon"),

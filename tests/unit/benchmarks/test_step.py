@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.step import WATCHED_MINUTES, answered, command, stepped
-from simulation.model.worlds import PRESSURE
+from surescale.simulation.model.worlds import PRESSURE
 
 WORLDS = ("calm", "pressure")
 

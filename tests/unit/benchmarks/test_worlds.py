@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from benchmarks import world_cells
 from benchmarks.world_cells import Cell, CellGrid, hours_in
 from benchmarks.worlds import OURS, RIVALS, _table, command, figures
-from simulation.evaluation.hours import BLOCK_HOURS, Hours
+from surescale.simulation.evaluation.hours import BLOCK_HOURS, Hours
 
 CELL = Cell("drift", "clarknet", "j", 1)
 

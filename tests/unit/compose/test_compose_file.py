@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from contracts.settings import from_environment
-from monitor.settings import MonitorSettings
-from services.tools.health import ROLES
+from surescale.contracts.settings import from_environment
+from surescale.monitor.settings import MonitorSettings
+from surescale.services.tools.health import ROLES
 from tests.support.known_settings import SETTINGS
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (it comes with kubernetes-validate)")
@@ -90,11 +90,11 @@ def test_every_variable_is_explained_in_the_example() -> None:
 def test_the_examples_lines_for_flink_are_settings_of_it() -> None:
     """Once they are no comments any more; only monitor and rescaler see its API."""
     lines = re.findall(r"^#((?:SURESCALE|ENGINE)_(?:ENGINE|SOURCE|JOBS|FILES|NETWORK)\w*)=(.*)", EXAMPLE, re.M)
-    given = dict(lines) | {"SURESCALE_ROAD_CLOCK": "false"}
+    given = dict(lines) | {"SURESCALE_PIPELINE_CLOCK": "false"}
     given["SURESCALE_ENGINE_URL"] = given["SURESCALE_ENGINE_URL"].replace("http:", "https:")  # else certificates are of no use
     folder = {yaml.safe_load(text)["services"]["monitor"].get("volumes", [""])[0] for text in OWN_ENGINE} - {""}
     settings = from_environment(MonitorSettings, given)
-    assert (settings.engine, settings.road_clock, settings.jobs_label) == ("flink", False, "surescale.watch=true")
+    assert (settings.engine, settings.pipeline_clock, settings.jobs_label) == ("flink", False, "surescale.watch=true")
     assert folder == {f"${{ENGINE_FILES}}:{Path(settings.engine_token_file).parent}:ro"}
     assert all(set(yaml.safe_load(text)["services"]) == {"monitor", "rescaler"} for text in OWN_ENGINE)
 

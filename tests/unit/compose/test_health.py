@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from contracts.errors import SurescaleError
-from contracts.settings import PipelineSettings
-from runtime.health import HealthServer
-from runtime.ports import free_port
-from services.tools.health import PORT_VARIABLE, command
+from surescale.contracts.errors import SurescaleError
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.health import HealthServer
+from surescale.runtime.ports import free_port
+from surescale.services.tools.health import PORT_VARIABLE, command
 from tests.support.watched import WatchedTime, idle_watchdog
 
 

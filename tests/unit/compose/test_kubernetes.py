@@ -1,21 +1,22 @@
 """The Kubernetes manifests, offline: against the schemas of the API, and for what pod security `restricted` asks."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from contracts.settings import from_environment
-from contracts.topics import TOPICS
-from engines.flink_operator.resource import API, read_operated_jobs
-from engines.flink_operator.rights import rights_for
-from engines.groups.chains import check_scaled_whole, read_chains
-from engines.kubernetes.requirement import targets_of
-from engines.kubernetes.target import Target
-from rescaler.service.settings import RescalerSettings
-from services.tools.health import ROLES
+from surescale.contracts.settings import from_environment
+from surescale.contracts.topics import TOPICS
+from surescale.engines.flink_operator.doctor import rights_for
+from surescale.engines.flink_operator.resource import API, read_operated_jobs
+from surescale.engines.groups import GroupsSettings
+from surescale.engines.groups.chains import chains_of
+from surescale.engines.kubernetes.requirement import targets_of
+from surescale.engines.kubernetes.target import Target
+from surescale.rescaler.service.settings import RescalerSettings
 from tests.support.kustomized import KUBERNETES, rendered
 
 kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed: no schemas")
@@ -121,13 +122,16 @@ def test_a_pod_meets_restricted_pod_security(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", STANDARD)
-def test_a_pod_has_probes_that_ask_the_health_command(role: str) -> None:
-    """Liveness asks only whether the role hangs: one that waits for Kafka must not be killed for it."""
+def test_a_pod_has_probes_that_ask_the_health_port(role: str) -> None:
+    """Liveness asks only whether the role hangs: one that waits for Kafka must not be killed for it. A standby is well."""
     (container,) = workloads()[role]["template"]["spec"]["containers"]
-    asked = {name: container[f"{name}Probe"]["exec"]["command"] for name in ("startup", "readiness", "liveness")}
-    assert all(command[:2] == ["surescale", "health"] and command[2] in ROLES for command in asked.values())
-    assert "--alive" in asked["liveness"]
-    assert "--alive" in asked["startup"]
+    asked = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
+    assert {name: get["path"] for name, get in asked.items()} == {
+        "startup": "/live",
+        "readiness": "/live" if role == "rescaler" else "/health",
+        "liveness": "/live",
+    }
+    assert {get["port"] for get in asked.values()} <= {port["name"] for port in container["ports"]}
 
 
 @pytest.mark.parametrize("role", STANDARD)
@@ -204,9 +208,9 @@ def settings_where_clients_read(found: list[dict[str, Any]], setting: str, file:
 def test_with_workers_as_pods_monitor_and_rescaler_alone_have_a_token() -> None:
     """Both read the groups file, whose workloads the shipped roles cover."""
     settings = settings_where_clients_read(rendered("consumers"), "SURESCALE_GROUPS_FILE", "groups.toml", volume="groups")
-    chains = read_chains(KUBERNETES / "components/consumers/groups.toml")
+    groups = GroupsSettings(str(KUBERNETES / "components/consumers/groups.toml"))
     assert (settings.engine, settings.actuator_kind) == ("kafka", "kubernetes")
-    check_scaled_whole(chains, "kubernetes")
+    chains = chains_of(replace(settings, parts=(groups,)), "kubernetes")
     allowed = {resource for role in scaling("Role") for rule in role["rules"] for resource in rule["resources"]}
     namespace = yaml.safe_load((KUBERNETES / "scaling/kustomization.yaml").read_text())["namespace"]
     for chain in chains.values():
@@ -228,7 +232,7 @@ def test_for_flink_monitor_and_rescaler_alone_reach_its_api_and_see_its_secret()
     assert not any(pod["automountServiceAccountToken"] for pod in pods.values())
     (pipeline,) = (each["data"] for each in found if each["kind"] == "ConfigMap" and "SURESCALE_BOOTSTRAP" in each["data"])
     settings = from_environment(RescalerSettings, pipeline)
-    assert (settings.engine, settings.actuator_kind, settings.road_clock) == ("flink", "flink", False)
+    assert (settings.engine, settings.actuator_kind, settings.pipeline_clock) == ("flink", "flink", False)
     (policy,) = (each["spec"] for each in found if each["metadata"]["name"] == "surescale-engine")
     assert policy["egress"] == [{"ports": [{"port": urlsplit(settings.engine_url).port}]}]
     assert set(policy["podSelector"]["matchExpressions"][0]["values"]) == clients
@@ -292,7 +296,7 @@ def test_the_cron_job_of_the_tournament_is_restricted_and_its_command_is_one() -
     """It fits the schemas, runs without rights of its own, never twice at once, and surescale reads its words."""
     from click.testing import CliRunner
 
-    from services.tools.tournament.command import command
+    from surescale.services.tools.tournament.command import command
 
     folder = KUBERNETES / "components/tournament"
     found = [each for file in ("cronjob.yaml", "network.yaml") for each in yaml.safe_load_all((folder / file).read_text())]

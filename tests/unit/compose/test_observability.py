@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runtime.metrics import COMMON, PROCESS, Metric
+from surescale.runtime.metrics import COMMON, PROCESS, Metric
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (it comes with kubernetes-validate)")
 
@@ -26,12 +26,15 @@ TABLE: dict[str, Metric] = {
     for metric in table
 }
 OF_PROMETHEUS = {"up", *PROCESS}
-OF_TARGETS = {"job", "instance", "service"}
+OF_TARGETS = {"job", "instance"}
 WORDS = {
     "absent",
     "by",
     "sum",
     "max",
+    "and",
+    "label_replace",
+    "last_over_time",
     "min_over_time",
     "min",
     "changes",
@@ -57,7 +60,7 @@ QUERIES = [target["expr"] for target in targets(DASHBOARD["panels"])] + [rule["e
 
 def metrics_of(query: str) -> set[str]:
     """Return the metrics that a query names, histograms without the suffix of their series."""
-    bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|by \([^)]*\)|\"[^\"]*\"", " ", query)
+    bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|(by|on|group_left) \([^)]*\)|\"[^\"]*\"", " ", query)
     names = set(re.findall(r"[a-z][a-z_]+", bare)) - WORDS
     return {re.sub(r"_(bucket|sum|count)$", "", name) if name not in TABLE else name for name in names}
 
@@ -76,6 +79,14 @@ def test_a_query_names_metrics_and_labels_that_exist(query: str) -> None:
     assert named <= OF_PROMETHEUS | set(TABLE)
     known = {label for name in named & set(TABLE) for label in TABLE[name].labels}
     assert labels_of(query) <= known | OF_TARGETS | {"le"}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_a_rule_selects_by_nothing_that_only_some_scrape_adds(rule: dict[str, Any]) -> None:
+    """Each selects by labels of its own metric: what a target is called differs between Compose, annotations and a PodMonitor."""
+    for name, selected in re.findall(r"(\w+)\{([^}]*)\}", rule["expr"]):
+        assert set(re.findall(r"(\w+)\s*(?:=~|!=|=|!~)", selected)) <= set(TABLE[name].labels)
+    assert set(re.findall(r"\bon \(([^)]*)\)", rule["expr"])) <= {"job, instance", "role"}
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -146,24 +157,94 @@ def test_what_is_mounted_exists_and_where_it_is_looked_for() -> None:
 
 
 def test_every_alert_says_how_bad_it_is_and_what_it_means() -> None:
-    """And its summary shows labels that its query leaves it."""
+    """And its summary shows labels that its query leaves it, or adds."""
     for rule in RULES:
         assert rule["labels"]["severity"] in ("warning", "critical")
-        shown = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        added = set(re.findall(r"\"(\w+)\", \"[\w-]+\", \"\", \"\"\)", rule["expr"]))
+        shown = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])) - added
         divided = re.findall(r"by \(([^)]*)\)", rule["expr"])
         left = {label.strip() for labels in divided for label in labels.split(",")} if divided else shown
         assert shown <= left, rule["alert"]
     assert len({rule["alert"] for rule in RULES}) == len(RULES)
 
 
-def test_the_rules_do_what_they_should_on_made_up_series() -> None:
-    """Prometheus' own tool runs alerts_test.yml."""
-    promtool = shutil.which("promtool")
-    if promtool is None:
+def promtool(*command: str, folder: Path) -> None:
+    """Run Prometheus' own tool, which tries alert rules."""
+    tool = shutil.which("promtool")
+    if tool is None:
         pytest.skip("promtool, which tries alert rules, is not installed (Debian: package prometheus)")
-    for command in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):
-        done = subprocess.run([promtool, *command], cwd=FOLDER, capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 0, done.stdout + done.stderr
+    done = subprocess.run([tool, *command], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_rules_do_what_they_should_on_made_up_series() -> None:
+    """As alerts_test.yml has it."""
+    promtool("check", "rules", "alerts.yml", folder=FOLDER)
+    promtool("test", "rules", "alerts_test.yml", folder=FOLDER)
+
+
+ROLES = {"monitor": "monitor", "spark": "spark", "agent": "agent", "rescaler": "rescaler", "state": "state-service"}
+"""What each role is called by its pod and by its metrics."""
+SCRAPES: dict[str, dict[str, str]] = {
+    "annotations": {
+        "job": "kubernetes-pods",
+        "app_kubernetes_io_part_of": "surescale",
+        "app_kubernetes_io_instance": "sizes",
+        "cluster": "eu-1",
+    },
+    "a PodMonitor": {"job": "streaming/sizes", "endpoint": "metrics"},
+    "Compose": {"job": "surescale"},
+}
+"""Labels that a scrape of the chart's pods adds: Prometheus' example for pods with annotations maps the pods' labels, and the
+operator names the job after the monitor. Pods of both have a namespace and a name too."""
+
+
+def scraped(role: str, scrape: str) -> dict[str, str]:
+    """Return the labels of a role's target."""
+    pods = {} if scrape == "Compose" else {"namespace": "streaming", "pod": f"sizes-{role}-0"}
+    named = {"app_kubernetes_io_name": f"sizes-{role}"} if scrape == "annotations" else {}
+    inside = {"container": role} if scrape == "a PodMonitor" else {}
+    return {**SCRAPES[scrape], **pods, **named, **inside, "instance": f"10.0.0.{len(role)}{ord(role[0])}:8099"}
+
+
+def series(name: str, labels: dict[str, str], values: str) -> dict[str, str]:
+    """Return one made-up series, as promtool reads it."""
+    inside = ", ".join(f'{key}="{value}"' for key, value in labels.items())
+    return {"series": f"{name}{{{inside}}}", "values": values}
+
+
+@pytest.mark.parametrize("scrape", SCRAPES)
+def test_the_rules_see_what_is_wrong_and_nothing_else_on_the_charts_own_labels(tmp_path: Path, scrape: str) -> None:
+    """Nothing while all is well; then a role no longer answers, one is gone, and no rescaler is active."""
+    ends = {"agent": ("1x20 0x60", "1x20 stale"), "spark": ("1x20 stale", "1x20 stale")}
+    well = ("1x80", "1x80")
+    made = []
+    for pod, role in ROLES.items():
+        target = scraped(pod, scrape)
+        up, own = ends.get(pod, well)
+        made += [series("up", target, up), series("surescale_alive", target | {"role": role}, own)]
+        made += [series("surescale_ready", target | {"role": role}, own)]
+    made += [series("surescale_rescaler_active", scraped("rescaler", scrape) | {"streaming_cluster": "prod"}, "1x20 0x60")]
+
+    def fires(alert: str, **more: str) -> dict[str, Any]:
+        (rule,) = (each for each in RULES if each["alert"] == alert)
+        summary = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda found: more[found[1]], rule["annotations"]["summary"])
+        return {
+            "exp_labels": more | {"severity": rule["labels"]["severity"]},
+            "exp_annotations": rule["annotations"] | {"summary": summary},
+        }
+
+    later = {
+        "SurescaleRoleDown": [fires("SurescaleRoleDown", **scraped("agent", scrape), role="agent")],
+        "SurescaleRoleMissing": [fires("SurescaleRoleMissing", role="spark")],
+        "SurescaleNoActiveRescaler": [fires("SurescaleNoActiveRescaler", streaming_cluster="prod")],
+    }
+    cases = [{"eval_time": "4m", "alertname": rule["alert"], "exp_alerts": []} for rule in RULES]
+    cases += [{"eval_time": "15m", "alertname": rule["alert"], "exp_alerts": later.get(rule["alert"], [])} for rule in RULES]
+    test = {"interval": "15s", "input_series": made, "alert_rule_test": cases}
+    whole = {"rule_files": [str(FOLDER / "alerts.yml")], "evaluation_interval": "15s", "tests": [test]}
+    (tmp_path / "test.yml").write_text(yaml.safe_dump(whole))
+    promtool("test", "rules", "test.yml", folder=tmp_path)
 
 
 def test_every_alert_is_tried() -> None:

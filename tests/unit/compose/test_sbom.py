@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compose.sbom import LOCKS, bill, main, roles
-from services.local_stack.locked_jars import SPARK_KAFKA
+from surescale.services.local_stack.artifacts import SPARK_KAFKA
 
 
 def locked(role: str) -> dict[str, str]:

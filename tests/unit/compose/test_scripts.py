@@ -71,7 +71,7 @@ def test_without_an_engine_no_stand_in_is_built() -> None:
 def test_a_missing_variable_is_named(tmp_path: Path) -> None:
     """A settings file without the engine's address is refused before anything starts."""
     settings = tmp_path / "settings"
-    settings.write_text("SURESCALE_ROAD_CLOCK=true\n")
+    settings.write_text("SURESCALE_PIPELINE_CLOCK=true\n")
     code, error = run("pipeline.sh", "up", ENV_FILE=str(settings))
     assert code == 1
     assert "SURESCALE_ENGINE_URL is not set" in one_line(error)
@@ -80,7 +80,7 @@ def test_a_missing_variable_is_named(tmp_path: Path) -> None:
 def test_a_line_that_is_no_setting_is_shown(tmp_path: Path) -> None:
     """The file and the line are named."""
     settings = tmp_path / "settings"
-    settings.write_text("SURESCALE_ROAD_CLOCK=true\nexport nothing\n")
+    settings.write_text("SURESCALE_PIPELINE_CLOCK=true\nexport nothing\n")
     code, error = run("pipeline.sh", "up", ENV_FILE=str(settings))
     assert code == 1
     assert "'export nothing' is not NAME=value" in one_line(error)
@@ -89,8 +89,8 @@ def test_a_line_that_is_no_setting_is_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "SURESCALE_ENGINE_URL=http://engine:8090\nSURESCALE_ROAD_CLOCK=true",
-        "SURESCALE_ENGINE_URL=http://engine:8090\r\nSURESCALE_ROAD_CLOCK=true\r\n\r\n",
+        "SURESCALE_ENGINE_URL=http://engine:8090\nSURESCALE_PIPELINE_CLOCK=true",
+        "SURESCALE_ENGINE_URL=http://engine:8090\r\nSURESCALE_PIPELINE_CLOCK=true\r\n\r\n",
     ],
 )
 def test_lines_may_end_as_editors_end_them(tmp_path: Path, text: str) -> None:
@@ -117,7 +117,7 @@ def test_values_are_read_as_compose_reads_them(tmp_path: Path, line: str, value:
     docker.write_text('#!/bin/sh\nenv | grep ^SURESCALE_CLUSTER= > "$SEEN"\nexit 1\n')
     docker.chmod(0o755)
     settings = tmp_path / "settings"
-    settings.write_text(f"SURESCALE_ENGINE_URL=http://engine:8090\nSURESCALE_ROAD_CLOCK=true\n{line}\n", newline="")
+    settings.write_text(f"SURESCALE_ENGINE_URL=http://engine:8090\nSURESCALE_PIPELINE_CLOCK=true\n{line}\n", newline="")
     path = f"{tmp_path}/bin:{os.environ['PATH']}"
     run("pipeline.sh", "up", ENV_FILE=str(settings), PATH=path, SEEN=str(tmp_path / "seen"))
     assert (tmp_path / "seen").read_text() == f"SURESCALE_CLUSTER={value}\n"
@@ -131,7 +131,7 @@ def test_an_engine_of_ones_own_is_a_file_more(tmp_path: Path) -> None:
     docker.chmod(0o755)
     settings = tmp_path / "settings"
     settings.write_text(
-        "SURESCALE_ENGINE=flink\nSURESCALE_ENGINE_URL=http://jobmanager:8081\nSURESCALE_ROAD_CLOCK=false\n"
+        "SURESCALE_ENGINE=flink\nSURESCALE_ENGINE_URL=http://jobmanager:8081\nSURESCALE_PIPELINE_CLOCK=false\n"
         f"ENGINE_NETWORK=flink_default\nENGINE_FILES={tmp_path}\n"
     )
     given = {"ENV_FILE": str(settings), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "SEEN": str(tmp_path / "seen")}
@@ -172,7 +172,7 @@ def test_images_are_had_and_built_on_by_the_digests_that_are_given(tmp_path: Pat
     pinned = {variable: f"registry.example/{name}@sha256:{'ab' * 32}" for variable, name in names.items()}
     base = f"registry.example/python@sha256:{'cd' * 32}"
     settings = tmp_path / "settings"
-    settings.write_text("SURESCALE_ENGINE_URL=http://engine:8090\nSURESCALE_ROAD_CLOCK=false\n")
+    settings.write_text("SURESCALE_ENGINE_URL=http://engine:8090\nSURESCALE_PIPELINE_CLOCK=false\n")
     given = {"ENV_FILE": str(settings), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "SEEN": str(tmp_path / "seen")}
     run("pipeline.sh", "up", **given, **pinned, PYTHON_IMAGE=base, COMPOSE_PROFILES="observability")
     seen = (tmp_path / "seen").read_text().splitlines()

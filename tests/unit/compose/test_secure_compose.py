@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from contracts.access import ROLES
-from contracts.settings import PipelineSettings, from_environment
-from services.state.settings import StateSettings
+from surescale.contracts.access import ROLES
+from surescale.contracts.settings import PipelineSettings, from_environment
+from surescale.services.state.settings import StateSettings
 from tests.support.known_settings import SETTINGS
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (it comes with kubernetes-validate)")

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
 
-from contracts.settings import PipelineSettings, from_environment
-from services.state.settings import StateSettings
+from surescale.contracts.settings import PipelineSettings, from_environment
+from surescale.services.state.settings import StateSettings
 from tests.support.kustomized import rendered
 
 USERS = {"monitor": "monitor", "spark": "spark", "agent": "agent", "rescaler": "rescaler", "state": "state-service"}
@@ -30,7 +30,7 @@ def pods(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def variables(objects: list[dict[str, Any]], pod: dict[str, Any]) -> dict[str, str]:
     """Return the variables of a role's container."""
-    (pipeline,) = (each["data"] for each in objects if each["kind"] == "ConfigMap" and "road" in each["metadata"]["name"])
+    (pipeline,) = (each["data"] for each in objects if each["kind"] == "ConfigMap" and "pipeline" in each["metadata"]["name"])
     return pipeline | {each["name"]: each["value"] for each in pod["containers"][0]["env"]}
 
 

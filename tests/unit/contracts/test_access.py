@@ -2,12 +2,12 @@
 
 import pytest
 
-from contracts.access import ROLES, Role, readers, rights, writers
-from contracts.topics import CLOCK, DEAD_LETTERS, JOB_SETTINGS, READER_GROUP, TASK_METRICS, TOPICS
-from monitor.service import TOPICS_USED
-from rescaler.service.loop import NEEDED
-from services.agent.worker import READS_AND_WRITES
-from services.state.write.projections import PROJECTED
+from surescale.contracts.access import ROLES, Role, readers, rights, writers
+from surescale.contracts.topics import CLOCK, DEAD_LETTERS, JOB_SETTINGS, READER_GROUP, TASK_METRICS, TOPICS
+from surescale.monitor.service import TOPICS_USED
+from surescale.rescaler.service.loop import NEEDED
+from surescale.services.agent.worker import READS_AND_WRITES
+from surescale.services.state.write.projections import PROJECTED
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from contracts.addresses import without_password
+from surescale.contracts.addresses import without_password
 
 
 @pytest.mark.parametrize(

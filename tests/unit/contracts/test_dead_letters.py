@@ -1,7 +1,7 @@
 """Dead letters."""
 
-from contracts.dead_letters import PAYLOAD_BYTES_MAX, Coordinates, dead_letter
-from contracts.errors import RecordRejected
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.messages import PAYLOAD_BYTES_MAX, Coordinates, dead_letter
 
 AT = Coordinates("snapshots", 3, 42)
 ERROR = RecordRejected("unknown_layout", "layout", "there is no layout 9")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from contracts.figures import FIGURE_MAX, known_count, known_number
+from surescale.contracts.figures import FIGURE_MAX, known_count, known_number
 
 ABSURD = [math.nan, math.inf, -math.inf, -1, -0.1, 1e300, FIGURE_MAX + 1, 2**70, 10**5_000, None, True, [], {}, b"1"]
 WORDS = ["", "NaN", "nan", "inf", "-Inf", "1e999", "-5", "9" * 5_000, "9" * 30, "0x10", "1_000", "\u0661", "1 2", "one", "1e"]

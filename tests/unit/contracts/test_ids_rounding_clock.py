@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.clock import minute_end_ms, pipeline_time_ms, wall_time_ms
-from contracts.errors import RecordRejected
-from contracts.ids import (
+from surescale.contracts.clock import minute_end_ms, pipeline_time_ms, wall_time_ms
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.ids import (
     NAME_LETTERS_MAX,
     RESERVED_NAMES,
     cluster_of,
@@ -20,10 +20,10 @@ from contracts.ids import (
     split_job,
     window_id,
 )
-from contracts.messages import ClockSegment, PlainName
-from contracts.rounding import round_half_up
+from surescale.contracts.messages import ClockSegment, PlainName
+from surescale.contracts.rounding import round_half_up
 
-SEGMENT = ClockSegment(road="main", sequence=3, e0_ms=1_000_000, w0_ms=50_000, speed=10.0, until_ms=1_600_000)
+SEGMENT = ClockSegment(pipeline="main", sequence=3, e0_ms=1_000_000, w0_ms=50_000, speed=10.0, until_ms=1_600_000)
 
 
 @pytest.mark.parametrize(("value", "rounded"), [(0.5, 1), (1.5, 2), (2.5, 3), (2.4999, 2), (0.49999999999999994, 0), (-0.5, 0)])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from contracts.job_labels import FIELDS, in_force, is_set, unreadable
-from contracts.job_settings import JobSettings, LatencyBound, TaskLimits
+from surescale.contracts.job_labels import FIELDS, in_force, is_set, unreadable
+from surescale.contracts.job_settings import JobSettings, LatencyBound, TaskLimits
 
 FREE = JobSettings(job="prod/orders")
 
@@ -24,16 +24,21 @@ def test_a_label_is_a_limit_that_nobody_else_set() -> None:
     found = labelled(task="parse=2..8; map=pinned", exclude="mon-fri 09:00-17:30; sat UTC strict", objective="latency=30@0.01")
     assert found.tasks == {"parse": TaskLimits(parallelism_min=2, parallelism_max=8), "map": TaskLimits(pinned=True)}
     assert [period.days for period in found.excluded] == [("mon", "tue", "wed", "thu", "fri"), ("sat",)]
-    assert found.latency_bound == LatencyBound(seconds=30.0, share=0.01)
+    assert found.objective == LatencyBound(seconds=30.0, share=0.01)
 
 
 def test_what_somebody_set_wins_over_a_label() -> None:
     """Also where they set what the limit is by itself."""
     assert labelled(JobSettings(job="a/b", parallelism_max=5), max="12").parallelism_max == 5
-    assert labelled(JobSettings(job="a/b", given=("parallelism_min",)), min="4").parallelism_min == 1
-    assert labelled(JobSettings(job="a/b", objective="cost"), objective="latency=30").latency_bound is FREE.latency_bound
-    old = labelled(JobSettings(job="a/b", step_ratio_max=1.5), step_up="4")
-    assert (old.step_ratio_max, old.step_up_max) == (1.5, None)
+    assert labelled(JobSettings(job="a/b", parallelism_min=1), min="4").parallelism_min == 1
+    assert labelled(JobSettings(job="a/b", objective="cost"), objective="latency=30").objective == "cost"
+    assert labelled(JobSettings(job="a/b", excluded=()), exclude="sat").excluded == ()
+
+
+def test_one_of_the_two_steps_wins_over_the_label_for_both() -> None:
+    """Whatever comes first."""
+    found = labelled(step="3", step_down="1.5")
+    assert (found.step_up_max, found.step_down_max) == (3.0, 1.5)
 
 
 @pytest.mark.parametrize(

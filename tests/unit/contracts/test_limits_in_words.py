@@ -1,13 +1,15 @@
 """Excluded periods and limits of tasks as people write them."""
 
+from datetime import date
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.errors import SettingsError
-from contracts.excluded_periods import WEEKDAYS
-from contracts.job_settings import ExcludedPeriod, TaskLimits
-from contracts.limits_in_words import period_in_words, read_period, read_task, task_in_words
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_limits import WEEKDAYS
+from surescale.contracts.job_settings import ExcludedPeriod, TaskLimits
+from surescale.contracts.limits_in_words import period_in_words, read_period, read_task, task_in_words
 
 TIMES = st.builds(lambda hour, minute: f"{hour:02}:{minute:02}", st.integers(0, 23), st.integers(0, 59))
 DATES = st.none() | st.dates().map(lambda day: f"{day:%Y}".zfill(4) + f"{day:-%m-%d}")
@@ -26,8 +28,14 @@ DATES = st.none() | st.dates().map(lambda day: f"{day:%Y}".zfill(4) + f"{day:-%m
     )
 )
 def test_a_period_in_words_is_read_as_the_same_period(period: ExcludedPeriod) -> None:
-    """What `surescale job show` prints can be given to `surescale job set`."""
-    assert read_period(period_in_words(period)) == period
+    """What `surescale job show` prints can be given to `surescale job set`; one that never comes is refused."""
+    ends = [date.fromisoformat(day) for day in (period.first_day, period.last_day) if day]
+    days = range(ends[0].toordinal(), min(ends[1].toordinal(), ends[0].toordinal() + 6) + 1) if len(ends) == 2 else range(1, 8)
+    if any(WEEKDAYS[date.fromordinal(day).weekday()] in (period.days or WEEKDAYS) for day in days):
+        assert read_period(period_in_words(period)) == period
+    else:
+        with pytest.raises(SettingsError, match="never comes"):
+            read_period(period_in_words(period))
 
 
 @pytest.mark.parametrize(
@@ -58,6 +66,9 @@ def test_periods_are_written_like_this(text: str, period: ExcludedPeriod) -> Non
         ("mon ../../etc/passwd", "is not a day, time or time zone"),
         ("mon 09:00-10:00 11:00-12:00", "says '11:00-12:00' twice"),
         ("montag 09:00-10:00", "'montag'"),
+        ("2026-12-26..2026-12-24", "never comes: it ends before it begins"),
+        ("2026-02-30..", "never comes: no calendar has the day 2026-02-30"),
+        ("mon,sun 2026-12-25..2026-12-26", "never comes: no mon or sun is among its days"),
     ],
 )
 def test_a_period_that_cannot_be_read_is_named_with_how_to_write_it(text: str, says: str) -> None:

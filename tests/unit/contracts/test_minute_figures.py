@@ -1,12 +1,11 @@
 """The newest minute of a job in the figures that people ask for first."""
 
 import pytest
-from msgspec.structs import replace
 
-from contracts.clock import MINUTE_MS
-from contracts.minute_figures import TaskMinutes, job_minute, task_minutes
-from contracts.window_history import WindowHistory
-from contracts.windows import Float32, Window
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.summaries import TaskMinutes, job_minute, task_minutes
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import Float32, Window
 from tests.support.builders import JOB, row, topology
 
 
@@ -65,7 +64,7 @@ def test_columns_of_unequal_length_are_refused() -> None:
     """They may come from any producer."""
     with pytest.raises(ValueError, match="unequal"):
         TaskMinutes(
-            tasks=("a", "b"), backlog=(), backpressured=(None,), latency_ms=(), parallelism=(), records=(), utilisation=()
+            tasks=("a", "b"), backlog=(), backpressured=(None,), latency_ms=(), parallelism=(), ran=(), records=(), utilisation=()
         )
 
 
@@ -75,9 +74,3 @@ def test_a_job_that_is_down_did_not_run() -> None:
     back = job_minute(task_minutes(window(map=row(parallelism=2, busy_ms=60_000, idle_ms=30_000))), topology())
     unknown = job_minute(task_minutes(window(map=row(parallelism=2, idle_ms=float("nan")))), topology())
     assert (down.ran, back.ran, unknown.ran) == (0.0, 0.75, None)
-
-
-def test_minutes_of_a_version_that_did_not_tell_what_ran_are_read() -> None:
-    """The column is then empty."""
-    before = replace(task_minutes(window(map=row())), ran=())
-    assert job_minute(before, topology()).ran is None

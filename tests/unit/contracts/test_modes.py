@@ -2,10 +2,10 @@
 
 import pytest
 
-from contracts.capabilities import SIMULATED, Capabilities
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology, TaskSpec
-from contracts.modes import AMBIGUOUS_LABEL, MODE_LABEL, mode_in_force
+from surescale.contracts.capabilities import SIMULATED, Capabilities
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.modes import AMBIGUOUS_LABEL, MODE_LABEL, mode_in_force
 
 REAL = Capabilities(engine="flink", acts="counts")
 WATCHED = Capabilities(engine="prometheus", acts="none")

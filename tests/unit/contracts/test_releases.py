@@ -6,30 +6,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from contracts.errors import RecordRejected
-from contracts.messages import PolicyRelease, Tuning
-from contracts.releases import (
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.messages import Tuning
+from surescale.contracts.releases import (
     SHADOWS_MAX,
-    ReleaseRecord,
+    Release,
     Releases,
-    ScopedRelease,
     Slot,
-    TunedRelease,
-    as_record,
     is_in_share,
-    scoped,
 )
-from contracts.tournaments import Expectation, TournamentResult
-from contracts.wire import decode, encode
+from surescale.contracts.wire import decode, encode
 from tests.support.builders import JOB
 
 JOBS = [f"sim/j{number}" for number in range(2_000)]
 names = st.sampled_from(JOBS)
 
 
-def release(policy: str, from_ms: int = 0, **more: object) -> ScopedRelease:
+def release(policy: str, from_ms: int = 0, **more: object) -> Release:
     """Return a release to the cluster, or as asked."""
-    return ScopedRelease(cluster="sim", policy=policy, sha256="", valid_from_ms=from_ms, **more)  # type: ignore[arg-type]
+    return Release(cluster="sim", policy=policy, sha256="", valid_from_ms=from_ms, **more)  # type: ignore[arg-type]
 
 
 def served(releases: Releases, at_ms: int, job: str = JOB) -> str | None:
@@ -92,15 +87,12 @@ def test_policies_in_the_shadow_of_all_scopes_look_on_together_but_not_more_than
     assert served(releases, 10) == "hold"
 
 
-def test_a_plain_release_is_written_so_that_every_agent_understands_it_and_others_as_nobody_can_mistake_them() -> None:
-    """An agent that knows no scopes must not take a canary for a release to the whole cluster."""
-    plain = release("sure", 5, set_by="ana", set_at_ms=7)
-    assert scoped(decode(encode(as_record(plain)), PolicyRelease)) == plain
-    for special in (release("sure", job=JOB), release("sure", share_permille=10), release("sure", role="shadow"),
-                    release("sure", withdrawn=True)):  # fmt: skip
-        assert decode(encode(as_record(special)), ReleaseRecord) == special
-        with pytest.raises(RecordRejected, match="policy-release/2"):
-            decode(encode(as_record(special)), PolicyRelease)
+def test_every_kind_of_release_is_written_as_it_is() -> None:
+    """To a cluster, a job or a share of them, in the shadow, with constants of its own, or its end."""
+    tuned = Tuning(constants={"utilisation": 0.6})
+    for each in (release("sure", 5, set_by="ana", set_at_ms=7), release("sure", job=JOB), release("sure", share_permille=10),
+                 release("sure", role="shadow"), release("ds2", tuned=tuned), release("sure", withdrawn=True)):  # fmt: skip
+        assert decode(encode(each), Release) == each
 
 
 @pytest.mark.parametrize(
@@ -111,34 +103,5 @@ def test_a_release_with_a_scope_that_contradicts_itself_is_refused(wrong: dict[s
     """A job of another cluster, a job and a share, a share of nobody or of all."""
     document = msgspec.to_builtins(release("sure"))
     with pytest.raises(RecordRejected) as refused:
-        decode(msgspec.json.encode({"type": "policy-release/2", **document, **wrong}), ReleaseRecord)
+        decode(msgspec.json.encode({"type": "policy-release/1", **document, **wrong}), Release)
     assert refused.value.reason == "invalid_field"
-
-
-ONLY_TUNED = {
-    "tuned": Tuning(constants={"utilisation": 0.6}),
-    "expected": Expectation(work_least=1.0, work_most=2.0, waiting_most=0.1),
-    "tournament": TournamentResult(
-        from_ms=0, until_ms=60_000, policies=2, draws=3, reward=0.3, against="sure", against_reward=0.2,
-        difference=0.1, difference_low=0.05, twin_error=0.01, why="ds2 is ahead of sure by 0.1.",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ONLY_TUNED)
-def test_what_a_tuned_release_may_set_is_refused_in_one_of_the_type_before(name: str) -> None:
-    """Agents that know only that type would serve the policy without its constants, and keep it whatever happens."""
-    field = {name: ONLY_TUNED[name]}
-    with pytest.raises(ValueError, match="only a policy-release/3 may have them"):
-        release("ds2", job=JOB, **field)
-    document = {**msgspec.to_builtins(release("ds2", job=JOB)), **msgspec.to_builtins(field)}
-    with pytest.raises(RecordRejected, match="only a policy-release/3 may have them") as refused:
-        decode(msgspec.json.encode({**document, "type": "policy-release/2"}), ReleaseRecord)
-    assert refused.value.reason == "invalid_field"
-    assert isinstance(decode(msgspec.json.encode({**document, "type": "policy-release/3"}), ReleaseRecord), TunedRelease)
-
-
-def test_a_tuned_release_to_a_whole_cluster_is_written_with_its_constants() -> None:
-    """It is not cut down to the type that every agent understands."""
-    tuned = TunedRelease(cluster="sim", policy="ds2", sha256="", valid_from_ms=0, tuned=Tuning(constants={"utilisation": 0.6}))
-    assert decode(encode(as_record(tuned)), ReleaseRecord) == tuned

@@ -2,9 +2,9 @@
 
 import pytest
 
-from contracts.commands import Placement
-from contracts.messages import Host, JobTopology, TaskSpec
-from contracts.rent import Occupancy, cluster_dollars, hosts_of, occupancy_of, rent_cost, rent_costs
+from surescale.contracts.commands import Placement
+from surescale.contracts.messages import Host, JobTopology, TaskSpec
+from surescale.contracts.rent import Occupancy, cluster_dollars, hosts_of, occupancy_of, rent_cost, rent_costs
 
 HOSTS = (Host(host="m1", units=(0, 1), price_per_s=0.5), Host(host="l1", units=(2, 3), price_per_s=2.0))
 PRICES = {"m1": 0.5, "l1": 2.0}

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from contracts.errors import RecordRejected
-from contracts.rescaler_state import JobSummary, RescalerRecord, memory_key, memory_of
-from contracts.wire import encode
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.rescaler_state import JobSummary, RescalerRecord, memory_key, memory_of
+from surescale.contracts.wire import encode
 
 JOB = "sim/clicks"
 KEYS = {
@@ -57,10 +57,10 @@ def test_a_record_that_is_about_something_else_than_its_key_is_rejected(change: 
 
 def test_a_record_of_another_version_comes_with_its_summary_only() -> None:
     """Its body is private to a rescaler of that version; those of the cluster are public."""
-    other = kept(summary=JobSummary(desired_generation=7)).replace(b"rescaler-state/2", b"rescaler-state/3")
+    other = kept(summary=JobSummary(desired_generation=7)).replace(b"rescaler-state/1", b"rescaler-state/2")
     found = memory_of(KEYS["job"].encode(), other)
     assert (bytes(found.body), found.summary) == (b"", JobSummary(desired_generation=7))
-    other = kept(KEYS["balance"]).replace(b"rescaler-state/2", b"rescaler-state/1")
+    other = kept(KEYS["balance"]).replace(b"rescaler-state/1", b"rescaler-state/2")
     assert bytes(memory_of(KEYS["balance"].encode(), other).body) == b"{}"
 
 
@@ -68,4 +68,4 @@ def test_a_record_of_another_version_comes_with_its_summary_only() -> None:
 def test_a_record_of_another_kind_is_none(tag: bytes) -> None:
     """Whatever else it says."""
     with pytest.raises(RecordRejected):
-        memory_of(KEYS["job"].encode(), kept().replace(b"rescaler-state/2", tag))
+        memory_of(KEYS["job"].encode(), kept().replace(b"rescaler-state/1", tag))

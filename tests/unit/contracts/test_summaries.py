@@ -2,11 +2,11 @@
 
 import pytest
 
-from contracts.clock import MINUTE_MS
-from contracts.errors import RecordRejected
-from contracts.summaries import decode_summary, encode_summary, summary_of
-from contracts.window_history import WindowHistory
-from contracts.windows import Window, WindowCounts, decode_window, encode_window
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.summaries import decode_header, encode_header, header_of
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import Window, WindowCounts, decode_window, encode_window
 from tests.support.builders import JOB, row, topology
 
 
@@ -18,7 +18,7 @@ def window() -> Window:
 
 def test_a_summary_says_what_the_window_says() -> None:
     """Identity, completeness, load of the newest minute, counts."""
-    found = summary_of(window())
+    found = header_of(window()).summary
     assert (found.window_id, found.window_end_ms, found.window_minutes, found.tasks) == (window().id, MINUTE_MS, 3, 3)
     assert (found.completeness, found.minutes_known) == (window().completeness, 1)
     assert (found.load_records_per_minute, found.samples, found.late, found.duplicates) == (600.0, 12, 2, 3)
@@ -27,7 +27,7 @@ def test_a_summary_says_what_the_window_says() -> None:
 def test_a_window_without_load_has_none() -> None:
     """Not zero: nobody reported."""
     silent = WindowHistory(JOB, 3).close(MINUTE_MS, {}, topology())
-    assert summary_of(silent).load_records_per_minute is None
+    assert header_of(silent).summary.load_records_per_minute is None
 
 
 def restarts_after(*minutes: tuple[int, int] | None) -> int:
@@ -36,7 +36,7 @@ def restarts_after(*minutes: tuple[int, int] | None) -> int:
     for number, minute in enumerate(minutes, 1):
         rows = {} if minute is None else {"map": row(restarts=minute[0], parallelism=minute[1])}
         window = history.close(number * MINUTE_MS, rows, topology())
-    return summary_of(window).restarts
+    return header_of(window).summary.restarts
 
 
 def test_a_summary_counts_the_minutes_in_which_the_job_restarted_lately() -> None:
@@ -49,12 +49,12 @@ def test_a_summary_counts_the_minutes_in_which_the_job_restarted_lately() -> Non
 
 def test_the_header_and_the_window_give_the_same_bytes() -> None:
     """Whether a reader takes the header or sums the window up itself."""
-    header = encode_summary(summary_of(window()))
-    assert encode_summary(summary_of(decode_window(encode_window(window())))) == header
-    assert encode_summary(decode_summary(header)) == header
+    header = encode_header(header_of(window()))
+    assert encode_header(header_of(decode_window(encode_window(window())))) == header
+    assert encode_header(decode_header(header)) == header
 
 
 def test_a_header_that_is_none_is_refused() -> None:
     """Like any record."""
     with pytest.raises(RecordRejected, match="missing required field"):
-        decode_summary(b"{}")
+        decode_header(b"{}")

@@ -1,6 +1,6 @@
 """Vnodes in blocks of equal size."""
 
-from contracts.vnodes import uniform_counts, uniform_mapping
+from surescale.contracts.vnodes import uniform_counts, uniform_mapping
 
 
 def test_the_first_units_hold_one_vnode_more() -> None:

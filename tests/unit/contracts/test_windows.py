@@ -2,19 +2,20 @@
 
 import json
 import struct
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.clock import MINUTE_MS
-from contracts.errors import RecordRejected
-from contracts.messages import HourlyLoad, TaskSpec
-from contracts.window_history import WindowHistory
-from contracts.windows import HOUR_MS, HOURS, LAYOUT, Window, WindowCounts, decode_window, encode_window
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.messages import HourlyLoad, TaskSpec
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import FIGURE, HOUR_MS, HOURS, LAYOUT, Window, WindowCounts, decode_window, encode_window
 from tests.support.builders import JOB, row, topology
 
 
@@ -34,6 +35,21 @@ def test_a_window_survives_its_bytes_with_masks() -> None:
     assert back.figures.tobytes() == window.figures.tobytes()
     assert back.hourly_load.tobytes() == window.hourly_load.tobytes()
     assert (back.topology, back.counts, back.closed_append_ms, back.id) == (topology(2), WindowCounts(late=2), 5, window.id)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e30])
+def test_a_figure_that_is_no_usable_number_is_unknown_and_named(value: float) -> None:
+    """Whatever wrote the record; with task, figure and minute, and so is a load of the past."""
+    window = history().close(3 * MINUTE_MS, {"source": row(records_in=9), "map": row(busy_ms=5.0)}, topology())
+    figures, load = window.figures.copy(), window.hourly_load.copy()
+    at = [spec.task for spec in topology().tasks].index("map")
+    figures[-1, at, FIGURE["busy_ms"]] = value
+    load[-1] = value
+    back = decode_window(encode_window(replace(window, figures=figures, hourly_load=load)))
+    assert np.isnan(back.figures[-1, at, FIGURE["busy_ms"]])
+    assert np.isnan(back.hourly_load[-1])
+    words = "map: busy_ms of the minute that ended at 180000 was no usable number; that counts as unknown."
+    assert (back.unusable, decode_window(encode_window(window)).unusable) == (words, "")
 
 
 def test_missing_task_minutes_are_masked_and_counted() -> None:
@@ -149,7 +165,6 @@ def test_a_window_beyond_the_limit_is_refused_by_name() -> None:
         encode_window(type(window)(**{**{f: getattr(window, f) for f in window.__slots__}, "figures": noise}))
 
 
-@settings(max_examples=50)
 @given(st.lists(st.sets(st.sampled_from(["source", "map", "sink"])), min_size=1, max_size=8))
 def test_completeness_is_the_share_of_reported_task_minutes(minutes: list[set[str]]) -> None:
     """Whatever was reported, completeness counts it within the last L minutes."""

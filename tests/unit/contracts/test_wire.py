@@ -1,17 +1,20 @@
 """Bytes to messages: what is refused, why, and at which field."""
 
+import math
+
 import pytest
 from msgspec.structs import replace
 
-from contracts.commands import EventRecord, Outcome, Progress
-from contracts.errors import RecordRejected
-from contracts.ids import command_id, decision_id, window_id
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology, MinuteMarker, TaskSample, TaskSpec
-from contracts.summaries import decode_summary, encode_summary, summary_of
-from contracts.topology import check_topology, levels, topological_order
-from contracts.window_history import WindowHistory
-from contracts.wire import decode, encode
+from surescale.contracts.commands import EventRecord, Outcome, Progress
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.ids import command_id, decision_id, window_id
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology, MinuteMarker, TaskSample, TaskSpec
+from surescale.contracts.releases import Expectation
+from surescale.contracts.summaries import decode_header, encode_header, header_of
+from surescale.contracts.topology import check_topology, levels, topological_order
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.wire import decode, encode
 from tests.support.builders import JOB, sample, topology
 
 
@@ -25,6 +28,15 @@ def refused(raw: bytes | None, kind: object = TaskSample | MinuteMarker) -> Reco
 def test_a_message_survives_the_wire() -> None:
     """Decoding what was encoded gives the same message."""
     assert decode(encode(sample()), TaskSample | MinuteMarker) == sample()
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_what_no_record_can_hold_is_refused_on_writing(number: float) -> None:
+    """It would become null, which readers refuse; None, which is unknown, may be written."""
+    expected = Expectation(work_least=0.0, work_most=1.0, waiting_most=number)
+    with pytest.raises(ValueError, match=r"\$.waiting_most.: it is NaN or infinite"):
+        encode(expected)
+    assert b"null" in encode(replace(sample(), busy_ms=None))
 
 
 def test_a_tombstone_and_text_are_not_json() -> None:
@@ -130,7 +142,8 @@ def test_ids_made_of_the_longest_names_fit_their_fields() -> None:
     of_decision, of_command = decision_id(job, 2**53, "p" * 256), command_id(job, 2**53, 99)
     outcome = Outcome(cluster="sim", job=job, decision_id=of_decision, span_end_ms=0, status="held", reason="hold", at_ms=0)
     report = Progress(cluster="sim", job=job, command_id=of_command, desired_generation=1, status="applied", at_ms=0)
-    summary = replace(summary_of(WindowHistory(JOB, 3).close(60_000, {}, topology())), window_id=window_id(job, 2**53, 10_000, 1))
+    header = header_of(WindowHistory(JOB, 3).close(60_000, {}, topology()))
+    header = replace(header, summary=replace(header.summary, window_id=window_id(job, 2**53, 10_000, 1)))
     assert decode(encode(outcome), EventRecord) == outcome
     assert decode(encode(report), EventRecord) == report
-    assert decode_summary(encode_summary(summary)) == summary
+    assert decode_header(encode_header(header)) == header

@@ -10,13 +10,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from services.cli import cli
+from surescale.services.cli import cli
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if "reference" not in page.parts]
-# Arguments that a make target hands to a command.
-ARGUMENTS = {"DEMO_ARGS": "demo", "FLINK_DEMO_ARGS": "flink-demo", "CONSUMERS_DEMO_ARGS": "demo-consumers"}
+# What each make target that takes DEMO_ARGS runs.
+DEMOS = {"demo": ("demo",), "demo-flink": ("demo", "flink"), "demo-consumers": ("demo", "consumers")}
 # Words that stand for one of several.
 STANDS_FOR = {"COMMAND": "jobs", "ROLE": "agent"}
 # Commands that need no server and change nothing.
@@ -45,8 +45,8 @@ def shown(line: str, is_whole: bool) -> Iterator[Shown]:
     lexer.commenters, lexer.whitespace_split = "", True
     words = list(lexer)
     for variable, _, given in (word.partition("=") for word in words):
-        if variable in ARGUMENTS and words[0] == "make":
-            yield Shown((ARGUMENTS[variable], *shlex.split(given)), None, is_whole)
+        if variable == "DEMO_ARGS" and words[0] == "make":
+            yield Shown((*DEMOS[words[1]], *shlex.split(given)), None, is_whole)
     for at, word in enumerate(words):
         starts = at == 0 or set(words[at - 1]) <= set("|;&($") or "=" in words[at - 1] or words[at - 1] in ("do", "time")
         if word.rpartition("/")[2] != "surescale" or not starts:

@@ -17,10 +17,10 @@ ROOMS = (
     "spark_streaming",
     "services",
     "rescaler",
-    "benchmarks",
+    "model_export",
 )
 MODULES = sorted(
-    ".".join(file.relative_to(ROOT).with_suffix("").parts)
+    ".".join(("surescale", *file.relative_to(ROOT).with_suffix("").parts))
     for room in ROOMS
     for file in (ROOT / room).rglob("*.py")
     if ">>> " in file.read_text(encoding="utf-8")

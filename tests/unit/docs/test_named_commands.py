@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from services.cli import cli
+from surescale.services.cli import cli
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("benchmarks", "compose", "contracts", "docs", "engines", "model_export", "monitor", "policies", "reproductions",

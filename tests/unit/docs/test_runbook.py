@@ -31,7 +31,7 @@ def test_every_alert_has_an_entry_and_every_entry_an_alert() -> None:
 def test_an_entry_says_what_to_do_and_an_alert_leads_there(alert: str) -> None:
     """Its four parts in order, a command of surescale to look with, and how bad and how long as the rule has it."""
     rule, entry = RULES[alert], ENTRIES[alert]
-    assert rule["annotations"]["runbook"] == f"docs/runbook.md#{alert.lower()}"
+    assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{alert.lower()}"
     places = [entry.find(part) for part in PARTS]
     assert -1 not in places
     assert places == sorted(places)

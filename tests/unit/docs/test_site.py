@@ -50,7 +50,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
         ("README.md", "![c](docs/figures/x.png)", "![c](figures/x.png)"),
         ("README.md", "[d](docs/reference/)", "[d](reference/commands.md)"),
         ("docs/notebook/README.md", "[e](../policy.md), [f](../../README.md)", "[e](../policy.md), [f](../index.md)"),
-        ("docs/engines.md", "[its\nport](../monitor/sources/base.py) and [g](#here)", "its\nport and [g](#here)"),
+        ("docs/engines.md", "[its\nport](../engines/ports/source.py) and [g](#here)", "its\nport and [g](#here)"),
         ("docs/engines.md", "[h](https://a.b/c), <http://d.e/>", "[h](https://a.b/c), <http://d.e/>"),
     ],
 )

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import SettingsError
-from engines.flink_operator.resource import read_operated_jobs
-from engines.groups.chains import read_chains
-from engines.prometheus.jobs import read_jobs
+from surescale.contracts.errors import SettingsError
+from surescale.engines.flink_operator.resource import read_operated_jobs
+from surescale.engines.groups.chains import read_chains
+from surescale.engines.prometheus.jobs import read_jobs
 
 READERS: dict[str, tuple[Callable[[Path], object], str]] = {
     "SURESCALE_FLINK_RESOURCES_FILE": (read_operated_jobs, "docs/kubernetes.md"),

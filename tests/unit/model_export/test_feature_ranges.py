@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from model_export.feature_ranges import complete_card, fit_ranges, places_of
-from policies.features import SLOTS
-from policies.registry import SHIPPED
-from policies.sure.package import read_package
+from surescale.model_export.feature_ranges import complete_card, fit_ranges, places_of
+from surescale.policies.features import SLOTS
+from surescale.policies.registry import SHIPPED
+from surescale.policies.sure.package import read_package
 
 CARD = read_package(SHIPPED / "sure").card
 FEW = {"settings": {**CARD.training["settings"], "jobs": ["j_10916"], "validation_jobs": [], "workloads": ["clarknet"]}}  # type: ignore[dict-item]

@@ -9,16 +9,27 @@ torch = pytest.importorskip("torch", reason="training needs torch: make install-
 
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
-from contracts.messages import TaskSpec  # noqa: E402
-from model_export.gnn import PolicyNet  # noqa: E402
-from model_export.network import SampledInput, SureNetwork, auxiliary_loss, choose, forward, logits  # noqa: E402
-from model_export.objective import Information, Weights, cross_entropy, kl_to_prior, negative_log_density  # noqa: E402
-from model_export.reinforce import Noise, draw, log_probability  # noqa: E402
-from model_export.sampler import straight_through  # noqa: E402
-from policies.features import WIDTH, Encoded  # noqa: E402
-from policies.graph import job_graph  # noqa: E402
-from policies.nvss import neighbour_logits  # noqa: E402
-from policies.sure.package import SamplingCard, Statistics  # noqa: E402
+from surescale.contracts.messages import TaskSpec  # noqa: E402
+from surescale.model_export.network import (  # noqa: E402  # noqa: E402
+    Information,
+    PolicyNet,
+    SampledInput,
+    SureNetwork,
+    Weights,
+    auxiliary_loss,
+    choose,
+    cross_entropy,
+    forward,
+    kl_to_prior,
+    logits,
+    negative_log_density,
+    straight_through,
+)
+from surescale.model_export.rollout import Noise, draw, log_probability  # noqa: E402
+from surescale.policies.features import WIDTH, Encoded  # noqa: E402
+from surescale.policies.graph import job_graph  # noqa: E402
+from surescale.policies.nvss import neighbour_logits  # noqa: E402
+from surescale.policies.sure.package import SamplingCard, Statistics  # noqa: E402
 
 GRAPH = job_graph([TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",)), TaskSpec(task="c", upstream=("b",))])
 SAMPLING = SamplingCard(anchors=3, neighbours_share=1.0, neighbours_max=2)

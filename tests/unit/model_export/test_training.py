@@ -13,12 +13,12 @@ from click.testing import CliRunner
 
 torch = pytest.importorskip("torch", reason="these tests and nine more files of them need torch: make install-train")
 
-from contracts.errors import SurescaleError  # noqa: E402
-from model_export import checkpoints, unseen  # noqa: E402
-from model_export.checkpoints import CHECKPOINT, CheckpointNotWritten, CheckpointRejected  # noqa: E402
-from model_export.commands import export as export_command  # noqa: E402
-from model_export.commands import train as train_command  # noqa: E402
-from model_export.export import (  # noqa: E402
+from surescale.contracts.errors import SurescaleError  # noqa: E402
+from surescale.model_export import checkpoints, scores  # noqa: E402
+from surescale.model_export.checkpoints import CHECKPOINT, CheckpointNotWritten, CheckpointRejected  # noqa: E402
+from surescale.model_export.commands import export as export_command  # noqa: E402
+from surescale.model_export.commands import train as train_command  # noqa: E402
+from surescale.model_export.export import (  # noqa: E402
     ExportRefused,
     ParityError,
     check_name,
@@ -28,13 +28,13 @@ from model_export.export import (  # noqa: E402
     opened,
     put_in_place,
 )
-from model_export.optimise import TrainingDiverged  # noqa: E402
-from model_export.outlook_fit import fit_forecast  # noqa: E402
-from model_export.plan_loops import Ground  # noqa: E402
-from model_export.rollout import Branching  # noqa: E402
-from model_export.scores import score_package  # noqa: E402
-from model_export.train import (  # noqa: E402
+from surescale.model_export.outlook_fit import fit_forecast  # noqa: E402
+from surescale.model_export.plan_loops import Ground  # noqa: E402
+from surescale.model_export.rollout import Branching  # noqa: E402
+from surescale.model_export.scores import score_package  # noqa: E402
+from surescale.model_export.train import (  # noqa: E402
     Run,
+    TrainingDiverged,
     TrainSettings,
     _next_ground,
     _weeks,
@@ -45,15 +45,15 @@ from model_export.train import (  # noqa: E402
     start_run,
     train,
 )
-from policies.registry import load_policy  # noqa: E402
-from policies.scores import read_scores  # noqa: E402
-from policies.sure.planning_input import with_restart  # noqa: E402
-from policies.sure.policy import SurePolicy  # noqa: E402
-from simulation.evaluation.judge import EvaluationRequest, judge, setting_of  # noqa: E402
-from simulation.load.graphs import load_graph  # noqa: E402
-from simulation.load.jobs import load_job  # noqa: E402
-from simulation.load.workload import Workload, load_workload  # noqa: E402
-from simulation.model.worlds import world_named  # noqa: E402
+from surescale.policies.registry import load_policy  # noqa: E402
+from surescale.policies.scores import read_scores  # noqa: E402
+from surescale.policies.sure.planning_input import with_restart  # noqa: E402
+from surescale.policies.sure.policy import SurePolicy  # noqa: E402
+from surescale.simulation.evaluation.judge import EvaluationRequest, judge, setting_of  # noqa: E402
+from surescale.simulation.load.graphs import load_graph  # noqa: E402
+from surescale.simulation.load.jobs import load_job  # noqa: E402
+from surescale.simulation.load.workload import Workload, load_workload  # noqa: E402
+from surescale.simulation.model.worlds import world_named  # noqa: E402
 
 SMALL = TrainSettings(
     workloads=("clarknet",),
@@ -196,9 +196,9 @@ def test_a_package_is_scored_as_evaluate_scores_it(package: Path) -> None:
 
 def test_a_network_is_judged_where_it_took_no_part(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With zeros for an output layer it is its plan alone, to the last bit; graphs of its training are left out."""
-    monkeypatch.setattr(unseen, "LOADS", ("clarknet",))
-    monkeypatch.setattr(unseen, "DECISIONS", 6)
-    assert unseen.unseen_jobs(run) == ("j_756953", "j_242616", "j_1351665")
+    monkeypatch.setattr(scores, "LOADS", ("clarknet",))
+    monkeypatch.setattr(scores, "DECISIONS", 6)
+    assert scores.unseen_jobs(run) == ("j_756953", "j_242616", "j_1351665")
     save(replace(run, best_state=plan_alone(run.network)), tmp_path)
     done = CliRunner().invoke(train_command, ["--out", str(tmp_path), "--resume", "--judge"])
     assert done.exit_code == 0, done.output

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from contracts.messages import ClusterTopology, EngineEvent
-from monitor.service import HOSTS_AGAIN_S, ClusterWatcher
+from surescale.contracts.messages import ClusterTopology, EngineEvent
+from surescale.monitor.service import HOSTS_AGAIN_S, ClusterWatcher
 from tests.support.engine_stub import CLUSTER, EVENT
 
 

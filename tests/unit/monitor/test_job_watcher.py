@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from contracts.messages import MinuteMarker, TaskSample
-from contracts.topics import JOB_TOPOLOGY
-from contracts.wire import encode
-from monitor.outbox import DeliveryFailed
-from monitor.service import ClusterWatcher, JobWatcher
-from monitor.sources.trace import TraceSource
+from surescale.contracts.messages import MinuteMarker, TaskSample
+from surescale.contracts.topics import JOB_TOPOLOGY
+from surescale.contracts.wire import encode
+from surescale.monitor.outbox import DeliveryFailed
+from surescale.monitor.service import ClusterWatcher, JobWatcher
+from surescale.monitor.trace import TraceSource
 from tests.support.engine_stub import HISTORY, MINUTE, job_chain, sample_of
 
 JOB = "sim/clicks"

@@ -6,10 +6,10 @@ import threading
 import pytest
 from confluent_kafka import Producer
 
-from contracts.topics import JOB_TOPOLOGY, TopicNames
-from monitor.outbox import DeliveryFailed, Outbox
-from runtime.backoff import Stopped
-from runtime.ports import free_port
+from surescale.contracts.topics import JOB_TOPOLOGY, TopicNames
+from surescale.monitor.outbox import DeliveryFailed, Outbox
+from surescale.runtime.backoff import Stopped
+from surescale.runtime.ports import free_port
 from tests.support.builders import JOB, topology
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from contracts.messages import MinuteMarker
-from contracts.settings import PipelineSettings
-from contracts.wire import encode
-from monitor import progress
-from monitor.progress import TAIL_RECORDS, TAIL_RECORDS_MAX, last_markers
+from surescale.contracts.messages import MinuteMarker
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.wire import encode
+from surescale.monitor import progress
+from surescale.monitor.progress import TAIL_RECORDS, TAIL_RECORDS_MAX, last_markers
 from tests.support.engine_stub import MINUTE, job_chain
 
 JOB, NEW = "sim/clicks", "sim/new"

@@ -2,9 +2,10 @@
 
 import pytest
 
-from contracts.errors import SettingsError
-from contracts.settings import from_environment
-from monitor.settings import MonitorSettings
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.settings import from_environment
+from surescale.engines.prometheus import PrometheusSettings
+from surescale.monitor.settings import MonitorSettings
 
 
 def of(**variables: str) -> MonitorSettings:
@@ -69,17 +70,18 @@ PROMETHEUS = {"engine": "kafka", "source": "prometheus", "prometheus_file": "job
 
 def test_replicas_of_prometheus_are_separated_by_commas() -> None:
     """Each is asked once, in the order given."""
-    assert of(**PROMETHEUS).prometheus_urls() == ("http://127.0.0.1:9090",)
-    assert of(**PROMETHEUS, prometheus_url="http://a:1, https://b/x,http://a:1").prometheus_urls() == (
-        "http://a:1",
-        "https://b/x",
-    )
+    assert of(**PROMETHEUS).part(PrometheusSettings).prometheus_urls() == ("http://127.0.0.1:9090",)
+    several = of(**PROMETHEUS, prometheus_url="http://a:1, https://b/x,http://a:1")
+    assert several.part(PrometheusSettings).prometheus_urls() == ("http://a:1", "https://b/x")
 
 
 @pytest.mark.parametrize(
     ("variables", "says"),
     [
-        ({"prometheus_file": "jobs.toml"}, "^SURESCALE_PROMETHEUS_FILE: only SURESCALE_SOURCE=prometheus uses it"),
+        (
+            {"prometheus_file": "jobs.toml"},
+            "^SURESCALE_PROMETHEUS_FILE: only SURESCALE_ENGINE=flink with SURESCALE_SOURCE=prometheus uses it",
+        ),
         ({**PROMETHEUS, "prometheus_file": ""}, "^SURESCALE_PROMETHEUS_FILE: not set; SURESCALE_SOURCE=prometheus needs it"),
         ({**PROMETHEUS, "prometheus_url": "a:9090"}, "^SURESCALE_PROMETHEUS_URL: 'a:9090' is not the address of a Prometheus"),
         ({**PROMETHEUS, "prometheus_url": " , "}, "^SURESCALE_PROMETHEUS_URL: '' is not the address"),
@@ -89,7 +91,10 @@ def test_replicas_of_prometheus_are_separated_by_commas() -> None:
             {**PROMETHEUS, "prometheus_url": "https://a", "prometheus_key_file": "k"},
             "^SURESCALE_PROMETHEUS_CERTIFICATE_FILE and SURESCALE_PROMETHEUS_KEY_FILE: set both, or neither",
         ),
-        ({**PROMETHEUS, "road_clock": "true"}, "^SURESCALE_ROAD_CLOCK: Prometheus keeps the wall's time; unset it"),
+        (
+            {**PROMETHEUS, "pipeline_clock": "true"},
+            "^SURESCALE_PIPELINE_CLOCK: SURESCALE_SOURCE=prometheus keeps the wall's time; unset it",
+        ),
     ],
 )
 def test_settings_of_prometheus_are_refused_with_the_fix(variables: dict[str, str], says: str) -> None:

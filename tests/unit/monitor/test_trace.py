@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import SettingsError
-from contracts.messages import MinuteMarker
-from contracts.wire import encode
-from monitor.sources.trace import TraceSource
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.messages import MinuteMarker
+from surescale.contracts.wire import encode
+from surescale.monitor.trace import TraceSource
 from tests.support.engine_stub import MINUTE, job_chain, sample_of
 
 JOB = "sim/clicks"

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from contracts.messages import ClusterTopology, MinuteMarker
-from monitor import service
-from monitor.metrics import WATCHER_FAULTS
-from monitor.service import ClusterWatcher, JobWatcher, Monitor
-from monitor.settings import MonitorSettings
-from monitor.sources.base import FinishedMinute
-from monitor.sources.trace import TraceSource
-from runtime.metrics import Reading
+from surescale.contracts.messages import ClusterTopology, MinuteMarker
+from surescale.engines.ports.source import FinishedMinute
+from surescale.monitor import service
+from surescale.monitor.metrics import WATCHER_FAULTS
+from surescale.monitor.service import ClusterWatcher, JobWatcher, Monitor
+from surescale.monitor.settings import MonitorSettings
+from surescale.monitor.trace import TraceSource
+from surescale.runtime.metrics import Reading
 from tests.support.engine_stub import MINUTE
 from tests.unit.monitor.test_job_watcher import JOB, FailingOutbox, recorded
 

@@ -5,16 +5,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology, TaskSpec
-from contracts.windows import FIGURE, FIGURES, Window, blank_figures
-from policies.graph import job_graph
-from policies.guardrails import Situation, situation
-from policies.measure import measure
-from policies.question import Question
-from policies.registry import load_policy
-from policies.rules.reading import Reading
-from policies.sure.policy import SurePolicy
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.windows import FIGURE, FIGURES, Window, blank_figures
+from surescale.policies.graph import job_graph
+from surescale.policies.guardrails import Situation, situation
+from surescale.policies.measure import measure
+from surescale.policies.question import Question
+from surescale.policies.registry import load_policy
+from surescale.policies.rules.reading import Reading
+from surescale.policies.sure.policy import SurePolicy
 
 MINUTE_MS = 60_000
 END_MS = 809_568_000_000 + 8 * 3_600_000  # Monday 1995-08-28 08:00

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.job_settings import JobSettings
-from contracts.windows import Window
-from policies.decide import decide
-from policies.flows import Undivided
-from policies.registry import load_policy
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.windows import Window
+from surescale.policies.decide import decide
+from surescale.policies.flows import Undivided
+from surescale.policies.registry import load_policy
 from tests.unit.policies.test_demand import Task, read, window_of
 
 SIZING = ("sure", "forecast", "target-utilisation", "ds2", "ds2-gate", "drs", "flink", "hpa", "threshold", "lag")

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.capacity import SPREAD_MOST, level_of
-from policies.measure import SKEW_MOST, busiest_of, widened_by
+from surescale.policies.capacity import SPREAD_MOST, level_of
+from surescale.policies.measure import SKEW_MOST, busiest_of, widened_by
 
 MINUTES, ROWS = 60, 200
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from policies.graph import job_graph
-from policies.sure.correction import Correction
+from surescale.policies.graph import job_graph
+from surescale.policies.sure.correction import Correction
 from tests.unit.policies.conftest import chain_window
 
 CHAIN = job_graph(chain_window().topology.tasks)  # source, a, b, sink

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.job_settings import JobSettings
-from contracts.messages import Input, TaskSpec
-from contracts.topology import dealt_to
-from contracts.windows import Window
-from policies.dealt import SLACK, aligned, carried, fewest, larger, lasting, needed, smaller
-from policies.decide import decide
-from policies.graph import job_graph
-from policies.guardrails import situation
-from policies.registry import load_policy
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import Input, TaskSpec
+from surescale.contracts.topology import dealt_to
+from surescale.contracts.windows import Window
+from surescale.policies.dealt import SLACK, aligned, carried, fewest, larger, lasting, needed, smaller
+from surescale.policies.decide import decide
+from surescale.policies.graph import job_graph
+from surescale.policies.guardrails import situation
+from surescale.policies.registry import load_policy
 from tests.unit.policies.test_demand import Task, read, window_of
 
 THINGS, SIZES = st.integers(1, 400), st.integers(1, 500)

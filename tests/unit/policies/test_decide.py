@@ -6,16 +6,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from contracts.decisions import ChangeScore, Decision, SampledMinute
-from contracts.job_settings import JobSettings
-from contracts.wire import decode, encode
-from policies.answer import Answer, NotReady, PolicyFailed, RawAnswer, answer_in_ratios
-from policies.decide import decide
-from policies.policy import is_span_end
-from policies.question import Question
-from policies.registry import load_policy
-from policies.rules.fixed import Hold, Static
-from policies.rules.target_utilisation import TargetUtilisation
+from surescale.contracts.decisions import ChangeScore, Decision, SampledMinute
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.wire import decode, encode
+from surescale.policies.answer import Answer, NotReady, PolicyFailed, RawAnswer, answer_in_ratios
+from surescale.policies.decide import decide
+from surescale.policies.policy import is_span_end
+from surescale.policies.question import Question
+from surescale.policies.registry import load_policy
+from surescale.policies.rules.fixed import Hold, Static
+from surescale.policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import END_MS, WindowMaker
 
 SIZES = np.array([1, 4, 2, 1])
@@ -176,14 +176,14 @@ def test_a_policy_may_ask_for_more_history(make_window: WindowMaker, settings: J
     assert "12 more minutes" in decision.reason
 
 
-@pytest.mark.parametrize(("engine", "said"), [("flink", True), ("simulated", msgspec.UNSET)])
+@pytest.mark.parametrize(("engine", "said"), [("flink", True), ("simulated", False)])
 def test_a_decision_without_a_policys_answer_says_so(make_window: WindowMaker, engine: str, said: object) -> None:
     """On a real engine, so that nobody takes sizes that stay for what is needed; the simulated one's records stay as they are."""
     window = make_window()
     window = replace(window, topology=msgspec.structs.replace(window.topology, engine=engine))
     settings = JobSettings(job=window.job)
     assert decide(window, Fixed(NotReady(missing_minutes=12)), settings, seed=0).undecided is said
-    assert decide(window, TargetUtilisation(), settings, seed=0).undecided is msgspec.UNSET
+    assert decide(window, TargetUtilisation(), settings, seed=0).undecided is False
 
 
 def test_static_leads_back_to_what_the_author_configured(make_window: WindowMaker, settings: JobSettings) -> None:

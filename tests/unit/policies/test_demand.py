@@ -8,22 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.job_settings import JobSettings
-from contracts.messages import Input, JobTopology, TaskSpec
-from contracts.windows import FIGURE, Float32, Window, blank_figures, unknown_hours
-from policies.guardrails import situation
-from policies.measure import SKEW_MOST, Measured, measure
-from policies.policy import Policy
-from policies.question import Question
-from policies.rules.drs import DRS
-from policies.rules.ds2 import DS2
-from policies.rules.flink import FlinkAutoscaler
-from policies.rules.hpa import HorizontalPodAutoscaler
-from policies.rules.lag import Lag
-from policies.rules.reading import Reading
-from policies.rules.target_utilisation import TargetUtilisation
-from policies.rules.threshold import Threshold
-from policies.sizing import exact_subtasks, target_size
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import Input, JobTopology, TaskSpec
+from surescale.contracts.windows import FIGURE, Float32, Window, blank_figures, unknown_hours
+from surescale.policies.guardrails import situation
+from surescale.policies.measure import SKEW_MOST, Measured, measure
+from surescale.policies.policy import Policy
+from surescale.policies.question import Question
+from surescale.policies.rules.drs import DRS
+from surescale.policies.rules.ds2 import DS2
+from surescale.policies.rules.flink import FlinkAutoscaler
+from surescale.policies.rules.hpa import HorizontalPodAutoscaler
+from surescale.policies.rules.lag import Lag
+from surescale.policies.rules.reading import Reading
+from surescale.policies.rules.target_utilisation import TargetUtilisation
+from surescale.policies.rules.threshold import Threshold
+from surescale.policies.sizing import exact_subtasks, target_size
 
 MINUTES = 30
 END_MS = 809_568_000_000

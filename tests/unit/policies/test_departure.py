@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from contracts.clock import MINUTE_MS
-from contracts.tournaments import Expectation
-from contracts.windows import FIGURE, Window
-from policies.departure import departure, per_record
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.releases import Expectation
+from surescale.contracts.windows import FIGURE, Window
+from surescale.policies.departure import departure, per_record
 from tests.support.builders import window_at
 
 MAP, SOURCE = 1, 0

@@ -7,20 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from msgspec import UNSET
 from msgspec.structs import replace
 
-from contracts.decisions import Decision, FeatureDrift
-from contracts.job_settings import JobSettings
-from contracts.messages import TaskSpec
-from contracts.windows import FIGURE, Window
-from contracts.wire import decode, encode
-from policies.decide import decide
-from policies.features import SLOTS, WIDTH, Encoded
-from policies.graph import job_graph
-from policies.registry import SHIPPED, Unavailable, load_policy
-from policies.sure.drift import Ranges, drift_of
-from policies.sure.policy import SurePolicy
+from surescale.contracts.decisions import Decision, FeatureDrift
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import TaskSpec
+from surescale.contracts.windows import FIGURE, Window
+from surescale.contracts.wire import decode, encode
+from surescale.policies.decide import decide
+from surescale.policies.features import SLOTS, WIDTH, Encoded
+from surescale.policies.graph import job_graph
+from surescale.policies.registry import SHIPPED, Unavailable, load_policy
+from surescale.policies.sure.drift import Ranges, drift_of
+from surescale.policies.sure.policy import SurePolicy
 from tests.unit.policies.conftest import branching_window
 
 RANGES = Ranges(low=(0.0,) * WIDTH, high=(1.0,) * WIDTH, usual=0.02, windows=100)
@@ -87,7 +86,7 @@ def test_what_was_not_reported_counts_for_nothing() -> None:
 def test_the_shipped_card_has_true_ranges(policy: SurePolicy) -> None:
     """Each holds the training's mean but where that lies in a thin tail; constants have no width."""
     ranges = policy.card.ranges
-    assert ranges is not UNSET
+    assert ranges is not None
     low, high, mean = np.array(ranges.low), np.array(ranges.high), np.array(policy.card.statistics.mean)
     assert (low <= high).all()
     assert np.mean((low - 1e-3 <= mean) & (mean <= high + 1e-3)) > 0.9
@@ -131,10 +130,10 @@ def test_a_decision_tells_its_drift_and_acts_on_it_only_where_asked(policy: Sure
 def test_a_rule_and_a_package_without_ranges_say_nothing(policy: SurePolicy, tmp_path: Path) -> None:
     """And the limit does not stop the latter: nobody knows how far it is from its training."""
     settings = JobSettings(job=JOB, feature_drift_max=0.0)
-    assert decide(branching_window(), load_policy("target-utilisation"), settings, seed=0).drift is UNSET
+    assert decide(branching_window(), load_policy("target-utilisation"), settings, seed=0).drift is None
     old = changed_card(tmp_path, lambda card: card.pop("ranges"))
     decision = decide(branching_window(), old, settings, seed=0)
-    assert (decision.drift, decision.policy.name, decision.policy.fallback_reason) == (UNSET, "sure", None)
+    assert (decision.drift, decision.policy.name, decision.policy.fallback_reason) == (None, "sure", None)
 
 
 def test_a_card_with_ranges_of_another_length_is_refused(tmp_path: Path) -> None:

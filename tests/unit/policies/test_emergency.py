@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.decisions import Decision
-from contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
-from contracts.windows import FIGURE, Window
-from contracts.wire import decode, encode
-from policies.decide import decide, decide_if_due
-from policies.emergency import emergency_of
-from policies.question import Question
-from policies.registry import load_policy
-from policies.rules.fixed import Static
-from policies.rules.target_utilisation import TargetUtilisation
+from surescale.contracts.decisions import Decision
+from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
+from surescale.contracts.windows import FIGURE, Window
+from surescale.contracts.wire import decode, encode
+from surescale.policies.decide import decide, decide_if_due
+from surescale.policies.emergency import emergency_of
+from surescale.policies.question import Question
+from surescale.policies.registry import load_policy
+from surescale.policies.rules.fixed import Static
+from surescale.policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import END_MS, MINUTE_MS, chain_window
 
 SERVICE = 0.01  # minutes: a subtask of a gets through 100 records a minute
@@ -75,8 +75,19 @@ def test_a_load_beyond_capacity_is_answered_before_the_end_of_the_span() -> None
     assert [amendment.rule for amendment in decision.tasks[1].amendments] == ["emergency"]
     assert decision.emergency == msgspec.structs.replace(decision.emergency, task="a", grown_records=180.0)
     assert "Emergency: 180 more records wait for a than a minute ago; at least 280 a minute come now." in decision.reason
+    assert "Amended by emergency." in decision.reason
     assert decode(encode(decision), Decision) == decision
     assert decision.undecided is True, "no policy was asked what b needs"
+
+
+@pytest.mark.parametrize(("restart_ms", "after"), [(None, 1), (1_000, 1), (60_000, 2), (120_000, 3)])
+def test_growth_is_paid_for_once_as_much_waits_as_comes_during_a_restart(restart_ms: int | None, after: int) -> None:
+    """A burst of a minute is over before a restart of a minute is; a load that stays is answered a minute later."""
+    for minutes in range(1, 4):
+        window = flink_window((50.0, *[300.0] * minutes))
+        window = replace(window, topology=msgspec.structs.replace(window.topology, restart_ms=restart_ms))
+        assert (decided(window) is not None) is (minutes >= after)
+        assert (decided(window, restart_seconds=0.0) is not None) is True
 
 
 def test_at_the_end_of_a_span_it_adds_to_what_the_policy_wants() -> None:
@@ -195,6 +206,7 @@ def test_the_next_span_does_not_take_back_what_an_emergency_gave() -> None:
     window = flink_window((70.0, 280.0, 280.0), subtasks=4, off_span=False)
     decision = decide(window, POLICY, JobSettings(job="sim/chain"), seed=0)
     assert sizes(decision) == [4, 1]
+    assert "Amended by the load of the last minutes." in decision.reason, "there is no emergency any more"
     off = decide(window, POLICY, JobSettings(job="sim/chain", emergency_growth=False), seed=0)
     assert sizes(off) < [4, 1]
 

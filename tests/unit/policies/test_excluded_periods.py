@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from contracts.excluded_periods import covers, freeze_at, is_zone
-from contracts.job_settings import ExcludedPeriod
+from surescale.contracts.job_limits import covers, freeze_at, is_zone
+from surescale.contracts.job_settings import ExcludedPeriod
 
 WORK = ExcludedPeriod(days=("mon", "tue", "wed", "thu", "fri"), starts="09:00", ends="17:00", zone="Europe/Berlin")
 NIGHT = ExcludedPeriod(days=("sat",), starts="22:00", ends="06:00")

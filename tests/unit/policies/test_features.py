@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contracts.messages import TaskSpec
-from contracts.windows import FIGURE, Window
-from policies.features import FEATURE_VERSION, SLOTS, SLOTS_SHA256, SURE_WIDTH, WIDTH, Encoded, encode
-from policies.graph import job_graph
+from surescale.contracts.messages import TaskSpec
+from surescale.contracts.windows import FIGURE, Window
+from surescale.policies.features import FEATURE_VERSION, SLOTS, SLOTS_SHA256, SURE_WIDTH, WIDTH, Encoded, encode
+from surescale.policies.graph import job_graph
 from tests.unit.policies.conftest import END_MS, WindowMaker
 
 

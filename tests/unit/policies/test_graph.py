@@ -2,10 +2,10 @@
 
 import pytest
 
-from contracts.errors import RecordRejected
-from contracts.messages import TaskSpec
-from policies import graph
-from policies.graph import job_graph
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.messages import TaskSpec
+from surescale.policies import graph
+from surescale.policies.graph import job_graph
 
 
 def chain(length: int, name: str = "t", parallelism: int = 1) -> list[TaskSpec]:

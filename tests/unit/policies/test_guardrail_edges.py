@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contracts.messages import TaskSpec
-from policies.graph import JobGraph, job_graph
-from policies.guardrails import (
+from surescale.contracts.messages import TaskSpec
+from surescale.policies.graph import JobGraph, job_graph
+from surescale.policies.guardrails import (
     FLOOR_MAX,
     OVERLOAD_BACKLOG_MINUTES,
     Situation,
@@ -20,7 +20,7 @@ from policies.guardrails import (
     unmeasured,
     within_limits,
 )
-from policies.limits import Limits
+from surescale.policies.limits import Limits
 from tests.unit.policies.conftest import WindowMaker, seen_in
 
 LIMITS = Limits(least=np.array([1, 1, 1]), most=np.array([20, 20, 20]), total=60, step_up=10.0, step_down=10.0)

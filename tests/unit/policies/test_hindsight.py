@@ -6,13 +6,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from policies.guardrails import Limits
-from policies.sure.choices import Choices, Work
-from policies.sure.hindsight import FLOOR_SHARE, hindsight
-from policies.sure.outlook import Expected
-from policies.sure.past import Past
-from policies.sure.planning_input import Planning
-from policies.sure.queue_delay import waiting_by_bursts
+from surescale.policies.guardrails import Limits
+from surescale.policies.sure.choices import Choices, Work
+from surescale.policies.sure.hindsight import FLOOR_SHARE, hindsight
+from surescale.policies.sure.outlook import Expected
+from surescale.policies.sure.past import Past
+from surescale.policies.sure.planning_input import Planning
+from surescale.policies.sure.queue_delay import waiting_by_bursts
 from tests.support.planned import CALM, CHAIN, expecting, measured, past
 
 LONG = msgspec.structs.replace(CALM, forced_restart=1e-9)  # a long restart whose price is nothing
@@ -64,6 +64,18 @@ def test_less_than_three_days_do_not_tell_whether_following_pays() -> None:
     loads[:, :-60] = np.nan
     wild = past(loads=loads, peaks=peaks, expected=np.roll(loads, 1, axis=1), change=np.array([0.4]), width=np.ones(1))
     assert heeded(wild, np.where(np.arange(24) < 10, 4.0, 1.0)[None])[0] == 0.0
+
+
+def test_nights_without_a_record_say_nothing_of_constants() -> None:
+    """Each night takes the job to its least, so no size is constant, whatever the hours of the day would have it."""
+    loads, peaks = bursting()
+    surges = np.where(np.arange(24) < 10, 4.0, 1.0)[None]
+    for first_hour, least, most in ((0, 0.5, 1.0), (8, 0.0, 0.0)):
+        silent = np.arange(72) % 24 < first_hour
+        hours = {"loads": np.where(silent, 0.0, loads), "peaks": np.where(silent, 0.0, peaks)}
+        expected = np.maximum(np.roll(hours["loads"], 1, axis=1), 30.0)
+        wild = past(**hours, expected=expected, change=np.array([0.4]), width=np.ones(1))
+        assert least <= heeded(wild, surges)[0] <= most
 
 
 def test_where_restarts_are_long_constants_are_judged_at_the_level_of_the_day() -> None:

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contracts.messages import JobTopology, TaskSpec
-from contracts.windows import FIGURE, Window, blank_figures
-from policies.graph import JobGraph, job_graph
-from policies.measure import mean_of_last, measure
-from policies.rules.reading import read_figures
-from policies.rules.target_utilisation import TargetUtilisation
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.windows import FIGURE, Window, blank_figures
+from surescale.policies.graph import JobGraph, job_graph
+from surescale.policies.measure import mean_of_last, measure
+from surescale.policies.rules.reading import read_figures
+from surescale.policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import WindowMaker
 
 

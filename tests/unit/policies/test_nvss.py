@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from contracts.messages import TaskSpec
-from policies.graph import job_graph
-from policies.nvss import adjacency, gather, neighbours_sampled, newest_minute, sample_nodes, subgraphs
+from surescale.contracts.messages import TaskSpec
+from surescale.policies.graph import job_graph
+from surescale.policies.nvss import adjacency, gather, neighbours_sampled, newest_minute, sample_nodes, subgraphs
 
 GRAPH = job_graph([TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",)), TaskSpec(task="c", upstream=("b",))])
 MASK = np.ones((4, 3), dtype=np.bool_)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from policies.onnx_graph import check_graph
-from policies.package import PackageRejected
-from policies.registry import SHIPPED
+from surescale.policies.onnx_graph import check_graph
+from surescale.policies.package import PackageRejected
+from surescale.policies.registry import SHIPPED
 from tests.support.protobuf import field, varint
 
 AMBIGUOUS = "read differently"

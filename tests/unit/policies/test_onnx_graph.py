@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.onnx_graph import check_graph
-from policies.onnx_sessions import open_graphs
-from policies.package import PackageRejected
-from policies.registry import SHIPPED
+from surescale.policies.onnx_graph import check_graph
+from surescale.policies.onnx_sessions import open_graphs
+from surescale.policies.package import PackageRejected
+from surescale.policies.registry import SHIPPED
 
 SHIPPED_GRAPHS = sorted(SHIPPED.rglob("*.onnx"))
 onnx = pytest.importorskip("onnx", reason="onnx, which makes the graphs, is only installed for training")

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
-OPEN = "from policies.registry import load_policy; print(load_policy('sure').sha256)"
+OPEN = "from surescale.policies.registry import load_policy; print(load_policy('sure').sha256)"
 
 
 @pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "HOME"])

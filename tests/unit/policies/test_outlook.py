@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from contracts.windows import HOURS
-from policies.registry import load_policy
-from policies.sure.outlook import Outlook, bursts, look_back, rhythm_error, surges
-from policies.sure.policy import SurePolicy
+from surescale.contracts.windows import HOURS
+from surescale.policies.registry import load_policy
+from surescale.policies.sure.outlook import Outlook, bursts, look_back, rhythm_error, surges
+from surescale.policies.sure.policy import SurePolicy
 from tests.unit.policies.conftest import END_MS
 
 

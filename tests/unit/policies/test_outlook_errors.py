@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from contracts.job_settings import JobSettings
-from contracts.windows import HOUR_MS, HOURS, Window
-from policies.decide import decide
-from policies.registry import load_policy
-from policies.sure.outlook import SPREAD, Outlook
-from policies.sure.outlook_errors import ERROR_HOURS, FACTORS, calibrated, past_errors, spread_factors
-from policies.sure.policy import SurePolicy
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.windows import HOUR_MS, HOURS, Window
+from surescale.policies.decide import decide
+from surescale.policies.registry import load_policy
+from surescale.policies.sure.outlook import SPREAD, Outlook
+from surescale.policies.sure.outlook_errors import ERROR_HOURS, FACTORS, calibrated, past_errors, spread_factors
+from surescale.policies.sure.policy import SurePolicy
 from tests.unit.policies.conftest import branching_window
 
 HOUR = np.arange(HOURS)

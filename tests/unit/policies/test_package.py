@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.registry import RULES, SHIPPED, Unavailable, load_policy, policy_names
+from surescale.policies.registry import RULES, SHIPPED, Unavailable, load_policy, policy_names
 
 Change = Callable[[dict[str, Any]], object]
 

@@ -9,18 +9,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from contracts.job_settings import JobSettings
-from contracts.rounding import round_half_up
-from contracts.windows import Float32
-from policies.decide import decide
-from policies.features import Encoded
-from policies.graph import JobGraph
-from policies.paper.models import ModelOutput
-from policies.paper.policy import PaperPolicy
-from policies.policy import ask
-from policies.question import Question
-from policies.registry import SHIPPED, Unavailable, load_policy
 from reproductions.sure.environment import REACH, asked_for, terms_of
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.rounding import round_half_up
+from surescale.contracts.windows import Float32
+from surescale.policies.decide import decide
+from surescale.policies.features import Encoded
+from surescale.policies.graph import JobGraph
+from surescale.policies.paper.models import ModelOutput
+from surescale.policies.paper.policy import PaperPolicy
+from surescale.policies.policy import ask
+from surescale.policies.question import Question
+from surescale.policies.registry import SHIPPED, Unavailable, load_policy
 from tests.unit.policies.conftest import WindowMaker
 
 ACTIONS = np.array([0.0, -1.0, -0.9, -0.44, 0.05, 0.3, 0.449, 0.46, 0.899, 0.9, 0.97, 1.0], dtype=np.float32)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from contracts.windows import HOURS
-from policies.sure.past import past_of
+from surescale.contracts.windows import HOURS
+from surescale.policies.sure.past import past_of
 
 
 def hours(*last: float, before: float = 100.0) -> np.ndarray:

@@ -6,16 +6,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from contracts.messages import TaskSpec
-from policies.graph import JobGraph, job_graph
-from policies.guardrails import Limits
-from policies.measure import Measured
-from policies.sure.correction import Correction
-from policies.sure.outlook import Expected
-from policies.sure.past import PAST_HOURS, Past
-from policies.sure.plan import PAST_DOUBT, REVERSED, WALK_GAIN, WALK_MOST, _with_spread, plan
-from policies.sure.planning_input import Planning, PlanningInput, with_objective, with_restart
-from policies.sure.queue_delay import waiting_by_bursts, waiting_by_surges, waiting_inside
+from surescale.contracts.messages import TaskSpec
+from surescale.policies.graph import JobGraph, job_graph
+from surescale.policies.guardrails import Limits
+from surescale.policies.measure import Measured
+from surescale.policies.sure.correction import Correction
+from surescale.policies.sure.outlook import Expected
+from surescale.policies.sure.past import PAST_HOURS, Past
+from surescale.policies.sure.plan import PAST_DOUBT, REVERSED, WALK_GAIN, WALK_MOST, _with_spread, plan
+from surescale.policies.sure.planning_input import Planning, PlanningInput, with_objective, with_restart
+from surescale.policies.sure.queue_delay import waiting_by_bursts, waiting_by_surges, waiting_inside
 from tests.support.planned import CALM, CHAIN, PLANNING, expecting, measured, measuring, past, planned
 
 

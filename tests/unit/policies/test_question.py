@@ -4,14 +4,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from contracts.job_settings import JobSettings
-from policies import features, question
-from policies.answer import NotReady, RawAnswer
-from policies.decide import decide
-from policies.measure import Measured, measured_of
-from policies.policy import MINUTES_KNOWN_MIN, ask
-from policies.question import Question
-from policies.registry import load_policy, policy_names
+from surescale.contracts.job_settings import JobSettings
+from surescale.policies import features, question
+from surescale.policies.answer import NotReady, RawAnswer
+from surescale.policies.decide import decide
+from surescale.policies.measure import Measured, measured_of
+from surescale.policies.policy import MINUTES_KNOWN_MIN, ask
+from surescale.policies.question import Question
+from surescale.policies.registry import load_policy, policy_names
 from tests.unit.policies.conftest import WindowMaker, chain_window
 
 SETTINGS = JobSettings(job="sim/chain")

@@ -6,25 +6,24 @@ import msgspec
 import numpy as np
 import pytest
 
-from contracts.job_settings import JobSettings
-from contracts.windows import FIGURE, Window
-from policies.answer import NotReady, RawAnswer
-from policies.decide import decide
-from policies.policy import Policy, ask
-from policies.question import Question
-from policies.registry import RULES, load_policy, policy_names
-from policies.rules.drs import DRS, greedy, sojourns
-from policies.rules.ds2 import DS2
-from policies.rules.ds2_gate import GatedDS2
-from policies.rules.fixed import Static
-from policies.rules.flink import FlinkAutoscaler
-from policies.rules.forecast import ForecastRule
-from policies.rules.hpa import HorizontalPodAutoscaler
-from policies.rules.lag import Lag
-from policies.rules.random import Random
-from policies.rules.reading import Rule
-from policies.rules.target_utilisation import TargetUtilisation
-from policies.rules.threshold import Threshold
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.windows import FIGURE, Window
+from surescale.policies.answer import NotReady, RawAnswer
+from surescale.policies.decide import decide
+from surescale.policies.policy import Policy, ask
+from surescale.policies.question import Question
+from surescale.policies.registry import RULES, load_policy, policy_names
+from surescale.policies.rules.drs import DRS, greedy, sojourns
+from surescale.policies.rules.ds2 import DS2, GatedDS2
+from surescale.policies.rules.fixed import Static
+from surescale.policies.rules.flink import FlinkAutoscaler
+from surescale.policies.rules.forecast import ForecastRule
+from surescale.policies.rules.hpa import HorizontalPodAutoscaler
+from surescale.policies.rules.lag import Lag
+from surescale.policies.rules.random import Random
+from surescale.policies.rules.reading import Rule
+from surescale.policies.rules.target_utilisation import TargetUtilisation
+from surescale.policies.rules.threshold import Threshold
 from tests.unit.policies.conftest import WindowMaker, chain_window, read
 
 NAMES = (*RULES, "forecast")

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology
-from contracts.windows import Window
-from policies.decide import decide
-from policies.graph import job_graph
-from policies.registry import RULES, load_policy
-from policies.rules.ds2_gate import GatedDS2
-from policies.rules.forecast import ForecastRule
-from policies.rules.reading import Reading, SizingRule, read_figures, wanted_by
-from policies.rules.target_utilisation import TargetUtilisation
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.windows import Window
+from surescale.policies.decide import decide
+from surescale.policies.graph import job_graph
+from surescale.policies.registry import RULES, load_policy
+from surescale.policies.rules.ds2 import GatedDS2
+from surescale.policies.rules.forecast import ForecastRule
+from surescale.policies.rules.reading import Reading, SizingRule, read_figures, wanted_by
+from surescale.policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import chain_window, read
 
 NAMES = (*RULES, "forecast")

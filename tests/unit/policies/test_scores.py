@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from policies.registry import SHIPPED
-from policies.scores import FILE, JobScores, Lead, PolicyScore, Scores, read_scores, write_scores
+from surescale.policies.registry import SHIPPED
+from surescale.policies.scores import FILE, JobScores, Lead, PolicyScore, Scores, read_scores, write_scores
 
 JUDGED = Scores(
     policy="sure",

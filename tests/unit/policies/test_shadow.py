@@ -3,15 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from contracts.decisions import Decision
-from contracts.errors import RecordRejected
-from contracts.job_settings import JobSettings
-from contracts.shadows import ShadowDecision
-from contracts.wire import decode, encode
-from policies.decide import decide
-from policies.policy import Policy
-from policies.registry import Unavailable, load_policy
-from policies.shadow import ShadowRun, is_asked
+from surescale.contracts.decisions import Decision, ShadowDecision
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.wire import decode, encode
+from surescale.policies.decide import decide
+from surescale.policies.policy import Policy
+from surescale.policies.registry import Unavailable, load_policy
+from surescale.policies.shadow import ShadowRun, is_asked
 from tests.support.builders import JOB, window_at
 
 WINDOW, SETTINGS = window_at(600), JobSettings(job=JOB)

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contracts.job_settings import JobSettings
-from policies.answer import PolicyFailed
-from policies.decide import decide
-from policies.paper.models import WholeModel
-from policies.policy import ask
-from policies.question import Question
-from policies.registry import load_policy
-from policies.sure.policy import SurePolicy
+from surescale.contracts.job_settings import JobSettings
+from surescale.policies.answer import PolicyFailed
+from surescale.policies.decide import decide
+from surescale.policies.paper.models import WholeModel
+from surescale.policies.policy import ask
+from surescale.policies.question import Question
+from surescale.policies.registry import load_policy
+from surescale.policies.sure.policy import SurePolicy
 from tests.unit.policies.conftest import branching_window
 
 SETTINGS = JobSettings(job="sim/y")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from contracts.job_settings import JobSettings
-from policies.decide import decide
-from policies.registry import SHIPPED, Unavailable, load_policy, policy_names
-from policies.scores import read_scores
-from policies.sure.policy import SurePolicy
+from surescale.contracts.job_settings import JobSettings
+from surescale.policies.decide import decide
+from surescale.policies.registry import SHIPPED, Unavailable, load_policy, policy_names
+from surescale.policies.scores import read_scores
+from surescale.policies.sure.policy import SurePolicy
 from tests.unit.policies.conftest import WindowMaker, branching_window
 
 SETTINGS = JobSettings(job="sim/y")

@@ -4,23 +4,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from msgspec import UNSET
 
-from contracts.decisions import ChangeScore, Decision, LoadOutlook
-from contracts.job_settings import JobSettings
-from contracts.messages import TaskSpec
-from contracts.windows import Window
-from contracts.wire import decode
-from contracts.wire import encode as encode_message
-from policies.answer import RawAnswer
-from policies.decide import decide
-from policies.features import encode
-from policies.graph import job_graph
-from policies.nvss import newest_minute, sample_nodes, subgraphs
-from policies.policy import ask
-from policies.question import Question
-from policies.registry import load_policy
-from policies.sure.policy import SurePolicy, run_in_chunks
+from surescale.contracts.decisions import ChangeScore, Decision, LoadOutlook
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import TaskSpec
+from surescale.contracts.windows import Window
+from surescale.contracts.wire import decode
+from surescale.contracts.wire import encode as encode_message
+from surescale.policies.answer import RawAnswer
+from surescale.policies.decide import decide
+from surescale.policies.features import encode
+from surescale.policies.graph import job_graph
+from surescale.policies.nvss import newest_minute, sample_nodes, subgraphs
+from surescale.policies.policy import ask
+from surescale.policies.question import Question
+from surescale.policies.registry import load_policy
+from surescale.policies.sure.policy import SurePolicy, run_in_chunks
 from tests.unit.policies.conftest import END_MS, WindowMaker, branching_window
 
 SETTINGS = JobSettings(job="sim/y")
@@ -162,4 +161,4 @@ def test_what_the_load_is_expected_to_be_is_part_of_the_record(sure: SurePolicy)
     ahead = decide(window, load_policy("forecast"), settings, seed=0).outlook
     assert isinstance(ahead, LoadOutlook)
     assert (len(ahead.means), ahead.spread) == (1, ())
-    assert decide(window, load_policy("ds2"), settings, seed=0).outlook is UNSET
+    assert decide(window, load_policy("ds2"), settings, seed=0).outlook is None

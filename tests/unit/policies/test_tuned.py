@@ -2,17 +2,17 @@
 
 import pytest
 
-from contracts.job_settings import JobSettings
-from contracts.messages import Tuning
-from policies.answer import PolicyFailed, RawAnswer
-from policies.policy import ask
-from policies.question import Question
-from policies.registry import Unavailable, load_policy
-from policies.rules.ds2_gate import GatedDS2
-from policies.rules.forecast import ForecastRule
-from policies.rules.target_utilisation import TargetUtilisation
-from policies.sure.policy import SurePolicy
-from policies.tuned import tuned_policy
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import Tuning
+from surescale.policies.answer import PolicyFailed, RawAnswer
+from surescale.policies.policy import ask
+from surescale.policies.question import Question
+from surescale.policies.registry import Unavailable, load_policy
+from surescale.policies.rules.ds2 import GatedDS2
+from surescale.policies.rules.forecast import ForecastRule
+from surescale.policies.rules.target_utilisation import TargetUtilisation
+from surescale.policies.sure.policy import SurePolicy
+from surescale.policies.tuned import tuned_policy
 from tests.support.builders import JOB, window_at
 
 QUESTION = Question.of(window_at(600), JobSettings(job=JOB), 0)

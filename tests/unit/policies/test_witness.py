@@ -7,14 +7,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from contracts.decisions import Decision
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology, TaskSpec
-from contracts.windows import FIGURE, Window, blank_figures, unknown_hours
-from policies.decide import decide
-from policies.policy import Policy
-from policies.registry import load_policy
-from policies.rules.target_utilisation import TargetUtilisation
+from surescale.contracts.decisions import Decision
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.windows import FIGURE, Window, blank_figures, unknown_hours
+from surescale.policies.decide import decide
+from surescale.policies.policy import Policy
+from surescale.policies.registry import load_policy
+from surescale.policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import END_MS, MINUTE_MS
 
 POLICIES = ("target-utilisation", "flink", "sure", "ds2", "hpa", "threshold")
@@ -159,14 +159,15 @@ def test_a_task_that_is_busy_all_the_time_keeps_its_size_whatever_is_known_of_it
 @pytest.mark.parametrize("policy", [*POLICIES, "forecast", "ds2-gate", "drs", "lag"])
 def test_a_task_at_work_does_not_shrink_because_nothing_comes_to_its_job(policy: str) -> None:
     """Its only source has finished, and it works off what that sent; a few records, as of a timer, are no work."""
-    window = real_window(busy=0.9, tasks=("ref", "op"))
-    tasks = (msgspec.structs.replace(window.topology.tasks[0], state="finished"), window.topology.tasks[1])
+    window = real_window(busy=0.9, tasks=("ref", "op", "sink"))
+    tasks = (msgspec.structs.replace(window.topology.tasks[0], state="finished"), *window.topology.tasks[1:])
     window = replace(window, topology=msgspec.structs.replace(window.topology, tasks=tasks))
     figures = window.figures.copy()
     figures[:, 0] = np.nan
     decision = decided(replace(window, figures=figures), policy)
     assert sizes(decision)[1] >= 8, decision.reason
-    figures[:, 1, FIGURE["busy_ms"]], figures[:, 1, FIGURE["idle_ms"]] = 0.02 * 8 * MINUTE_MS, 0.98 * 8 * MINUTE_MS
+    figures[:, 1:, FIGURE["busy_ms"]], figures[:, 1:, FIGURE["idle_ms"]] = 0.04 * 8 * MINUTE_MS, 0.96 * 8 * MINUTE_MS
+    figures[:, 1:, FIGURE["busy_ms_max"]] = 0.04 * MINUTE_MS
     assert sizes(decided(replace(window, figures=figures), policy))[1] < 8
 
 

@@ -1,6 +1,6 @@
 """What follows when a rescale that the gate let through has ended, and what it may become."""
 
-from rescaler.gate import Gate, Mode, Target
+from surescale.rescaler.gate import Gate, Mode, Target
 from tests.support.gate_world import LONG_AGO, SETTINGS, entered, executing, waiting
 
 

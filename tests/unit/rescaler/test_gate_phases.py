@@ -2,8 +2,8 @@
 
 import pytest
 
-from rescaler.gate import Cause, Gate, GateReason, Mode, Phase, Target, Transition
-from rescaler.gate_settings import GateSettings
+from surescale.rescaler.gate import Cause, Gate, GateReason, Mode, Phase, Target, Transition
+from surescale.rescaler.gate_settings import GateSettings
 from tests.support.gate_world import LONG_AGO, SETTINGS, entered, executing, waiting
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rescaler.gate_settings import OLD_NAMES, PARAM_NAMES, Effect, GateSettings, ParamWarning, resolve
-from rescaler.refusals import Refused
+from surescale.rescaler.gate_settings import OLD_NAMES, PARAM_NAMES, Effect, GateSettings, ParamWarning, resolve
+from surescale.rescaler.refusals import Refused
 
 DEFAULTS = {
     "submission.resource-wait-timeout": ("wait_timeout_ms", 300_000),

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from rescaler.gate import Gate, GateState, Mode, Target
+from surescale.rescaler.gate import Gate, GateState, Mode, Target
 from tests.support.gate_world import SETTINGS, entered, executing
 
 

@@ -8,23 +8,23 @@ from fractions import Fraction
 
 import pytest
 
-from rescaler.learners import assign
-from rescaler.learners_model import (
+from surescale.rescaler.learners import assign
+from surescale.rescaler.learners_model import (
     Assignment,
     Band,
     HostState,
     LearnerHost,
-    Limits,
+    LearnerLimits,
+    LearnerVersion,
     Move,
     MoveKind,
     Replica,
     Round,
     StatefulTask,
-    Version,
     bands,
     exact_factor,
 )
-from rescaler.refusals import Refused
+from surescale.rescaler.refusals import Refused
 
 READY, LATE = 10, 99_999
 LEAVING = HostState.LEAVING
@@ -51,10 +51,14 @@ def task(active: str | None, learners: dict[str, int] | None = None, standbys: d
 
 
 def decide(
-    names: list[LearnerHost], tasks: list[StatefulTask], version: Version = Version.V2, factor: object = 1, **limits: int
+    names: list[LearnerHost],
+    tasks: list[StatefulTask],
+    version: LearnerVersion = LearnerVersion.V2,
+    factor: object = 1,
+    **limits: int,
 ) -> Round:
     """One round."""
-    return assign(names, tasks, version=version, balancing_factor=factor, limits=Limits(**limits))  # type: ignore[arg-type]
+    return assign(names, tasks, version=version, balancing_factor=factor, limits=LearnerLimits(**limits))  # type: ignore[arg-type]
 
 
 def seen_again(decided: Round, lag: int = READY) -> list[StatefulTask]:
@@ -165,8 +169,8 @@ class TestLearners:
         decided = decide(hosts("a", "b", "c"), [task("a", {"b": LATE, "c": LATE - 1})])
         assert decided.tasks[0].learners == ("c",)
 
-    @pytest.mark.parametrize("version", list(Version))
-    def test_a_leaving_host_is_drained(self, version: Version) -> None:
+    @pytest.mark.parametrize("version", list(LearnerVersion))
+    def test_a_leaving_host_is_drained(self, version: LearnerVersion) -> None:
         """Every task on it gets a learner elsewhere."""
         decided = decide(hosts("a", "b", "c", leaving="a"), owned("a", "t", "u"), version)
         assert {(m.kind, m.source) for m in decided.moves} == {(MoveKind.LEARN, "a")}
@@ -181,19 +185,19 @@ class TestLearners:
         """A new host below its share comes before an emptier old one."""
         names = [LearnerHost("a", 1, LEAVING), LearnerHost("b", 1), LearnerHost("n", 2, new=True)]
         tasks = [*owned("a", "t", "u"), *owned("n", "v")]
-        decided = decide(names, tasks, Version.V1, factor=9, max_learners=1)
+        decided = decide(names, tasks, LearnerVersion.V1, factor=9, max_learners=1)
         assert [move.destination for move in decided.moves] == ["n"]
 
     def test_v1_fills_a_new_host_up_to_its_share(self) -> None:
         """floor(e) learners start towards the new host, none elsewhere."""
         tasks = [*owned("a", *"stuvw"), *owned("b", "x")]
-        decided = decide(hosts("a", "b", "n", new="n"), tasks, Version.V1)
+        decided = decide(hosts("a", "b", "n", new="n"), tasks, LearnerVersion.V1)
         assert {(move.source, move.destination) for move in decided.moves} == {("a", "n")}
         assert decided.load["n"].projected == 2
 
     def test_v1_moves_nothing_between_old_hosts(self) -> None:
         """An imbalance of old hosts is not V1's business."""
-        assert decide(hosts("a", "b"), owned("a", *"stuv"), Version.V1).moves == ()
+        assert decide(hosts("a", "b"), owned("a", *"stuv"), LearnerVersion.V1).moves == ()
 
     def test_v2_fills_shortages_from_overloaded_hosts(self) -> None:
         """A host above its band gives before one inside it."""
@@ -294,7 +298,7 @@ class TestStandbys:
         """Ten hosts, a hundred tasks, one host joins: added before another is dropped, within the limit, until all are even."""
         names = [f"h{number:02}" for number in range(10)]
         tasks = [StatefulTask(f"t{number:03}", None) for number in range(100)]
-        limits = Limits(num_standbys=copies, max_learners=most)
+        limits = LearnerLimits(num_standbys=copies, max_learners=most)
         decided = assign(hosts(*names), tasks, limits=limits)
         assert decided.converged
         for _ in range(30):
@@ -358,7 +362,7 @@ class TestResult:
 
     def test_v1_converges_out_of_balance(self) -> None:
         """V1 asks only for new hosts to have their share."""
-        decided = decide(hosts("a", "b"), owned("a", *"stuv"), Version.V1)
+        decided = decide(hosts("a", "b"), owned("a", *"stuv"), LearnerVersion.V1)
         assert (decided.converged, decided.balanced) == (True, False)
 
     def test_no_tasks_are_balanced(self) -> None:
@@ -393,7 +397,7 @@ class TestRefusals:
     def test_limits(self, limits: dict[str, int]) -> None:
         """Limits out of range are refused by name."""
         with pytest.raises(Refused) as refused:
-            Limits(**limits)
+            LearnerLimits(**limits)
         assert (refused.value.code, refused.value.place) == ("INVALID_PARAM", {"field": next(iter(limits))})
 
     @pytest.mark.parametrize("factor", [-1, "x", None, True, [], float("nan"), float("inf"), Decimal("1e999999999")])

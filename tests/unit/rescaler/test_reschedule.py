@@ -7,9 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from rescaler.refusals import Place, Refused
-from rescaler.reschedule import Change, RescheduleRefusal, applied, plan_desired, plan_request
-from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker, WorkerState
+from surescale.rescaler.refusals import Place, Refused
+from surescale.rescaler.reschedule import (
+    Change,
+    Cluster,
+    Distribution,
+    Fragment,
+    RescheduleRefusal,
+    Worker,
+    WorkerState,
+    applied,
+    plan_desired,
+    plan_request,
+)
 
 HASH, SINGLE = Distribution.HASH, Distribution.SINGLE
 

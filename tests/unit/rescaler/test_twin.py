@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from contracts.commands import Progress
-from contracts.decisions import Decision
-from contracts.errors import SettingsError
-from contracts.job_settings import JobSettings
-from contracts.windows import Window
-from policies.decide import decide
-from policies.registry import load_policy
-from rescaler.cli.twin import FIGURES, command
-from rescaler.control.settings import ControlSettings, PlacingSettings
-from rescaler.twin import InProcessRescaler, run_twin
-from simulation.engine.cluster import RunOptions, SimulatedCluster
-from simulation.engine.episode import Episode, run_episode
-from simulation.load.jobs import load_job
-from simulation.load.workload import load_workload
-from simulation.model.costs import RestartCost, with_learners
+from surescale.contracts.commands import Progress
+from surescale.contracts.decisions import Decision
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.windows import Window
+from surescale.policies.decide import decide
+from surescale.policies.registry import load_policy
+from surescale.rescaler.cli.twin import FIGURES, command
+from surescale.rescaler.control.settings import ControlSettings, PlacingSettings
+from surescale.rescaler.twin import InProcessRescaler, run_twin
+from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
+from surescale.simulation.engine.episode import Episode, run_episode
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import load_workload
+from surescale.simulation.model.costs import RestartCost, with_learners
 
 JOBS = ("j_2521346", "j_1351665")
 
@@ -173,5 +173,5 @@ def test_a_twin_outlives_a_host() -> None:
 
 def test_an_unknown_policy_is_named() -> None:
     """A policy that does not exist is an error that lists those that do, not a run of the rule in its place."""
-    with pytest.raises(SettingsError, match="there is no policy 'sur'; known: target-utilisation"):
+    with pytest.raises(SettingsError, match="there is no policy 'sur'; known: drs"):
         CliRunner().invoke(command, ["--policy", "sur"], catch_exceptions=False)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import SettingsError
-from engines.flink.client import FlinkClient
-from engines.flink.errors import FlinkUnavailable, NotAuthorized
-from runtime.access import Access, TokenUnreadable
+from surescale.contracts.errors import SettingsError
+from surescale.engines.flink.client import FlinkClient
+from surescale.engines.flink.errors import FlinkUnavailable, NotAuthorized
+from surescale.runtime.access import Access, TokenUnreadable
 from tests.support.secure_broker import make_certificates
 from tests.support.stub_server import StubRequest, StubResponse, StubServer, answering
 

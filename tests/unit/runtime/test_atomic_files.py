@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import SettingsError
-from runtime.atomic_files import check_folder, write_atomically
+from surescale.contracts.errors import SettingsError
+from surescale.runtime.atomic_files import check_folder, write_atomically
 
 
 def test_a_file_is_replaced_and_its_folder_made(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from runtime.backoff import Stopped, Throttle, wait_for
+from surescale.runtime.backoff import Stopped, Throttle, wait_for
 
 LOG = logging.getLogger("surescale.test")
 

@@ -13,11 +13,11 @@ from urllib.request import urlopen
 
 import pytest
 
-from contracts.errors import SettingsError
-from contracts.settings import PipelineSettings
-from runtime import health
-from runtime.health import CONNECTIONS_MAX, HealthServer
-from runtime.ports import free_port
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime import health
+from surescale.runtime.health import CONNECTIONS_MAX, HealthServer
+from surescale.runtime.ports import free_port
 from tests.support.watched import WatchedTime, idle_watchdog
 
 IDLE = idle_watchdog()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.http import ErrorAnswer, NoAnswer, ask, fetch_json, is_ok
+from surescale.runtime.http import ErrorAnswer, NoAnswer, ask, fetch_json, is_ok
 from tests.support.http_server import sending
 
 
@@ -59,7 +59,7 @@ def test_a_document_is_fetched_by_the_method_asked_for(url: str, method: str) ->
 def test_no_proxy_stands_in_between(url: str) -> None:
     """A proxy of the environment does not know our loopback."""
     environment = {**os.environ, "http_proxy": "http://127.0.0.1:1", "no_proxy": ""}
-    program = f"import sys; from runtime.http import is_ok; sys.exit(not is_ok({url!r}))"
+    program = f"import sys; from surescale.runtime.http import is_ok; sys.exit(not is_ok({url!r}))"
     assert subprocess.run([sys.executable, "-c", program], env=environment, check=False, timeout=60).returncode == 0
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.http import NoAnswer
-from runtime.http_pool import Answer, ConnectionPool
+from surescale.runtime.http import NoAnswer
+from surescale.runtime.http_pool import Answer, ConnectionPool
 from tests.support.stub_server import StubRequest, StubResponse, answering
 
 

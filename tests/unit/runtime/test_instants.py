@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtime.instants import event_time_ms, to_the_minute, to_the_second
+from surescale.runtime.instants import event_time_ms, to_the_minute, to_the_second
 
 
 @pytest.mark.parametrize("text", ["1995-08-28T10:00", "1995-08-28T12:00+02:00", "1995-08-28 10:00:00Z", "809604000000"])

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from contracts.settings import PipelineSettings
-from runtime.kafka import batch, creation
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.kafka import batch, creation
 
 
 class _Client:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from contracts.settings import PipelineSettings
-from runtime.kafka_errors import is_end, is_record, readable_errors
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.kafka_errors import is_end, is_record, readable_errors
 
 
 class _Message:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from contracts.settings import PipelineSettings
-from runtime.kafka_rotation import PASSWORD, SecretFiles, ended_by_new_secrets, fixed_secrets, follow_password
-from runtime.kafka_security import credentials
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.kafka_rotation import PASSWORD, SecretFiles, ended_by_new_secrets, fixed_secrets, follow_password
+from surescale.runtime.kafka_security import credentials
 from tests.support.waiting import wait_until
 
 

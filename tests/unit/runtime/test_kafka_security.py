@@ -4,9 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import SettingsError
-from contracts.settings import PipelineSettings, from_environment
-from runtime.kafka_security import credentials, jvm_options, jvm_properties, librdkafka_options, oauth_client, ssl_context
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.settings import PipelineSettings, from_environment
+from surescale.runtime.kafka_security import (
+    credentials,
+    jvm_options,
+    jvm_properties,
+    librdkafka_options,
+    oauth_client,
+    ssl_context,
+)
 
 
 def scram(folder: Path, **changes: str) -> PipelineSettings:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from runtime.librdkafka_log import RefusalFilter
+from surescale.runtime.logs import RefusalFilter
 
 NO_TOKEN = (
     'OIDC [rdkafka#consumer-1] [thrd:background]: Failed to retrieve OIDC token from "https://h/token": '

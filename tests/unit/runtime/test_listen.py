@@ -6,8 +6,8 @@ import socket
 import pytest
 from aiohttp import web
 
-from contracts.errors import SettingsError
-from runtime.listen import HalfRequests, listen
+from surescale.contracts.errors import SettingsError
+from surescale.runtime.listen import HalfRequests, listen
 
 
 def test_a_port_that_is_taken_is_one_line_with_the_option() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from contracts.errors import SettingsError
-from runtime.logs import TEXT_CHARACTERS_MAX, JsonLines, LogSettings, TextLines, without_secrets
+from surescale.contracts.errors import SettingsError
+from surescale.runtime.logs import TEXT_CHARACTERS_MAX, JsonLines, LogSettings, TextLines, without_secrets
 
 PASSWORD = "hunter2-and-more"
 Lines = tuple[logging.Logger, io.StringIO]
@@ -169,7 +169,7 @@ def test_a_crash_is_one_line_of_json_without_the_secrets_of_the_environment() ->
     """Also one that nobody caught, in the main thread or another."""
     code = f"""
 import threading
-from runtime.logs import set_up_logs
+from surescale.runtime.logs import set_up_logs
 set_up_logs("agent")
 thread = threading.Thread(target=lambda: 1 / 0)
 thread.start(); thread.join()
@@ -184,7 +184,7 @@ raise RuntimeError("refused {PASSWORD}")
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_the_last_words_of_a_role_are_one_line(log_format: str) -> None:
     """An error of the world, here a missing Java or folder, ends a role with a line in the form of its log."""
-    code = "import sys; sys.argv = ['surescale', 'spark']; from services.cli import main; main()"
+    code = "import sys; sys.argv = ['surescale', 'spark']; from surescale.services.cli import main; main()"
     done = run(code, SURESCALE_LOG_FORMAT=log_format)
     assert done.returncode == 1
     if log_format == "json":

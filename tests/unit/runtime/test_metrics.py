@@ -7,11 +7,11 @@ from urllib.request import urlopen
 
 import pytest
 
-from contracts.settings import PipelineSettings
-from runtime.health import HealthServer
-from runtime.metrics import ALIVE, BUILD, COMMON, READY, Metric, Reading, RoleMetrics, Tally
-from runtime.ports import free_port
-from services.tools.health import ROLES
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.health import HealthServer
+from surescale.runtime.metrics import ALIVE, BUILD, COMMON, READY, Metric, Reading, RoleMetrics, Tally
+from surescale.runtime.ports import free_port
+from surescale.services.tools.health import ROLES
 from tests.support.metrics import Scraped, scraped
 from tests.support.watched import WatchedTime, idle_watchdog
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.settings import PipelineSettings
-from runtime.http_pool import Answer
-from runtime.oauth_tokens import NoToken, OAuthClient, Tokens, _refusal, fetch_token
-from runtime.ports import LOOPBACK
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.http_pool import Answer
+from surescale.runtime.oauth_tokens import NoToken, OAuthClient, Tokens, _refusal, fetch_token
+from surescale.runtime.ports import LOOPBACK
 from tests.support.issuer import CLIENT, SECRET, SECRET_TELLTALE, Issuer, make_key
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which signs, is not installed")

@@ -7,13 +7,16 @@ from dataclasses import fields
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from contracts.errors import SettingsError
-from rescaler.service.settings import RescalerSettings
-from runtime.options import FiniteRange, author
-from services.cli import cli
-from services.local_stack.artifacts import cache_folder
-from services.local_stack.errors import ArtifactError
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.settings import PipelineSettings
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.runtime import options
+from surescale.runtime.options import FiniteRange, author
+from surescale.services.cli import cli
+from surescale.services.local_stack.artifacts import cache_folder
+from surescale.services.local_stack.errors import ArtifactError
 
 COMMANDS = ("demo", "engine", "evaluate", "job", "state", "twin")
 
@@ -136,3 +139,18 @@ def test_defaults_in_help_are_those_of_the_settings(name: str) -> None:
             assert str(defaults[option.name]) == promised[1], option.name
             checked += 1
     assert checked >= 8
+
+
+def test_a_connected_command_gets_its_settings_from_the_options_else_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own options stay its own."""
+    seen: list[object] = []
+
+    @click.command()
+    @click.option("--days", type=int)
+    @options.connected(options.cluster)
+    def command(settings: PipelineSettings, days: int) -> None:
+        seen.extend((settings.bootstrap, settings.topic_prefix, settings.cluster, days))
+
+    monkeypatch.setenv("SURESCALE_TOPIC_PREFIX", "x-")
+    result = CliRunner().invoke(command, ["--bootstrap", "kafka:9", "--cluster", "prod", "--days", "3"])
+    assert (result.exit_code, seen) == (0, ["kafka:9", "x-", "prod", 3])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime import ports as chosen_ports
-from runtime.ports import LOOPBACK, PORT_FIRST, PORT_LAST, accepts_connections, free_ports, is_free
+from surescale.runtime import ports as chosen_ports
+from surescale.runtime.ports import LOOPBACK, PORT_FIRST, PORT_LAST, accepts_connections, free_ports, is_free
 
 
 def test_ports_chosen_together_are_different_and_outside_the_range_of_outgoing_connections() -> None:
@@ -37,7 +37,7 @@ def test_no_port_is_chosen_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(chosen_ports, "PORT_FIRST", first)
     monkeypatch.setattr(chosen_ports, "PORT_LAST", first + 5)
     monkeypatch.setattr(chosen_ports, "_chosen", set())  # tests before this one may have had ports of these
-    choose = f"from runtime import ports; ports.PORT_FIRST, ports.PORT_LAST = {first}, {first + 5}; "
+    choose = f"from surescale.runtime import ports; ports.PORT_FIRST, ports.PORT_LAST = {first}, {first + 5}; "
     told = [sys.executable, "-c", f"{choose}print(*ports.free_ports(3), flush=True); input()"]
     with subprocess.Popen(told, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None

@@ -10,7 +10,7 @@ import pytest
 HALF_DONE = """
 import sys, time
 from pathlib import Path
-from runtime.signals import end_in_order
+from surescale.runtime.signals import end_in_order
 end_in_order()
 place = Path(sys.argv[1])
 try:
@@ -31,5 +31,5 @@ def test_a_command_that_is_told_to_end_takes_away_what_is_half_done(number: sign
         assert process.stdout is not None
         assert process.stdout.readline() == "half done\n"
         process.send_signal(number)
-        assert process.wait(20) == 128 + number
+        assert process.wait(120) == 128 + number
     assert list(tmp_path.iterdir()) == []

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from runtime import stable_offset_lag
-from runtime.stable_offset_lag import StableOffsetLag
+from surescale.runtime import stable_offset_lag
+from surescale.runtime.stable_offset_lag import StableOffsetLag
 
 
 def statistics(stable: int, end: int, partition: str = "0") -> str:

@@ -7,8 +7,8 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from runtime.printable import printable
-from runtime.terminal import SafeConsole, plain
+from surescale.runtime.printable import printable
+from surescale.runtime.terminal import SafeConsole, plain
 
 HOSTILE = (
     "\x1b[2J\x1b]0;owned\x07",  # clears the screen, sets the window's title

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.beats import beside, fault
-from runtime.threads import FAULT_EXIT_CODE
+from surescale.runtime.beats import beside, fault
+from surescale.runtime.threads import FAULT_EXIT_CODE
 from tests.support.watched import idle_watchdog
 
 REPOSITORY = Path(__file__).parents[3]
@@ -20,8 +20,8 @@ def test_a_thread_that_fails_ends_its_process_with_one_line_and_an_exit_code(sta
     """In the main thread nothing would show it."""
     script = f"""
 import logging, time
-from runtime.beats import beside
-from runtime.threads import background
+from surescale.runtime.beats import beside
+from surescale.runtime.threads import background
 logging.basicConfig(format="%(message)s")
 def fail(): raise LookupError("no such place")
 {start}.start()

@@ -11,10 +11,10 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from runtime.backoff import wait_for
-from runtime.beats import TurnLock, allowed, beat, beside, pause
-from runtime.logs import JsonLines
-from runtime.watchdog import HUNG_EXIT_CODE, SUSPENDED_AFTER_S, Watchdog
+from surescale.runtime.backoff import wait_for
+from surescale.runtime.beats import TurnLock, allowed, beat, beside, pause
+from surescale.runtime.logs import JsonLines
+from surescale.runtime.watchdog import HUNG_EXIT_CODE, SUSPENDED_AFTER_S, Watchdog
 from tests.support.waiting import wait_until
 from tests.support.watched import WatchedTime, idle_watchdog
 
@@ -357,7 +357,7 @@ def test_the_stacks_of_all_threads_are_told_that_of_the_loop_first(timed: Watche
 
 HANGING_LOG = """
 import logging, threading, time
-from runtime.watchdog import Watchdog
+from surescale.runtime.watchdog import Watchdog
 
 class Hangs(logging.Handler):
     def emit(self, record):

@@ -4,15 +4,15 @@ from functools import cache
 
 import numpy as np
 
-from contracts.commands import RescheduleCommand, TaskChange
-from simulation.engine.cluster import RunOptions, SimulatedCluster
-from simulation.load.graphs import JobGraph
-from simulation.load.jobs import SizedJob, load_job, size_job
-from simulation.load.workload import Gap, Workload, load_workload
-from simulation.model.attempts import FlowRows
-from simulation.model.costs import RestartCost
-from simulation.model.queueing import Float64
-from simulation.model.worlds import CALM, World
+from surescale.contracts.commands import RescheduleCommand, TaskChange
+from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
+from surescale.simulation.load.graphs import JobGraph
+from surescale.simulation.load.jobs import SizedJob, load_job, size_job
+from surescale.simulation.load.workload import Gap, Workload, load_workload
+from surescale.simulation.model.attempts import FlowRows
+from surescale.simulation.model.costs import RestartCost
+from surescale.simulation.model.queueing import Float64
+from surescale.simulation.model.worlds import CALM, World
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simulation.load.jobs import SizedJob
-from simulation.model.queueing import Float64
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.model.queueing import Float64
 
 TIE = 1e-9
 RESTART = 1.0

@@ -4,8 +4,8 @@ import heapq
 
 import numpy as np
 
-from simulation.load.jobs import SizedJob
-from simulation.model.queueing import Float64
+from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.model.queueing import Float64
 
 
 def arrival_times(requests: list[int]) -> Float64:

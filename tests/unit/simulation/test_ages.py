@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.job_settings import LatencyBound
-from simulation.loops.ages import Arrivals
-from simulation.loops.rows import LoopRows
-from simulation.loops.terms import Terms
+from surescale.contracts.job_settings import LatencyBound
+from surescale.simulation.loops.rows import Arrivals, LoopRows
+from surescale.simulation.loops.terms import Terms
 from tests.unit.simulation.evaluation.cases import DAY, setting, wave
 
 LOADS = st.lists(st.integers(1, 1_000), min_size=5, max_size=40)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from contracts.windows import FIGURE
-from policies.graph import job_graph
-from policies.measure import measure
-from simulation.load.jobs import SizedJob, load_job
-from simulation.loops.batches_core import BatchRows, fifo
-from simulation.loops.rows import LoopRows
-from simulation.loops.terms import Float64, Mode, Span, Terms
+from surescale.contracts.windows import FIGURE
+from surescale.policies.graph import job_graph
+from surescale.policies.measure import measure
+from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.loops.batches_core import BatchRows, fifo
+from surescale.simulation.loops.rows import LoopRows
+from surescale.simulation.loops.terms import Float64, Mode, Span, Terms
 from tests.unit.simulation.cases import chain, clarknet, graph, sized, workload
 from tests.unit.simulation.event_oracle import as_the_paper_does, mean_wait
 

@@ -5,13 +5,13 @@ import math
 import msgspec
 import pytest
 
-from contracts.commands import TaskChange
-from simulation.engine.cluster import RunOptions, SimulatedCluster
-from simulation.engine.hosts import NewHost
-from simulation.engine.refusals import EngineRefusal
-from simulation.errors import RunError
-from simulation.load.jobs import load_job
-from simulation.model.costs import RestartCost
+from surescale.contracts.commands import TaskChange
+from surescale.simulation.engine.checked_changes import EngineRefusal
+from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
+from surescale.simulation.engine.hosts import NewHost
+from surescale.simulation.errors import RunError
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.model.costs import RestartCost
 from tests.unit.simulation.cases import MINUTE, clarknet, cluster, command
 
 JOB = "sim/j_2521346"

@@ -2,17 +2,16 @@
 
 import numpy as np
 
-from contracts.decisions import Decision, PolicyUsed, TaskDecision
-from contracts.ids import decision_id
-from contracts.window_history import WindowHistory
-from contracts.windows import Window, encode_window
-from simulation.engine.cluster import RunOptions, SimulatedCluster
-from simulation.engine.episode import ApplyAll, Decide, Episode, run_episode
-from simulation.engine.hosts import NewHost
-from simulation.engine.window_buffer import WindowBuffer
-from simulation.load.jobs import load_job
-from spark_streaming.columns import Coordinates
-from spark_streaming.figures import NO_BASELINE, ClosingMinute, minute_figures
+from surescale.contracts.decisions import Decision, PolicyUsed, TaskDecision
+from surescale.contracts.ids import decision_id
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import Window, encode_window
+from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
+from surescale.simulation.engine.episode import ApplyAll, Decide, Episode, WindowBuffer, run_episode
+from surescale.simulation.engine.hosts import NewHost
+from surescale.simulation.load.jobs import load_job
+from surescale.spark_streaming.columns import Coordinates
+from surescale.spark_streaming.figures import NO_BASELINE, ClosingMinute, minute_figures
 from tests.support.record_columns import records_of
 from tests.unit.simulation.cases import MINUTE, clarknet, cluster, command
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulation.load.graphs import JobError, JobGraph, job_names, load_graph
-from simulation.load.jobs import load_job, size_job
+from surescale.simulation.load.graphs import JobError, JobGraph, job_names, load_graph
+from surescale.simulation.load.jobs import load_job, size_job
 from tests.unit.simulation.cases import chain, clarknet, graph, sized, workload
 
 HEADER = "job,task,upstream,duration_s\n"

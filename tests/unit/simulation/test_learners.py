@@ -2,15 +2,15 @@
 
 import pytest
 
-from contracts.commands import RescheduleCommand, TaskChange
-from contracts.vnodes import uniform_counts
-from simulation.engine.cluster import RunOptions, SimulatedCluster
-from simulation.engine.hosts import NewHost
-from simulation.engine.ownership import spread, to_restore
-from simulation.engine.rescales import Rescale
-from simulation.errors import RunError
-from simulation.load.jobs import load_job
-from simulation.model.costs import RestartCost, chosen_cost, with_learners
+from surescale.contracts.commands import RescheduleCommand, TaskChange
+from surescale.contracts.vnodes import uniform_counts
+from surescale.simulation.engine.checked_changes import Rescale
+from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
+from surescale.simulation.engine.hosts import NewHost
+from surescale.simulation.engine.learners import spread, to_restore
+from surescale.simulation.errors import RunError
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.model.costs import RestartCost, chosen_cost, with_learners
 from tests.unit.simulation.cases import MINUTE, clarknet, cluster, command
 
 NAME, JOB = "j_2521346", "sim/j_2521346"

@@ -5,19 +5,19 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from contracts.messages import JobTopology
-from contracts.window_history import WindowHistory
-from contracts.windows import FIGURE, FIGURES
-from policies.features import encode
-from simulation.load.jobs import SizedJob, load_job
-from simulation.load.workload import Gap, Workload
-from simulation.loops.batches_core import BatchRows
-from simulation.loops.hourly import HourlyLoads, HourlyPeaks
-from simulation.loops.records_core import RecordRows
-from simulation.loops.rows import LoopRows, core_of, resized
-from simulation.loops.terms import Mode, Terms
-from simulation.model.queueing import Int64
-from simulation.model.worlds import world_named
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import FIGURE, FIGURES
+from surescale.policies.features import encode
+from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.workload import Gap, Workload
+from surescale.simulation.loops.batches_core import BatchRows
+from surescale.simulation.loops.hourly import HourlyLoads, HourlyPeaks
+from surescale.simulation.loops.records_core import RecordRows
+from surescale.simulation.loops.rows import LoopRows, core_of, resized
+from surescale.simulation.loops.terms import Mode, Terms
+from surescale.simulation.model.queueing import Int64
+from surescale.simulation.model.worlds import world_named
 from tests.support.builders import row
 from tests.unit.simulation.cases import chain, clarknet, sized, workload
 

@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from contracts.windows import FIGURE, Float32
-from simulation.engine.cluster import RunOptions, SimulatedCluster
-from simulation.errors import RunError
-from simulation.evaluation.judge import EvaluationError, EvaluationRequest, setting_of
-from simulation.load.graphs import load_graph
-from simulation.load.jobs import SizedJob, load_job
-from simulation.loops.pressure_core import PressureRows
-from simulation.loops.rows import LoopRows, core_of
-from simulation.loops.terms import Terms
-from simulation.model.attempts import FlowRows
-from simulation.model.costs import RestartCost, chosen_cost
-from simulation.model.pressure import PressureTables, buffer_records
-from simulation.model.queueing import STEPS, Int64
-from simulation.model.worlds import CALM, PRESSURE, world_named
+from surescale.contracts.windows import FIGURE, Float32
+from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
+from surescale.simulation.errors import RunError
+from surescale.simulation.evaluation.judge import EvaluationError, EvaluationRequest, setting_of
+from surescale.simulation.load.graphs import load_graph
+from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.loops.pressure_core import PressureRows
+from surescale.simulation.loops.rows import LoopRows, core_of
+from surescale.simulation.loops.terms import Terms
+from surescale.simulation.model.attempts import FlowRows
+from surescale.simulation.model.costs import RestartCost, chosen_cost
+from surescale.simulation.model.pressure import PressureTables, buffer_records
+from surescale.simulation.model.queueing import STEPS, Int64
+from surescale.simulation.model.worlds import CALM, PRESSURE, world_named
 from tests.unit.simulation.cases import MINUTE, chain, clarknet, column, command, graph, sized, workload
 
 TERMS = Terms(span_minutes=10, restart_ms=PRESSURE.restart_ms, world=PRESSURE)

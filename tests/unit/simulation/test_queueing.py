@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from simulation.load.jobs import SizedJob, load_job
-from simulation.model.attempts import Flow, FlowRows
-from simulation.model.queueing import STEPS, FlowTables, queues, run_minute, served_at_most
-from simulation.model.reward import mean_reward
+from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.model.attempts import Flow, FlowRows
+from surescale.simulation.model.queueing import STEPS, FlowTables, queues, run_minute, served_at_most
+from surescale.simulation.model.reward import mean_reward
 from tests.unit.simulation.cases import chain, clarknet, column, graph, rows, sized
 from tests.unit.simulation.oracle import arrival_times, mean_sojourn_minutes
 

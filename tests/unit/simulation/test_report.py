@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from simulation.engine.job_report import JobLedger, weighted_percentile
-from simulation.model.reward import block_reward, latency_minutes, mean_reward
+from surescale.simulation.engine.job_report import JobLedger, weighted_percentile
+from surescale.simulation.model.reward import block_reward, latency_minutes, mean_reward
 from tests.unit.simulation.cases import chain, column, rows, sized
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from contracts.messages import TaskSample
-from contracts.windows import FIGURE, Float32, blank_figures
-from simulation.engine.cluster import SimulatedCluster
-from simulation.engine.simulated_minute import SimulatedMinute
-from simulation.model.worlds import CALM, PRESSURE, World, world_named
+from surescale.contracts.messages import TaskSample
+from surescale.contracts.windows import FIGURE, Float32, blank_figures
+from surescale.simulation.engine.cluster import SimulatedCluster
+from surescale.simulation.engine.simulated_minute import SimulatedMinute
+from surescale.simulation.model.worlds import CALM, PRESSURE, World, world_named
 from tests.unit.simulation.cases import MINUTE, cluster, command
 
 COUNTERS = (

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulation.load.workload import Gap, WorkloadError, load_workload
+from surescale.simulation.load.kinds import KINDS, LoadKindError
+from surescale.simulation.load.workload import UNDATED_MS, Gap, WorkloadError, load_workload
 from tests.unit.simulation.cases import HOUR, workload
 
 
@@ -129,7 +130,7 @@ def test_a_trace_cut_short_keeps_the_gaps_that_are_left() -> None:
 
 def test_the_gaps_of_the_shipped_traces_are_those_of_their_list() -> None:
     """The holes without records; the interpolated minutes count."""
-    rows = (files("simulation") / "data" / "gaps.csv").read_text(encoding="utf-8").splitlines()[1:]
+    rows = (files("surescale.simulation") / "data" / "gaps.csv").read_text(encoding="utf-8").splitlines()[1:]
     listed = {
         (trace.split("_")[0], int(a), int(b)) for trace, a, b, kind in (row.split(",") for row in rows) if kind == "no_records"
     }
@@ -140,6 +141,41 @@ def test_the_gaps_of_the_shipped_traces_are_those_of_their_list() -> None:
 def test_twitter_ships() -> None:
     """Twenty-two days of 2021."""
     assert (load_workload("twitter").minutes, load_workload("twitter").percentile(99)) == (31_651, 14_378.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_load_is_drawn_the_same_from_the_same_seed(kind: str) -> None:
+    """Two weeks from a Monday on, with some load in each day; another seed draws other counts."""
+    load = load_workload(kind)
+    assert load.requests.reshape(14, 1440).sum(axis=1).min() > 0
+    assert load.trace_start_ms == UNDATED_MS
+    assert (load.requests == load_workload(f"{kind}@0").requests).all()
+    assert (load.requests != load_workload(f"{kind}@1").requests).any()
+
+
+def test_loads_have_the_shapes_that_they_are_named_for() -> None:
+    """Means of the hours of a day, within the noise of their counts."""
+
+    def hours(kind: str) -> np.ndarray:
+        return load_workload(kind).requests.reshape(-1, 60).mean(axis=1)
+
+    office, nights = (hours(kind).reshape(14, 24) for kind in ("office-hours", "quiet-nights"))
+    assert office[:5, 9:17].min() > 480 > 60 > office[5:7].max()
+    assert nights[:, :6].max() < 2 < 60 < nights[:, 6:22].min()
+    jobs = load_workload("four-hourly").requests.reshape(-1, 240)
+    assert jobs[:, :45].min() > 400 > 200 > jobs[:, 45:].max()
+    assert load_workload("flash-crowd").requests.max() > 2 * 160
+    assert len(np.unique(np.round(hours("steps") / 20))) > 4
+    assert hours("ramp")[-24:].mean() > 4 * hours("ramp")[:24].mean()
+    waves = load_workload("seven-hours").requests.reshape(-1, 420)
+    assert waves[:, 200:220].min() > 250 > 100 > waves[:, :20].max()
+
+
+def test_a_seed_that_is_none_is_refused() -> None:
+    """In one line that shows a right one."""
+    for name in ("steps@", "steps@-1", "steps@many", "steps@99999999999"):
+        with pytest.raises(LoadKindError, match=r"whole number after @ as the seed, as in steps@3"):
+            load_workload(name)
 
 
 def test_a_percentile_can_be_of_a_part() -> None:

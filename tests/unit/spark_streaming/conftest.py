@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from services.local_stack.artifacts import fetch
-from services.local_stack.locked_jars import SPARK_KAFKA
-from spark_streaming.session import start_session
-from spark_streaming.settings import SparkSettings
+from surescale.services.local_stack.artifacts import SPARK_KAFKA, fetch
+from surescale.spark_streaming.session import start_session
+from surescale.spark_streaming.settings import SparkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contracts.messages import JobTopology, MinuteMarker, TaskSample, TaskSpec
-from contracts.windows import FIGURE, Window
-from spark_streaming.columns import Coordinates, Int64, Records
-from spark_streaming.minutes import Fed, MinuteRules, Minutes
+from surescale.contracts.messages import JobTopology, MinuteMarker, TaskSample, TaskSpec
+from surescale.contracts.windows import FIGURE, Window
+from surescale.spark_streaming.columns import Coordinates, Int64, Records
+from surescale.spark_streaming.minutes import Fed, MinuteRules, Minutes
 from tests.support.record_columns import records_of
 
 JOB = "sim/clicks"

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from spark_streaming.minutes import Minutes
+from surescale.spark_streaming.minutes import Minutes
 from tests.unit.spark_streaming.pipeline import MINUTE, RULES, feed, graph, marker, newest, sample, spec
 
 TWO_SUBTASKS = graph(spec("map", parallelism=2))

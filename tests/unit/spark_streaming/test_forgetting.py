@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from contracts.messages import MinuteMarker, TaskSample
-from contracts.windows import encode_window
-from spark_streaming.columns import Coordinates
-from spark_streaming.minutes import Minutes
-from spark_streaming.state_store import StateStore
+from surescale.contracts.messages import MinuteMarker, TaskSample
+from surescale.contracts.windows import encode_window
+from surescale.spark_streaming.columns import Coordinates
+from surescale.spark_streaming.minutes import Minutes
+from surescale.spark_streaming.places import place_of
+from surescale.spark_streaming.state_store import Saved, StateStore
 from tests.support.record_columns import records_of
 from tests.unit.spark_streaming.pipeline import JOB, MINUTE, RULES, graph, marker, no_clock, sample
 
@@ -70,12 +71,12 @@ def test_windows_do_not_depend_on_when_the_memory_was_freed(is_freed_before: boo
 
 def test_what_was_forgotten_stays_so_after_a_restart(tmp_path: Path) -> None:
     """A job that came back within a window's length does not find its old rows in the files again."""
-    store = StateStore(tmp_path, FORGETFUL)
-    minutes = store.load(-1)
+    store = StateStore(place_of(str(tmp_path)), FORGETFUL)
+    minutes = store.load().minutes
     one_minute(minutes)
-    store.save(0, minutes)
+    store.save(Saved(0, minutes, {}))
     batch(minutes, (2_000, sample(2 * MINUTE, 9)), (2_001, marker(2)))
-    store.save(1, minutes)
-    again = StateStore(tmp_path, FORGETFUL).load(1)
+    store.save(Saved(1, minutes, {}))
+    again = StateStore(place_of(str(tmp_path)), FORGETFUL).load().minutes
     assert list(again.jobs[JOB].history.rows) == list(minutes.jobs[JOB].history.rows) == [2 * MINUTE]
     assert (again.jobs[JOB].left_ms, again.jobs[JOB].seen_ms) == (MINUTE, 2_001)

@@ -6,10 +6,11 @@ from typing import Any, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
 
-from spark_streaming.job import Job
-from spark_streaming.minutes import MinuteRules
-from spark_streaming.settings import SparkSettings
-from spark_streaming.state_store import StateStore
+from surescale.spark_streaming.minutes import MinuteRules
+from surescale.spark_streaming.places import place_of
+from surescale.spark_streaming.settings import SparkSettings
+from surescale.spark_streaming.state_store import StateStore
+from surescale.spark_streaming.streaming_job import Job
 
 
 def test_a_broker_that_goes_away_before_the_query_starts_is_waited_for(tmp_path: Any) -> None:
@@ -23,7 +24,7 @@ def test_a_broker_that_goes_away_before_the_query_starts_is_waited_for(tmp_path:
             stop.set()
         raise KafkaException(KafkaError(KafkaError._TRANSPORT, "the broker is away"))
 
-    role = Job(SparkSettings(road_clock=True), stop=stop, log=logging.getLogger("test"), open_clock=away)
-    role.run_queries(None, StateStore(tmp_path, MinuteRules()))  # type: ignore[arg-type]  # no query starts, so no session is used
+    role = Job(SparkSettings(pipeline_clock=True), stop=stop, log=logging.getLogger("test"), open_clock=away)
+    role.run_queries(None, StateStore(place_of(str(tmp_path)), MinuteRules()), tmp_path)  # type: ignore[arg-type]  # no query starts, so no session is used
     assert len(tries) == 2
     assert role.report()["restarts"] == 2

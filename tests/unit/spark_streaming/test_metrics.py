@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_streaming.metrics import lag_of
+from surescale.spark_streaming.metrics import lag_of
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from contracts.messages import HourlyLoad, MinuteMarker, TaskSample
-from contracts.windows import HOUR_MS, Window, encode_window
-from contracts.wire import decode
-from spark_streaming.columns import Coordinates
-from spark_streaming.minutes import MinuteRules, Minutes
+from surescale.contracts.messages import HourlyLoad, MinuteMarker, TaskSample
+from surescale.contracts.windows import HOUR_MS, Window, encode_window
+from surescale.contracts.wire import decode
+from surescale.spark_streaming.columns import Coordinates
+from surescale.spark_streaming.minutes import MinuteRules, Minutes
 from tests.support.record_columns import records_of
 from tests.unit.spark_streaming.pipeline import JOB, MINUTE, RULES, feed, graph, marker, newest, no_clock, recorded, sample, spec
 

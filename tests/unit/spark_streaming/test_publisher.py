@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
-from contracts.clock import MINUTE_MS
-from contracts.settings import PipelineSettings
-from contracts.topics import DEAD_LETTERS, SNAPSHOTS
-from contracts.windows import FIGURES, Window, unknown_hours
-from runtime.backoff import Stopped
-from runtime.ports import free_port
-from spark_streaming.publisher import Publisher
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import DEAD_LETTERS, SNAPSHOTS
+from surescale.contracts.windows import FIGURES, Window, unknown_hours
+from surescale.runtime.backoff import Stopped
+from surescale.runtime.ports import free_port
+from surescale.spark_streaming.publisher import Publisher
 from tests.support.builders import JOB, topology
 
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from contracts.messages import ClockSegment
-from spark_streaming.references import references
+from surescale.contracts.messages import ClockSegment
+from surescale.spark_streaming.references import references
 
 
 def segment(e0_ms: int, w0_ms: int, until_ms: int) -> ClockSegment:
     """Return a segment at sixty times the speed of the wall."""
-    return ClockSegment(road="main", sequence=0, e0_ms=e0_ms, w0_ms=w0_ms, speed=60.0, until_ms=until_ms)
+    return ClockSegment(pipeline="main", sequence=0, e0_ms=e0_ms, w0_ms=w0_ms, speed=60.0, until_ms=until_ms)
 
 
 FIRST, SECOND = (100, segment(1_000, 100, 31_000)), (900, segment(31_000, 900, 61_000))

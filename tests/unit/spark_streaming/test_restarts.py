@@ -6,9 +6,9 @@ import re
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from contracts.errors import SurescaleError
-from spark_streaming.restarts import FRUITLESS_MAX, RecordsLost, Restarts
-from spark_streaming.state import StateRefused
+from surescale.contracts.errors import SurescaleError
+from surescale.spark_streaming.restarts import FRUITLESS_MAX, CheckpointFull, RecordsLost, Restarts
+from surescale.spark_streaming.state import StateRefused
 
 FETCH = "Job aborted: ... java.util.concurrent.TimeoutException: Cannot fetch record for offset 7 in 120000 ms"
 UNREADABLE = """[STREAM_FAILED] Query ended
@@ -20,12 +20,12 @@ DENIED = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not a
 
 def restarts(pauses_s: list[float] | None = None) -> Restarts:
     """Return a counter that notes its pauses instead of waiting."""
-    return Restarts((pauses_s if pauses_s is not None else []).append, logging.getLogger("test"))
+    return Restarts("/checkpoint", (pauses_s if pauses_s is not None else []).append, logging.getLogger("test"))
 
 
 @pytest.mark.parametrize("error", [AWAY, TimeoutError("the clock"), RuntimeError(FETCH)])
 def test_the_query_starts_again_after_the_broker_went_away(error: Exception) -> None:
-    """Whoever noticed: a client of the driver, or an executor that could not fetch a batch's records."""
+    """No matter who noticed: a client of the driver, or an executor that could not fetch a batch's records."""
     counter = restarts()
     counter.after(error, made_progress=False)
     assert counter.count == 1
@@ -53,6 +53,24 @@ def test_a_missing_right_is_waited_for(error: Exception, says: str, caplog: pyte
         counter.after(error, made_progress=False)
     assert counter.count == 2 * FRUITLESS_MAX
     assert all(re.search(says, line) for line in caplog.messages)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError(
+            "[STREAM_FAILED] Query ended\n\tat org.apache.spark.Frame\nCaused by: java.io.IOException: No space left on device"
+        ),
+        OSError("/checkpoint/windows/state-7: the state cannot be written (No space left on device); make room"),
+        RuntimeError("java.io.IOException: Disk quota exceeded\n== Physical Plan ==\n* Project (7)"),
+    ],
+    ids=["Spark's own files", "ours", "a quota"],
+)
+def test_a_full_disk_ends_the_process_with_one_line_that_names_the_folder(error: Exception) -> None:
+    """Not with a piece of a query plan behind a hundred lines of Java."""
+    with pytest.raises(CheckpointFull, match=r"^/checkpoint: .*SURESCALE_SPARK_CHECKPOINT names the folder\)$") as ended:
+        restarts().after(error, made_progress=True)
+    assert "\n" not in str(ended.value)
 
 
 def test_progress_between_restarts_resets_the_count() -> None:

@@ -8,20 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import SettingsError
-from contracts.settings import from_environment
-from spark_streaming.job import Job, _scratch
-from spark_streaming.session import spark_options
-from spark_streaming.settings import SparkSettings, checkpoint_folder, jar_paths
-from spark_streaming.worker_daemon import without_archives
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.settings import from_environment
+from surescale.spark_streaming.places import place_of
+from surescale.spark_streaming.session import spark_options
+from surescale.spark_streaming.settings import SparkSettings, jar_paths
+from surescale.spark_streaming.streaming_job import Job, _scratch
+from surescale.spark_streaming.worker_daemon import without_archives
 
 SCRATCH = Path("scratch")
-
-
-def test_a_job_without_a_checkpoint_names_the_setting() -> None:
-    """There is no default: state must outlive the process."""
-    with pytest.raises(SettingsError, match="SURESCALE_SPARK_CHECKPOINT"):
-        checkpoint_folder(SparkSettings())
 
 
 def test_jars_come_from_folders_and_lists(tmp_path: Path) -> None:
@@ -105,5 +100,5 @@ def test_the_scratch_folder_may_be_a_link(tmp_path: Path) -> None:
     """To a faster disk, say; the link stays."""
     (tmp_path / "fast").mkdir()
     (tmp_path / "scratch").symlink_to(tmp_path / "fast")
-    with _scratch(SparkSettings(spark_checkpoint=str(tmp_path))) as scratch:
+    with _scratch(place_of(str(tmp_path))) as scratch:
         assert scratch.resolve() == tmp_path / "fast"

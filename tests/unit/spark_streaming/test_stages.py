@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from contracts.messages import MinuteMarker, TaskSample
-from contracts.wire import encode
-from spark_streaming.collected import split
-from spark_streaming.columns import COLUMN
-from spark_streaming.columns import Coordinates as At
-from spark_streaming.minutes import Refused
-from spark_streaming.stages import SOURCE_COLUMNS, parse_record, parsed, unpacked
+from surescale.contracts.messages import MinuteMarker, TaskSample
+from surescale.contracts.wire import encode
+from surescale.spark_streaming.collected import split
+from surescale.spark_streaming.columns import COLUMN
+from surescale.spark_streaming.columns import Coordinates as At
+from surescale.spark_streaming.minutes import Refused
+from surescale.spark_streaming.stages import SOURCE_COLUMNS, parse_record, parsed, unpacked
 from tests.support.record_columns import records_of
 from tests.unit.spark_streaming.pipeline import JOB, marker, sample
 

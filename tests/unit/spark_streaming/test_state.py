@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contracts.messages import HourlyLoad
-from contracts.windows import encode_window
-from spark_streaming import state_store
-from spark_streaming.minutes import Minutes
-from spark_streaming.state import Arrays, StateRefused, from_arrays, rows_to_arrays, to_arrays
-from spark_streaming.state_store import FOLDER, KEPT, StateStore
+from surescale.contracts.messages import HourlyLoad, Saturation
+from surescale.contracts.windows import encode_window
+from surescale.spark_streaming import state_store
+from surescale.spark_streaming.minutes import MinuteRules, Minutes
+from surescale.spark_streaming.places import place_of
+from surescale.spark_streaming.state import Arrays, StateRefused, from_arrays, head_of, rows_to_arrays, to_arrays
+from surescale.spark_streaming.state_store import FIRST, FOLDER, KEPT, Saved, StateStore
 from tests.unit.spark_streaming.pipeline import JOB, MINUTE, RULES, feed, graph, marker, sample
 
 BEFORE = [
@@ -29,13 +30,18 @@ def after(minutes: Minutes) -> list[bytes]:
     return [encode_window(window) for window in feed(*AFTER, minutes=minutes).windows]
 
 
+def store_at(folder: Path, rules: MinuteRules = RULES) -> StateStore:
+    """Return a store in a local folder."""
+    return StateStore(place_of(str(folder)), rules)
+
+
 def saved(folder: Path, batches: int = 1) -> StateStore:
     """Return a store with the state of the first half of the pipeline under ``batches`` numbers."""
-    store = StateStore(folder, RULES)
+    store = store_at(folder)
     minutes = Minutes(RULES)
     feed(*BEFORE, minutes=minutes)
     for batch in range(batches):
-        store.save(batch, minutes)
+        store.save(Saved(batch, minutes, {0: 10 * batch, 3: 7}))
     return store
 
 
@@ -43,7 +49,9 @@ def test_saved_state_goes_on_where_it_was(tmp_path: Path) -> None:
     """Windows after a restart equal, byte for byte, those without one: open rows, baselines, hours, late rows and all."""
     whole = Minutes(RULES)
     feed(*BEFORE, minutes=whole)
-    assert after(saved(tmp_path).load(0)) == after(whole)
+    found = saved(tmp_path).load()
+    assert (found.batch, found.offsets) == (0, {0: 0, 3: 7})
+    assert after(found.minutes) == after(whole)
 
 
 def test_the_same_state_gives_the_same_arrays() -> None:
@@ -51,14 +59,36 @@ def test_the_same_state_gives_the_same_arrays() -> None:
     minutes = Minutes(RULES)
     feed(*BEFORE, minutes=minutes)
     arrays, rows = to_arrays(minutes, [3]), rows_to_arrays(minutes, {})
-    again = from_arrays(arrays, [rows], RULES)
+    again = from_arrays(head_of(arrays), arrays, [rows], RULES)
     assert as_bytes(to_arrays(again, [3])) == as_bytes(arrays)
     assert as_bytes(rows_to_arrays(again, {})) == as_bytes(rows)
 
 
+def test_what_is_remembered_of_counters_is_kept_and_absent_in_older_state(tmp_path: Path) -> None:
+    """State of a build that knew none of it reads as nothing known."""
+    minutes = Minutes(RULES)
+    feed(*BEFORE, minutes=minutes)
+    older = to_arrays(minutes)
+    assert b"saturations" in older["header"].tobytes()
+    older["header"] = np.frombuffer(older["header"].tobytes().replace(b'"saturations":[]', b'"other":[]'), dtype=np.uint8)
+    assert from_arrays(head_of(older), older, [], RULES).jobs[JOB].history.saturations == ()
+    minutes.jobs[JOB].history.saturations = (Saturation(task="map", shown=0.25, at_ms=MINUTE, holds_ms=2 * MINUTE, epoch="a"),)
+    store = store_at(tmp_path)
+    store.save(Saved(0, minutes, {}))
+    assert store.load().minutes.jobs[JOB].history.saturations == minutes.jobs[JOB].history.saturations
+
+
 def test_before_the_first_batch_there_is_nothing(tmp_path: Path) -> None:
-    """Batch 0 starts empty, also when its own state was saved already and it is replayed."""
-    assert saved(tmp_path).load(-1).jobs == {}
+    """A new folder starts empty, at the beginning of every partition."""
+    found = store_at(tmp_path).load()
+    assert (found.batch, found.minutes.jobs, found.offsets) == (FIRST, {}, {})
+
+
+def test_a_kill_before_the_first_state_was_saved_leaves_a_new_checkpoint(tmp_path: Path) -> None:
+    """Its rows may be there already."""
+    saved(tmp_path)
+    (tmp_path / FOLDER / "state-000000000000.npz.zst").unlink()
+    assert store_at(tmp_path).load().batch == FIRST
 
 
 def as_bytes(arrays: Arrays) -> list[tuple[str, bytes]]:
@@ -69,8 +99,9 @@ def as_bytes(arrays: Arrays) -> list[tuple[str, bytes]]:
 def test_the_last_three_are_kept(tmp_path: Path) -> None:
     """Older ones go, nothing else lies around but the rows that they name."""
     store = saved(tmp_path, batches=6)
+    store.load()
     assert store.batches() == [3, 4, 5]
-    assert names(tmp_path) == [*(f"rows-{0:012d}.npz",), *(f"state-{batch:012d}.npz" for batch in (3, 4, 5))]
+    assert names(tmp_path) == [*(f"rows-{0:012d}.npz.zst",), *(f"state-{batch:012d}.npz.zst" for batch in (3, 4, 5))]
 
 
 def names(folder: Path) -> list[str]:
@@ -80,36 +111,38 @@ def names(folder: Path) -> list[str]:
 
 def minute_by_minute(store: StateStore, minutes: range) -> Minutes:
     """Save one minute of a job a batch, going on from the batch before."""
-    found = store.load(minutes.start - 2)
+    found = store.load().minutes
     for minute in minutes:
         feed(sample(minute * MINUTE, minute), marker(minute), minutes=found)
-        store.save(minute - 1, found)
+        store.save(Saved(minute - 1, found, {}))
     return found
 
 
 def test_rows_are_written_once_and_go_when_no_window_looks_at_them(tmp_path: Path) -> None:
     """One file of rows a minute; after ten minutes of four-minute windows only those that the last three states name."""
-    minute_by_minute(StateStore(tmp_path, RULES), range(1, 11))
-    assert [name for name in names(tmp_path) if name.startswith("rows")] == [f"rows-{batch:012d}.npz" for batch in range(4, 10)]
+    minute_by_minute(store_at(tmp_path), range(1, 11))
+    assert [name for name in names(tmp_path) if name.startswith("rows")] == [
+        f"rows-{batch:012d}.npz.zst" for batch in range(4, 10)
+    ]
 
 
 def test_each_of_the_last_three_can_be_gone_on_from(tmp_path: Path) -> None:
-    """Also when it was another process that wrote them, and after further batches were saved on the newest."""
-    whole = minute_by_minute(StateStore(tmp_path, RULES), range(1, 8))
-    minute_by_minute(StateStore(tmp_path, RULES), range(8, 9))
-    for batch in (5, 6, 7):
-        assert sorted(StateStore(tmp_path, RULES).load(batch).jobs[JOB].history.rows) == [
-            minute * MINUTE for minute in range(batch - 2, batch + 2)
-        ]
+    """Also when it was another process that wrote them: whoever removes the newest goes on with the one before it."""
+    whole = minute_by_minute(store_at(tmp_path), range(1, 8))
+    minute_by_minute(store_at(tmp_path), range(8, 9))
+    for batch in (7, 6, 5):
+        found = store_at(tmp_path).load()
+        assert found.batch == batch
+        assert sorted(found.minutes.jobs[JOB].history.rows) == [minute * MINUTE for minute in range(batch - 2, batch + 2)]
+        (tmp_path / FOLDER / f"state-{batch:012d}.npz.zst").unlink()
     assert whole.jobs[JOB].closed_ms == 7 * MINUTE
 
 
 def test_many_files_of_rows_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A silent job's file would stay forever, and all behind it: from a limit on, all rows in use are written to a new file."""
     monkeypatch.setattr(state_store, "ROW_FILES_MAX", 3)
-    store = StateStore(tmp_path, RULES)
-    found = minute_by_minute(store, range(1, 8))
-    again = StateStore(tmp_path, RULES).load(6)
+    found = minute_by_minute(store_at(tmp_path), range(1, 8))
+    again = store_at(tmp_path).load().minutes
     assert len([name for name in names(tmp_path) if name.startswith("rows")]) <= 3 + KEPT
     assert as_bytes(rows_to_arrays(again, {})) == as_bytes(rows_to_arrays(found, {}))
 
@@ -117,47 +150,64 @@ def test_many_files_of_rows_become_one(tmp_path: Path, monkeypatch: pytest.Monke
 def test_missing_rows_stop_by_name(tmp_path: Path) -> None:
     """A state without its rows is no state."""
     saved(tmp_path)
-    (tmp_path / FOLDER / "rows-000000000000.npz").unlink()
-    with pytest.raises(StateRefused, match=r"rows-000000000000\.npz: a part of the state of batch 0 is missing"):
-        StateStore(tmp_path, RULES).load(0)
+    (tmp_path / FOLDER / "rows-000000000000.npz.zst").unlink()
+    with pytest.raises(StateRefused, match=r"rows-000000000000\.npz\.zst: a part of the state of batch 0 is missing"):
+        store_at(tmp_path).load()
 
 
-def test_missing_state_stops_by_name(tmp_path: Path) -> None:
-    """It never starts empty on an old checkpoint."""
-    with pytest.raises(StateRefused, match=r"state-000000000007\.npz: the state of batch 7 is missing; restore it"):
-        StateStore(tmp_path, RULES).load(7)
+@pytest.mark.parametrize("left", [f"{FOLDER}/rows-000000000007.npz.zst", "commits/7"])
+def test_missing_state_stops_by_name(tmp_path: Path, left: str) -> None:
+    """It never starts empty on an old checkpoint, nor on one that Spark kept for an older build."""
+    (tmp_path / left).parent.mkdir()
+    (tmp_path / left).touch()
+    with pytest.raises(StateRefused, match=r"state-\*: the state is missing; restore it"):
+        store_at(tmp_path).load()
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
 def test_corrupt_state_stops_by_name(tmp_path: Path, damage: str) -> None:
-    """Cut short, one byte changed in the middle, or empty: the file is named."""
+    """Cut short, one byte of an array changed, or empty: the file is named."""
     store = saved(tmp_path)
-    path = tmp_path / FOLDER / "state-000000000000.npz"
+    path = tmp_path / FOLDER / "state-000000000000.npz.zst"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes({"cut": bytes(content[: len(content) // 2]), "flip": bytes(content), "empty": b""}[damage])
-    with pytest.raises(StateRefused, match=r"state-000000000000\.npz: the state of batch 0 is corrupt"):
-        store.load(0)
+    with pytest.raises(StateRefused, match=r"state-000000000000\.npz\.zst: the state of batch 0 is corrupt .*beginning\)$"):
+        store.load()
+
+
+def test_corrupt_state_with_one_before_it_can_be_removed(tmp_path: Path) -> None:
+    """The line says so, and the job then reads again what the damaged one had read."""
+    saved(tmp_path, batches=2)
+    path = tmp_path / FOLDER / "state-000000000001.npz.zst"
+    path.write_bytes(b"")
+    with pytest.raises(
+        StateRefused, match=r"state-000000000001\.npz\.zst: .* corrupt .*; or remove it, and the job goes on from the"
+    ):
+        store_at(tmp_path).load()
+    path.unlink()
+    found = store_at(tmp_path).load()
+    assert (found.batch, found.offsets) == (0, {0: 0, 3: 7})
 
 
 def test_an_array_file_of_something_else_stops_by_name(tmp_path: Path) -> None:
     """Any other file of arrays is refused as well."""
-    store = StateStore(tmp_path, RULES)
+    store = store_at(tmp_path)
     np.savez(tmp_path / FOLDER / "state-000000000000.npz", other=np.zeros(3))
     with pytest.raises(StateRefused, match="corrupt"):
-        store.load(0)
+        store.load()
 
 
 def test_state_of_other_settings_stops_by_name(tmp_path: Path) -> None:
     """Windows of sixty minutes cannot go on from windows of four."""
     saved(tmp_path)
     with pytest.raises(StateRefused, match=r"written under other settings .*window_minutes=4"):
-        StateStore(tmp_path, replace(RULES, window_minutes=60)).load(0)
+        store_at(tmp_path, replace(RULES, window_minutes=60)).load()
 
 
 def test_state_that_cannot_be_written_names_file_and_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a full disk; nothing half written is left, and with room the same batch is written."""
-    store, minutes = StateStore(tmp_path, RULES), Minutes(RULES)
+    store, minutes = store_at(tmp_path), Minutes(RULES)
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -165,32 +215,40 @@ def test_state_that_cannot_be_written_names_file_and_fix(tmp_path: Path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(
-            OSError, match=r"state-000000000000\.npz: .* cannot be written \(no space left on device\); free space or"
+            OSError, match=r"state-000000000000\.npz\.zst: .* cannot be written \(no space left on device\); free space or"
         ):
-            store.save(0, minutes)
+            store.save(Saved(0, minutes, {}))
     assert list((tmp_path / FOLDER).iterdir()) == []
-    store.save(0, minutes)
-    assert StateStore(tmp_path, RULES).batches() == [0]
+    store.save(Saved(0, minutes, {}))
+    assert store_at(tmp_path).load().batch == 0
 
 
 def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
     """The file beside its place goes at the next start, finished states stay."""
     saved(tmp_path)
-    (tmp_path / FOLDER / ".state-abc").write_bytes(b"half")
-    assert StateStore(tmp_path, RULES).batches() == [0]
-    assert not (tmp_path / FOLDER / ".state-abc").exists()
+    (tmp_path / FOLDER / ".half-state-000000000001.npz.zst").write_bytes(b"half")
+    assert store_at(tmp_path).load().batch == 0
+    assert not (tmp_path / FOLDER / ".half-state-000000000001.npz.zst").exists()
 
 
-@pytest.mark.parametrize(("committed", "is_refused"), [([], False), ([0], False), ([0, 1], True)])
-def test_a_checkpoint_is_checked_before_spark_starts(tmp_path: Path, committed: list[int], is_refused: bool) -> None:
-    """The last batch that Spark committed must have its state; a batch that it did not commit need not."""
-    store = saved(tmp_path)
-    (tmp_path / "commits").mkdir()
-    for batch in committed:
-        (tmp_path / "commits" / str(batch)).touch()
-        (tmp_path / "commits" / f".{batch}.crc").touch()
-    if is_refused:
-        with pytest.raises(StateRefused, match="batch 1 is missing"):
-            store.check()
-    else:
-        store.check()
+def test_a_checkpoint_of_a_build_that_left_the_offsets_to_spark_is_gone_on_from(tmp_path: Path) -> None:
+    """Where its newest state ends, committed or not; the next state holds them itself."""
+    minutes, folder = Minutes(RULES), tmp_path / FOLDER
+    folder.mkdir()
+    feed(*BEFORE, minutes=minutes)
+    arrays = to_arrays(minutes, (0,), {0: 3})
+    arrays["header"] = np.frombuffer(arrays["header"].tobytes().replace(b'"offsets":{"0":3}', b'"other":0'), dtype=np.uint8)
+    for name, content in (("state", arrays), ("rows", rows_to_arrays(minutes, {}))):
+        np.savez(folder / f"{name}-000000000000.npz", **content)  # type: ignore[arg-type]
+    with pytest.raises(StateRefused, match=r"offsets/0: the list of offsets of batch 0 is missing"):
+        store_at(tmp_path).load()
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text('v1\n{"batchWatermarkMs":0}\n{"test.task-metrics":{"0":12,"1":9}}')
+    store = store_at(tmp_path)
+    found = store.load()
+    assert found.offsets == {0: 12, 1: 9}
+    assert as_bytes(rows_to_arrays(found.minutes, {})) == as_bytes(rows_to_arrays(minutes, {}))
+    for batch in range(1, KEPT + 1):
+        store.save(Saved(batch, found.minutes, found.offsets | {1: 10}))
+    assert store_at(tmp_path).load().offsets == {0: 12, 1: 10}
+    assert "state-000000000000.npz" not in names(tmp_path)

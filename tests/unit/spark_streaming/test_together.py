@@ -2,9 +2,9 @@
 
 import pytest
 
-from contracts.windows import Window, encode_window
-from spark_streaming import together
-from spark_streaming.minutes import Minutes
+from surescale.contracts.windows import Window, encode_window
+from surescale.spark_streaming import minutes
+from surescale.spark_streaming.minutes import Minutes
 from tests.unit.spark_streaming.pipeline import MINUTE, RULES, Message, graph, marker, no_clock, recorded, sample
 
 JOBS = tuple(f"sim/j{number}" for number in range(5))
@@ -34,13 +34,13 @@ def test_windows_do_not_depend_on_how_many_minutes_close_together(monkeypatch: p
     """One by one, a few, all at once: the same bytes, and each job's in order."""
     by_job = {job: [encode_window(each) for part in parts() for each in part if each.job == job] for job in JOBS}
     assert [len(windows) for windows in by_job.values()] == [2] * len(JOBS)
-    monkeypatch.setattr(together, "ROWS_TOGETHER", rows)
+    monkeypatch.setattr(minutes, "ROWS_TOGETHER", rows)
     assert {job: [encode_window(each) for part in parts() for each in part if each.job == job] for job in JOBS} == by_job
 
 
 def test_windows_come_out_while_others_are_still_to_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for two jobs' minutes at a time, both windows of the first jobs come before any of the last job."""
-    monkeypatch.setattr(together, "ROWS_TOGETHER", 3)
+    monkeypatch.setattr(minutes, "ROWS_TOGETHER", 3)
     order = [[window.job for window in part] for part in parts() if part]
     assert len(order) > len(JOBS) // 2
     flat = [job for part in order for job in part]

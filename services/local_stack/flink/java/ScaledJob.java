@@ -28,7 +28,7 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * service that is asked. Count keeps how often it has seen the key and passes on "key,number,count", so that whoever reads the
  * output can tell whether a record or a piece of state was lost or doubled.
  *
- * <p>Arguments are pairs of --name and value; {@code services/local_stack/flink/job.py} lists them with their defaults.
+ * <p>Arguments are pairs of --name and value; {@code services/local_stack/flink/scaled_job.py} lists them with their defaults.
  */
 public class ScaledJob {
   private static final TypeInformation<Tuple2<String, Long>> RECORD = Types.TUPLE(Types.STRING, Types.LONG);

@@ -3,7 +3,8 @@ import { render } from "preact";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { tokenNeeded } from "./api/client";
-import { connection, problem, startStream } from "./api/live";
+import type { PipelineDocument } from "./api/documents";
+import { connection, isStale, lostAt, problem, startStream, useLive, useNow } from "./api/live";
 import { access, askAccess, signIn, signingIn } from "./api/operate";
 import { Empty, Heading, StatusShapes } from "./parts/basics";
 import { setTheme, theme } from "./parts/theme";
@@ -15,12 +16,13 @@ import { JobPage } from "./pages/job";
 import { JobsPage } from "./pages/jobs";
 import { PoliciesPage } from "./pages/policies";
 import { PipelinePage } from "./pages/pipeline";
+import { duration } from "./parts/words";
 
 const NAV = [
   ["#/", "Jobs", /^\/(jobs|decisions)?(\/|$)/],
   ["#/clusters", "Clusters", /^\/clusters/],
   ["#/policies", "Policies", /^\/policies/],
-  ["#/road", "Pipeline", /^\/road/],
+  ["#/pipeline", "Pipeline", /^\/pipeline/],
 ] as const;
 
 function useAddress(): string {
@@ -42,7 +44,7 @@ function View({ address }: { address: string }): JSX.Element {
   if (place === "clusters" && names.length) return <ClusterPage key={names[0]} cluster={names[0] ?? ""} />;
   if (place === "clusters") return <ClustersPage />;
   if (place === "policies") return <PoliciesPage />;
-  if (place === "road") return <PipelinePage />;
+  if (place === "pipeline") return <PipelinePage />;
   return (
     <>
       <Heading title="Not found">There is no such page</Heading>
@@ -66,9 +68,11 @@ const CONNECTION = {
   live: "live",
   lost: "connection lost, trying again",
   problem: "view not readable",
+  stale: "old figures",
 };
 
 function Bar({ address }: { address: string }): JSX.Element {
+  const state = connection.value === "live" && isStale.value ? "stale" : connection.value;
   return (
     <header class="bar">
       <a class="skip" href={`#${address}`} onClick={() => document.querySelector<HTMLElement>("h1")?.focus()}>
@@ -84,8 +88,8 @@ function Bar({ address }: { address: string }): JSX.Element {
           </a>
         ))}
       </nav>
-      <p class={`connection connection-${connection.value}`} role="status" title={problem.value || undefined}>
-        <span class="dot" aria-hidden="true" /> {CONNECTION[connection.value]}
+      <p class={`connection connection-${state}`} role="status" title={problem.value || undefined}>
+        <span class="dot" aria-hidden="true" /> {CONNECTION[state]}
       </p>
       {access.value?.operable && !access.value.may_operate && (
         <button type="button" class="sign-in" onClick={() => (signingIn.value = true)}>
@@ -129,17 +133,36 @@ function TokenForm(): JSX.Element {
   );
 }
 
+/** What makes everything below it old: on every page. */
+function Banners(): JSX.Element {
+  const { document } = useLive<PipelineDocument>("pipeline", []); // asked for again every minute
+  const told = document?.stages.flatMap((stage) => stage.problem ?? []) ?? [];
+  useEffect(() => void (isStale.value = told.length > 0), [told.length > 0]);
+  if (problem.value) told.unshift(`${problem.value}. The page shows what it last read, and keeps trying.`);
+  return (
+    <>
+      {lostAt.value !== null && <Lost since={lostAt.value} />}
+      {told.map((words) => <p key={words} class="banner" role="alert">{words}</p>)}
+    </>
+  );
+}
+
+function Lost({ since }: { since: number }): JSX.Element {
+  return (
+    <p class="banner">
+      <span role="alert">The state service does not answer.</span> The page shows what it last read, {duration(Math.max(0, useNow() - since))}{" "}
+      ago or more, and keeps trying.
+    </p>
+  );
+}
+
 function Page(): JSX.Element {
   const address = useAddress();
   return (
     <>
       <StatusShapes />
       <Bar address={address} />
-      {problem.value && (
-        <p class="banner" role="alert">
-          {problem.value}. The page shows what it last read, and keeps trying.
-        </p>
-      )}
+      <Banners />
       <main>{tokenNeeded.value || signingIn.value ? <TokenForm /> : <View address={address} />}</main>
     </>
   );

@@ -2,8 +2,8 @@
 
 import pytest
 
-from engines.flink.answers import Overview
-from engines.flink.capabilities import capabilities_of, duration_ms
+from surescale.engines.flink.answers import Overview
+from surescale.engines.flink.capabilities import capabilities_of, duration_ms
 
 NEW = Overview(flink_version="2.3.0", taskmanagers=1, slots_total=4, slots_available=4)
 OLD = Overview(flink_version="1.20.5", taskmanagers=1, slots_total=4, slots_available=4)

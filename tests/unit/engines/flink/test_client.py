@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from engines.flink.answers import known
-from engines.flink.client import FlinkClient
-from engines.flink.errors import FlinkUnavailable, NotFlink, NotFound
+from surescale.engines.flink.answers import known
+from surescale.engines.flink.client import FlinkClient
+from surescale.engines.flink.errors import FlinkUnavailable, NotFlink, NotFound
 from tests.support.stub_server import StubResponse, answering
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}

@@ -6,9 +6,9 @@ from typing import cast
 import msgspec
 import pytest
 
-from engines.flink.answers import JobDetail, JobEntry, Jobs
-from engines.flink.client import FlinkClient
-from engines.flink.directory import JobDirectory
+from surescale.engines.flink.answers import JobDetail, JobEntry, Jobs
+from surescale.engines.flink.client import FlinkClient
+from surescale.engines.flink.directory import JobDirectory
 
 ACT = {"surescale.mode": "act"}
 

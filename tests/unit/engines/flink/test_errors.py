@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from engines.flink.errors import (
+from surescale.engines.flink.errors import (
     FlinkError,
     FlinkRedirected,
     FlinkRefused,
@@ -16,7 +16,7 @@ from engines.flink.errors import (
     NotFound,
     problem_of,
 )
-from runtime.http_pool import Answer
+from surescale.runtime.http_pool import Answer
 
 REQUEST = "GET http://flink:8081/jobs/1"
 STACK = "\n\tat org.apache.flink.runtime.Some.method(Some.java:1)\n\tat java.base/java.lang.Thread.run(Thread.java:840)\n"

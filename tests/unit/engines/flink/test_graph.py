@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.messages import Input, TaskSpec
-from contracts.topology import slots_needed
-from engines.flink.answers import JobDetail, Vertex
-from engines.flink.graph import KEY_GROUPS_MAX, state_of, tasks_of, tied_groups
+from surescale.contracts.messages import Input, TaskSpec
+from surescale.contracts.topology import slots_needed
+from surescale.engines.flink.answers import JobDetail, Vertex
+from surescale.engines.flink.graph import KEY_GROUPS_MAX, state_of, tasks_of, tied_groups
 
 NAMES = st.sampled_from("abcdef")
 EDGES = st.dictionaries(NAMES, st.lists(st.tuples(NAMES, st.sampled_from(("forward", "hash"))), max_size=3))

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.ids import split_job
-from contracts.modes import AMBIGUOUS_LABEL
-from engines.flink.answers import JobEntry
-from engines.flink.identity import identify, labels_of, safe_name
+from surescale.contracts.ids import split_job
+from surescale.contracts.modes import AMBIGUOUS_LABEL
+from surescale.engines.flink.answers import JobEntry
+from surescale.engines.flink.identity import identify, labels_of, safe_name
 
 
 def entry(jid: str, name: str, state: str = "RUNNING") -> JobEntry:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.messages import TaskSpec
-from engines.flink.answers import (
+from surescale.contracts.messages import TaskSpec
+from surescale.engines.flink.answers import (
     NEVER_MS,
     Bounds,
     Checkpoint,
@@ -18,7 +18,7 @@ from engines.flink.answers import (
     Requirements,
     Vertex,
 )
-from engines.flink.requirements import Cluster, differences, grows, merged, refusal, refusal_of_job, wanted
+from surescale.engines.flink.requirements import Cluster, differences, grows, merged, refusal, refusal_of_job, wanted
 
 TASKS = (
     TaskSpec(task="source", label="Source: orders", parallelism=2, required=2, max_parallelism=64, sharing_group="one"),

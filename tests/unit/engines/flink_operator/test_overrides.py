@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.flink_operator.overrides import KEY, OverridesUnreadable, change_to, flat, overrides_of
+from surescale.engines.flink_operator.overrides import KEY, OverridesUnreadable, change_to, flat, overrides_of
 
 A, B, C = ("a" * 32, "b" * 32, "c" * 32)
 _LEAF = KEY.partition(".")[2]

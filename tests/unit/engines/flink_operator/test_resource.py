@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import SettingsError
-from engines.flink_operator.resource import check_no_vertices, check_vertices, read_operated_jobs
+from surescale.contracts.errors import SettingsError
+from surescale.engines.flink_operator.resource import check_no_vertices, check_vertices, read_operated_jobs
 
 VERTEX = "cbc357ccb763df2852fee8c4fc7d55f2"
 _JOB = '[orders]\nnamespace = "streaming"\nname = "orders"\n'

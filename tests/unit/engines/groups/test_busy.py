@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from engines.groups.broker import Member
-from engines.groups.busy import Busy, busy_of
-from engines.groups.chains import Group
+from surescale.engines.groups.broker import Member
+from surescale.engines.groups.busy import Busy, busy_of
+from surescale.engines.groups.chains import Group
 from tests.support.http_server import sending
 
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
@@ -117,7 +117,7 @@ def test_members_are_told_apart_and_one_that_is_silent_costs_nobody_else() -> No
 
 def test_many_silent_members_do_not_cost_the_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that could not be asked in time are unknown."""
-    monkeypatch.setattr("engines.groups.busy.ALL_WITHIN_S", 0.5)
+    monkeypatch.setattr("surescale.engines.groups.busy.ALL_WITHIN_S", 0.5)
     group = Group(metrics="http://{host}:{number}/metrics", busy=COUNTER)
     with sending(itertools.repeat(b"x"), pause_s=60) as url:  # takes connections, and says nothing
         found = busy_of({"parse": (group, (member(url),) * 500)})["parse"]

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import SettingsError
-from contracts.job_labels import in_force
-from contracts.job_settings import JobSettings
-from engines.groups.broker import Member
-from engines.groups.chains import read_chains
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_labels import in_force
+from surescale.contracts.job_settings import JobSettings
+from surescale.engines.groups.broker import Member
+from surescale.engines.groups.chains import read_chains
 
 SHOP = """
 [shop]
@@ -37,7 +37,7 @@ def test_a_chain_is_ordered_by_who_writes_what_others_read(tmp_path: Path) -> No
     assert [chain.group_of(task) for task in chain.groups] == ["shop-parse", "count"]
     assert chain.upstream("count", frozenset(chain.groups["count"].reads)) == ("parse",)
     assert chain.upstream("parse", frozenset({"orders", "parsed"})) == ()  # its own output
-    assert (chain.mode, chain.groups["count"].workers is not None) == ("advise", True)
+    assert (chain.labels, chain.groups["count"].workers is not None) == ({"surescale.mode": "advise"}, True)
 
 
 def test_limits_of_a_chain_become_labels_of_its_job(tmp_path: Path) -> None:

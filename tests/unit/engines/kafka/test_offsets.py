@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.settings import PipelineSettings
-from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
-from engines.kafka.positions import POINTS_MAX, EndLog
-from runtime.ports import free_port
+from surescale.contracts.settings import PipelineSettings
+from surescale.engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
+from surescale.engines.kafka.positions import POINTS_MAX, EndLog
+from surescale.runtime.ports import free_port
 
 P0, P1 = ("orders", 0), ("orders", 1)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.clock import MINUTE_MS
-from engines.kafka.positions import Answer, Extent, Partition, Positions, in_words
+from surescale.contracts.clock import MINUTE_MS
+from surescale.engines.kafka.positions import Answer, Extent, Partition, Positions, in_words
 
 P, Q, R = ("orders", 0), ("orders", 1), ("orders", 2)
 NEW = ("clicks", 0)
@@ -76,7 +76,7 @@ def test_a_part_that_is_unknown_is_named_and_what_is_known_still_counts() -> Non
     """As the least that waits; where nothing is known it is none of it."""
     positions = followed(({P: 10}, {P: 1_000, Q: 7}))
     assert positions.known == 990
-    assert positions.partly_unknown.startswith("what waits in 1 partition(s) is unknown and not counted: orders[1]: nothing was")
+    assert positions.partly_unknown.startswith("what waits in 1 partition is unknown and not counted: orders[1]: nothing was")
     nothing = followed(({}, {P: 1_000, Q: 7}))
     assert (nothing.known, nothing.partly_unknown, nothing.lag_ms) == (None, "", None)
 
@@ -113,7 +113,7 @@ def test_a_position_before_the_start_waits_for_what_is_there() -> None:
     positions = reader.look({P: 120}, {P: (300, 600)})
     assert (positions.lag, positions.moved) == ({P: 300}, {P: 20})
     assert positions.notes == [
-        "orders[0] was put forward by 180 records: they were skipped, and count neither as work nor as input of the next group"
+        "orders[0] was put forward by 180 records: skipped, and counted neither as work nor as input of the next group"
     ]
     positions = reader.look({P: 350}, {P: (300, 600)})
     assert (positions.lag, positions.moved, positions.notes) == ({P: 250}, {P: 50}, [])
@@ -225,7 +225,7 @@ def test_an_offset_that_was_set_back_counts_for_nothing_and_is_told() -> None:
     """Somebody lets the group read again."""
     positions = followed(({P: 50}, {P: 50}), ({P: 10}, {P: 60}))
     assert positions.moved == {P: 0}
-    assert positions.notes == ["orders[0] was set back by 40 records: they are read again, and nothing was got through"]
+    assert positions.notes == ["orders[0] was set back by 40 records: read again, and nothing was got through"]
 
 
 def test_the_age_of_the_oldest_record_is_when_the_end_passed_it() -> None:
@@ -286,7 +286,7 @@ def test_a_jump_that_no_member_had_time_for_is_a_skip(jump: dict[str, float | bo
     assert done == 19 * 3_000
     assert (positions.moved, positions.lag) == ({}, {P: 0})
     (note,) = positions.notes
-    assert note.startswith("orders[0] was put forward by 4003000 records: they were skipped")
+    assert note.startswith("orders[0] was put forward by 4003000 records: skipped")
 
 
 def test_a_jump_of_a_group_that_was_never_seen_at_work_is_a_skip_if_its_members_are_new() -> None:
@@ -331,6 +331,31 @@ def test_only_the_partitions_that_jumped_are_left_out() -> None:
     for minute in range(5):
         reader.look({P: 100 * minute, Q: 100 * minute}, {P: 90_000, Q: 100 * minute})
     assert reader.look({P: 90_000, Q: 500}, {P: 90_000, Q: 500}).moved == {Q: 100}
+
+
+@pytest.mark.parametrize("busy_s", [None, 60.0])
+@pytest.mark.parametrize("jump", [60_000, 300_000])
+def test_a_jump_of_one_partition_of_many_is_a_skip(jump: int, busy_s: float | None) -> None:
+    """To all of the group's work together it adds little; one partition and the time that the others leave explain none of it."""
+    reader, others = Reader(), [("orders", number) for number in range(1, 50)]
+    for minute in range(10):
+        at = dict.fromkeys(others, 1_000 * minute)
+        reader.look(at | {P: 1_000 * minute}, at | {P: 1_000 * minute + jump}, busy_s=busy_s)
+    at = dict.fromkeys(others, 10_000)
+    positions = reader.look(at | {P: 10_000 + jump}, at | {P: 10_000 + jump}, busy_s=busy_s)
+    assert sum(positions.moved.values()) == 49_000
+    assert positions.notes[0].startswith(f"orders[0] was put forward by {jump + 1_000} records: skipped")
+
+
+def test_one_partition_of_many_that_is_caught_up_with_is_no_skip() -> None:
+    """Its reader spent the time on it."""
+    reader, others = Reader(), [("orders", number) for number in range(1, 50)]
+    for minute in range(10):
+        at = dict.fromkeys(others, 1_000 * minute)
+        reader.look(at | {P: 0}, at | {P: 1_000 * minute + 60_000}, busy_s=60.0)
+    at = dict.fromkeys(others, 10_000)
+    positions = reader.look(at | {P: 40_000}, at | {P: 70_000}, busy_s=100.0)
+    assert (sum(positions.moved.values()), positions.notes) == (89_000, [])
 
 
 @settings(deadline=None)

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import SettingsError
-from contracts.settings import PipelineSettings
-from engines.kubernetes.client import KubernetesClient
-from engines.kubernetes.connect import client_of
-from engines.kubernetes.errors import (
+from surescale.contracts.errors import SettingsError
+from surescale.engines.kubernetes.client import KubernetesClient, client_of
+from surescale.engines.kubernetes.errors import (
     ApiRefused,
     ApiUnavailable,
     Conflict,
@@ -21,7 +19,9 @@ from engines.kubernetes.errors import (
     NotFound,
     NotKubernetes,
 )
-from engines.kubernetes.target import Target
+from surescale.engines.kubernetes.target import Target
+from surescale.engines.settings import ClusterSettings
+from tests.support.role_settings import role_settings
 from tests.support.secure_broker import make_certificates
 from tests.support.stub_server import StubResponse, StubServer, answering
 
@@ -143,7 +143,7 @@ def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
     with answering(lambda asked: StubResponse(body=SCALE), context) as server:
         port = server.url.rpartition(":")[2]
         environment = {"KUBERNETES_SERVICE_HOST": "localhost", "KUBERNETES_SERVICE_PORT": port}
-        client = client_of(PipelineSettings(**KUBERNETES), environment=environment, in_pod=tmp_path)  # type: ignore[arg-type]
+        client = client_of(role_settings(ClusterSettings, **KUBERNETES), environment=environment, in_pod=tmp_path)
         for token in ("first", "second"):
             (tmp_path / "token").write_text(token)
             client.scale(TARGET)
@@ -156,12 +156,14 @@ def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
 def test_outside_a_pod_the_address_must_be_set() -> None:
     """The line says to what."""
     with pytest.raises(SettingsError, match="SURESCALE_KUBERNETES_URL: not set, and this is not a pod of a cluster; set the"):
-        client_of(PipelineSettings(**KUBERNETES), environment={})  # type: ignore[arg-type]
+        client_of(role_settings(ClusterSettings, **KUBERNETES), environment={})
 
 
 def test_a_file_without_authorities_ends_the_start(tmp_path: Path) -> None:
     """The message names the setting."""
     (tmp_path / "ca.pem").write_text("no certificate")
-    settings = PipelineSettings(**KUBERNETES, kubernetes_url="https://k", kubernetes_ca_file=str(tmp_path / "ca.pem"))  # type: ignore[arg-type]
+    settings = role_settings(
+        ClusterSettings, **KUBERNETES, kubernetes_url="https://k", kubernetes_ca_file=str(tmp_path / "ca.pem")
+    )
     with pytest.raises(SettingsError, match="SURESCALE_KUBERNETES_CA_FILE"):
         client_of(settings)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.kubernetes.answers import (
+from surescale.engines.kubernetes.answers import (
     Condition,
     ContainerState,
     ContainerStatus,
@@ -17,8 +17,8 @@ from engines.kubernetes.answers import (
     Terminated,
     Waiting,
 )
-from engines.kubernetes.hindrance import failures_in, hindrance_of
-from engines.kubernetes.target import Target
+from surescale.engines.kubernetes.hindrance import failures_in, hindrance_of
+from surescale.engines.kubernetes.target import Target
 
 TARGET = Target("shop", "parse")
 TEXT = st.text(max_size=40)

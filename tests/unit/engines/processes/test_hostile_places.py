@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from engines.processes.launch import born
-from engines.processes.reconcile import WorkerReconciler
-from engines.processes.worker_store import FolderUnavailable, WorkerStore
+from surescale.engines.processes.launch import born
+from surescale.engines.processes.reconcile import WorkerReconciler
+from surescale.engines.processes.worker_store import FolderUnavailable, WorkerStore
 from tests.support.waiting import wait_until
 from tests.support.worker_processes import CLUSTER, DEAF, chain_of, kill_all, reconciled, reconciler_of
 
@@ -181,7 +181,7 @@ def test_a_worker_that_ends_by_a_signal_without_a_name_is_started_again(folder: 
 
 def test_a_lock_that_is_never_given_back_is_one_line_and_no_standstill(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change of what is required waits for some seconds at most."""
-    monkeypatch.setattr("engines.processes.worker_store._LOCK_WITHIN_S", 0.2)
+    monkeypatch.setattr("surescale.engines.processes.worker_store._LOCK_WITHIN_S", 0.2)
     reconciler, _ = one(folder)
     required = reconciler.store.requirement(JOB)
     assert required is not None

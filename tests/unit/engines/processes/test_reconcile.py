@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from engines.processes import launch
-from engines.processes.worker_store import FolderUnavailable, WorkerStore
+from surescale.engines.processes import launch
+from surescale.engines.processes.worker_store import FolderUnavailable, WorkerStore
 from tests.support.waiting import wait_until
 from tests.support.worker_processes import BROKEN, CLUSTER, DEAF, chain_of, kill_all, reconciled, reconciler_of
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.prometheus.client import PrometheusClient, PrometheusUnavailable, QueryRefused, Series
-from runtime.access import Access
-from runtime.ports import free_port
+from surescale.engines.prometheus.client import PrometheusClient, PrometheusUnavailable, QueryRefused, Series
+from surescale.runtime.access import Access
+from surescale.runtime.ports import free_port
 from tests.support.fake_prometheus import FakePrometheus, entry, fake_prometheus, success
 from tests.support.stub_server import StubResponse
 

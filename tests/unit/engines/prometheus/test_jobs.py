@@ -7,9 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts.errors import SettingsError
-from engines.prometheus.jobs import WatchedJob, read_jobs
-from engines.prometheus.mappings import MAPPINGS, MappingName
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_labels import in_force
+from surescale.contracts.job_settings import JobSettings
+from surescale.engines.prometheus.jobs import WatchedJob, read_jobs
+from surescale.engines.prometheus.mappings import MAPPINGS, MappingName
 
 OWN = """
 [orders]
@@ -44,7 +46,7 @@ def job_of(folder: Path, text: str) -> WatchedJob:
 def test_a_job_with_its_own_expressions(tmp_path: Path) -> None:
     """Labels that a figure does not name are the job's; names are filled in."""
     job = job_of(tmp_path, OWN)
-    assert (job.name, job.mode, job.fresh_ms, job.joined_by) == ("orders", "advise", 30_000, "buffers")
+    assert (job.name, job.fresh_ms, job.joined_by) == ("orders", 30_000, "buffers")
     assert job.upstream("count") == ("parse",)
     assert job.is_last("count")
     assert not job.is_last("parse")
@@ -53,6 +55,16 @@ def test_a_job_with_its_own_expressions(tmp_path: Path) -> None:
     assert (records.task, records.subtask) == ("task", ("pod",))
     assert (busy.task, busy.subtask, busy.over, busy.unit) == ("stage", ("pod", "thread"), ("core",), "ns")
     assert job.tasks_by_name(records) == {"Source: parse": ["parse"], "count": ["count"]}
+
+
+def test_limits_become_labels_of_the_job(tmp_path: Path) -> None:
+    """Beside its mode, whatever their type in the file; a slip is refused in one line."""
+    labels = job_of(tmp_path, OWN.replace('mode = "advise"', 'mode = "advise"\nlimits = {max = 12, align = false}')).labels
+    assert labels == {"surescale.mode": "advise", "surescale.max": "12", "surescale.align": "False"}
+    found = in_force(JobSettings(job="prod/orders"), labels)
+    assert (found.parallelism_max, found.align) == (12, False)
+    with pytest.raises(SettingsError, match=r"jobs.toml: orders.limits: there is no limit 'maxx'; known: min, max"):
+        job_of(tmp_path, OWN.replace('mode = "advise"', "limits = {maxx = 12}"))
 
 
 def test_json_says_the_same(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.prometheus.client import QueryRefused, Series
-from engines.prometheus.jobs import Task, WatchedJob
-from engines.prometheus.mappings import Figure
-from engines.prometheus.readings import Key, Reading, read, shown
+from surescale.engines.prometheus.client import QueryRefused, Series
+from surescale.engines.prometheus.jobs import Task, WatchedJob
+from surescale.engines.prometheus.mappings import Figure
+from surescale.engines.prometheus.readings import Key, Reading, read, shown
 
 AT_MS = 1_700_000_040_000
 JOB = WatchedJob(

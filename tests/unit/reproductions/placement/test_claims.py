@@ -14,8 +14,8 @@ from reproductions.placement.claims import CLAIMS, change
 from reproductions.placement.command import command
 from reproductions.placement.evaluation import compare
 from reproductions.placement.paper import FIGURE_9_HOSTS, JOBS, NETWORK, RANKING, TIMES_S, cluster, mean_time_change
-from rescaler.placement import ALGORITHMS, PlaceRequest, place
-from rescaler.placement.problem import problem_of
+from surescale.rescaler.placement import ALGORITHMS, PlaceRequest, place
+from surescale.rescaler.placement.problem import problem_of
 
 PAGE = Path(__file__).parents[4] / "docs" / "placement.md"
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from policies.graph import Int64
 from reproductions.sure.environment import (
     DECISIONS,
     JOBS,
@@ -20,8 +19,9 @@ from reproductions.sure.environment import (
     week,
 )
 from reproductions.sure.hpa import Hpa, tuned
-from simulation.load.jobs import load_job
-from simulation.load.workload import load_workload
+from surescale.policies.graph import Int64
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import load_workload
 
 CLARKNET = load_workload("clarknet")
 JOB = load_job("j_2521346", CLARKNET)

@@ -10,16 +10,16 @@ torch = pytest.importorskip("torch", reason="export needs torch: make install-tr
 
 import hashlib  # noqa: E402
 
-from model_export.cards import write_card  # noqa: E402
-from policies.package import PackageRejected  # noqa: E402
-from policies.paper.card import read_paper_package  # noqa: E402
-from policies.paper.models import open_model  # noqa: E402
-from policies.registry import Unavailable, load_policy  # noqa: E402
 from reproductions.sure.environment import PaperMode  # noqa: E402
 from reproductions.sure.export import card_of, export_graphs, slug  # noqa: E402
 from reproductions.sure.layers import State  # noqa: E402
 from reproductions.sure.settings import PaperSettings  # noqa: E402
 from reproductions.sure.train import begin  # noqa: E402
+from surescale.model_export.feature_ranges import write_card  # noqa: E402
+from surescale.policies.package import PackageRejected  # noqa: E402
+from surescale.policies.paper.card import read_paper_package  # noqa: E402
+from surescale.policies.paper.models import open_model  # noqa: E402
+from surescale.policies.registry import Unavailable, load_policy  # noqa: E402
 from tests.unit.reproductions.sure.cases import STATISTICS, layered, states  # noqa: E402
 
 SIZES = (3, 6, 16, 25, 32, 40, 46, 100)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from contracts.windows import FIGURE, blank_figures
-from policies.answer import Float64
 from reproductions.sure.environment import View, follow, offsets, start, terms_of, week
 from reproductions.sure.forecast_rule import ForecastRule, arrivals, tuned
-from simulation.load.jobs import PARALLELISM_MAX, load_job
-from simulation.load.workload import load_workload
-from simulation.loops.rows import LoopRows
+from surescale.contracts.windows import FIGURE, blank_figures
+from surescale.policies.answer import Float64
+from surescale.simulation.load.jobs import PARALLELISM_MAX, load_job
+from surescale.simulation.load.workload import load_workload
+from surescale.simulation.loops.rows import LoopRows
 
 CLARKNET = load_workload("clarknet")
 JOB = load_job("j_2521346", CLARKNET)

@@ -7,14 +7,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
 
-from policies.features import Encoded  # noqa: E402
-from policies.graph import JobGraph  # noqa: E402
 from reproductions.sure.astgcn import chebyshev  # noqa: E402
 from reproductions.sure.ccrnn import Ccrnn  # noqa: E402
 from reproductions.sure.draws import draw  # noqa: E402
 from reproductions.sure.layers import Method, State  # noqa: E402
 from reproductions.sure.methods import LEARNED, ablated, build  # noqa: E402
 from reproductions.sure.sure import SureOptions  # noqa: E402
+from surescale.policies.features import Encoded  # noqa: E402
+from surescale.policies.graph import JobGraph  # noqa: E402
 from tests.unit.reproductions.sure.cases import CHAIN, STATISTICS, graph_of, layered, padded, states  # noqa: E402
 
 RIVALS = ("DeepWeave", "DREAM", "TVW-RL", "ASTGCN", "CCRNN")

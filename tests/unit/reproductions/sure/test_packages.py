@@ -6,17 +6,17 @@ import sys
 import numpy as np
 import pytest
 
-from contracts.job_settings import JobSettings
-from policies import registry
-from policies.answer import NotReady, PolicyFailed
-from policies.decide import decide
-from policies.paper.policy import PaperPolicy
-from policies.policy import ask
-from policies.question import Question
 from reproductions.sure import quick
 from reproductions.sure.inference import MEMORY_MAX_MIB, graph_of, peak_mib, timed
 from reproductions.sure.packages import SHIPPED, served, shipped
 from reproductions.sure.zscores import VARIANTS
+from surescale.contracts.job_settings import JobSettings
+from surescale.policies import registry
+from surescale.policies.answer import NotReady, PolicyFailed
+from surescale.policies.decide import decide
+from surescale.policies.paper.policy import PaperPolicy
+from surescale.policies.policy import ask
+from surescale.policies.question import Question
 from tests.unit.policies.conftest import chain_window
 
 

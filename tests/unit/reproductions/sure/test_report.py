@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from contracts.errors import SurescaleError
 from reproductions.sure import results
 from reproductions.sure.commands import policies
 from reproductions.sure.environment import JOBS
@@ -18,6 +17,7 @@ from reproductions.sure.report import results_of, tables
 from reproductions.sure.results import Result, method_scores
 from reproductions.sure.tables import standing, table_raw, table_z
 from reproductions.sure.zscores import PRINTED, VARIANTS
+from surescale.contracts.errors import SurescaleError
 from tests.unit.reproductions.sure.cases import graph_of
 
 PRINTED_BY_JOB = {job: {name: PRINTED[name][at] for name in VARIANTS} for at, job in enumerate(JOBS)}

@@ -8,12 +8,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
 
-from model_export.objective import Information  # noqa: E402
-from model_export.sampler import plackett_luce  # noqa: E402
-from policies.features import WIDTH, Encoded  # noqa: E402
-from policies.nvss import adjacency, sample_nodes  # noqa: E402
-from policies.paper.graphs import neighbourhood  # noqa: E402
-from policies.paper.subgraphs import blocks, look_at  # noqa: E402
 from reproductions.sure.layers import State  # noqa: E402
 from reproductions.sure.methods import build  # noqa: E402
 from reproductions.sure.sure import (  # noqa: E402
@@ -24,6 +18,14 @@ from reproductions.sure.sure import (  # noqa: E402
     choice_gradient,
     log_choice,
     subgraph_inputs,
+)
+from surescale.model_export.network import Information, plackett_luce  # noqa: E402
+from surescale.policies.features import WIDTH, Encoded  # noqa: E402
+from surescale.policies.nvss import adjacency, sample_nodes  # noqa: E402
+from surescale.policies.paper.models import (  # noqa: E402
+    blocks,
+    look_at,
+    neighbourhood,
 )
 from tests.unit.reproductions.sure.cases import CHAIN, STATISTICS, graph_of, layered, states  # noqa: E402
 

@@ -13,7 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from rescaler.cli import assign, gate, reschedule
+from surescale.rescaler.cli import assign, gate, reschedule
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 COMMANDS: dict[str, click.Command] = {
@@ -327,7 +327,7 @@ def test_a_command_starts_light(name: str) -> None:
     # assign makes hundreds of thousands of objects, which msgspec makes lighter; its import costs some 25 ms.
     heavy = {"numpy", "rich", "msgspec", "faust", "confluent_kafka"} - ({"msgspec"} if name == "assign" else set())
     program = (
-        f"import sys; from rescaler.cli.{name} import command; "
+        f"import sys; from surescale.rescaler.cli.{name} import command; "
         f"heavy = {heavy!r} & set(sys.modules); "
         "sys.exit(str(heavy) if heavy else 0)"
     )
@@ -338,7 +338,7 @@ def test_a_command_starts_light(name: str) -> None:
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_a_real_process_answers(name: str) -> None:
     """Through a pipe, one document in and one out."""
-    program = f"from rescaler.cli.{name} import command; command()"
+    program = f"from surescale.rescaler.cli.{name} import command; command()"
     given = json.dumps(document(name)).encode()
     done = subprocess.run([sys.executable, "-c", program], cwd=EXAMPLES.parents[1], input=given, capture_output=True, check=False)
     assert (done.returncode, json.loads(done.stdout)["ok"]) == (0, True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rescaler.cli.place import command
+from surescale.rescaler.cli.place import command
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 REQUESTS = sorted(path for path in EXAMPLES.glob("place-*.json") if not path.name.endswith(".answer.json"))
@@ -68,7 +68,7 @@ def test_gap_adds_the_distance_to_the_optimum():
 def test_the_command_starts_without_scipy():
     """A small request is answered without loading the exact solver, so the command starts fast."""
     program = (
-        "import sys; from rescaler.cli.place import command; "
+        "import sys; from surescale.rescaler.cli.place import command; "
         f"command([{str(EXAMPLES / 'place-scale-out.json')!r}], standalone_mode=False); "
         "sys.exit(any(name.split('.')[0] == 'scipy' for name in sys.modules))"
     )

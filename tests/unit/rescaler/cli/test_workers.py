@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from engines.processes.worker_store import WorkerStore
-from rescaler.cli.workers import command
+from surescale.engines.processes.worker_store import WorkerStore
+from surescale.rescaler.cli.workers import command
 from tests.support.worker_processes import CLUSTER, chain_of, kill_all, reconciled, reconciler_of
 
 
@@ -34,13 +34,14 @@ def run(*arguments: str) -> str:
 
 
 def test_workers_are_listed_stopped_and_asked_for_again(folder: Path) -> None:
-    """Also those of a job that the groups file no longer has."""
+    """Also those of a job that the groups file no longer has; each with its log."""
+    assert "no worker lives here" in run("list")
     reconciler = reconciler_of(folder, chain_of({"parse": 1}), chain_of({"count": 1}, name="old"))
     (parse,) = reconciled(reconciler, "orders", {"parse": 1})
     reconciled(reconciler, "old", {"count": 1})
     shown = run("list")
     assert "old: count 1 asked for; not in the groups file" in shown
-    assert f"orders: parse 1 asked for\n  parse 0: pid {parse.pid}, port {parse.port}" in shown
+    assert f"orders: parse 1 asked for\n  parse 0: pid {parse.pid}, port {parse.port}, log {folder}" in shown
     run("stop", "old")
     assert reconciler.store.workers("old") == []
     assert reconciler.store.workers("orders") == [parse]
@@ -50,6 +51,17 @@ def test_workers_are_listed_stopped_and_asked_for_again(folder: Path) -> None:
     required = reconciler.store.requirement("orders")
     assert required is not None
     assert required.counts == {"parse": 3}
+
+
+def test_to_stop_one_job_says_nothing_of_another(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever obeyed would stop what works. A job may be named as everywhere else, with its cluster."""
+    reconciler = reconciler_of(folder, chain_of({"parse": 1}), chain_of({"count": 1}, name="quiet"))
+    (parse,) = reconciled(reconciler, "orders", {"parse": 1})
+    reconciled(reconciler, "quiet", {"count": 1})
+    caplog.clear()
+    run("stop", f"{CLUSTER}/quiet")
+    assert caplog.text == ""
+    assert (reconciler.store.workers("quiet"), reconciler.store.workers("orders")) == ([], [parse])
 
 
 def test_an_unknown_job_is_refused_with_those_that_there_are(folder: Path) -> None:

@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from contracts.commands import RescheduleCommand
-from contracts.job_settings import Approval, Pause
-from contracts.messages import JobTopology
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.control.world import View
+from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.job_settings import Approval, Pause
+from surescale.contracts.messages import JobTopology
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.world import View
 from tests.support.controller_world import (
     JOB,
     MINUTE_MS,
@@ -109,7 +109,7 @@ def test_a_newer_decision_also_ends_an_approval_that_waits() -> None:
 
 @pytest.mark.parametrize("target", ["sim/clicks@0/other", "", "sim/clicks"])
 def test_what_was_never_advised_is_refused(target: str) -> None:
-    """Whoever writes such a record gets an answer and nothing else."""
+    """The author of such a record gets an answer and nothing else."""
     control, seen, _, _ = advised()
     refused = only(control.on_tick(approved(seen, target), LATER))
     assert (refused.status, refused.reason) == ("refused", "no_such_advice")
@@ -129,7 +129,7 @@ def test_what_was_never_advised_is_refused(target: str) -> None:
     ],
 )
 def test_it_is_checked_anew(change: dict[str, object], reason: str) -> None:
-    """What has been forbidden since the advice is not done, whoever approves it."""
+    """What has been forbidden since the advice is not done, no matter who approves it."""
     control, seen, _, _ = advised()
     refused = only(control.on_tick(approved(seen, **change), LATER))
     assert (refused.status, refused.reason) == ("refused", reason)
@@ -196,8 +196,8 @@ def test_the_record_tells_which_advice_is_open() -> None:
     control, seen, advice, history = advised()
     (record,) = [each.record for each in history[0].records if each.key.endswith(f"/job/{JOB}")]
     assert record is not None
-    assert record.summary is not msgspec.UNSET
-    assert record.summary.advice is not msgspec.UNSET
+    assert record.summary is not None
+    assert record.summary.advice is not None
     assert (record.summary.advice.decision_id, record.summary.advice.targets) == (ADVISED.decision_id, advice.targets)
     control.on_decision(decision(T0 + MINUTE_MS), seen, T0 + MINUTE_MS)
     assert control.memory[JOB].advised is None

@@ -2,10 +2,9 @@
 
 import pytest
 
-from rescaler.control.hosts.balance import MovableJob, look
-from rescaler.control.hosts.looks import LOOKS_MAX
-from rescaler.control.settings import Balancing, PlacingSettings
-from rescaler.gate_settings import GateSettings
+from surescale.rescaler.control.hosts import LOOKS_MAX, MovableJob, look
+from surescale.rescaler.control.settings import Balancing, PlacingSettings
+from surescale.rescaler.gate_settings import GateSettings
 from tests.support.balance_pipeline import COPIED, SPREAD, T0, Pipeline, hosts, spread
 from tests.support.controller_world import JOB, MINUTE_MS, OTHER_JOB, job, only
 

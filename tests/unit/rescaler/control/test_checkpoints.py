@@ -1,6 +1,6 @@
 """Acts that wait for a checkpoint, and when the gate of a job wakes."""
 
-from rescaler.gate_settings import GateSettings
+from surescale.rescaler.gate_settings import GateSettings
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, checkpoint, controller, decision, ended, only, said, view
 
 T0 = START_MS
@@ -19,6 +19,14 @@ def test_an_act_waits_for_a_checkpoint_and_goes_with_it() -> None:
     effects = control.on_engine_event(checkpoint(T0 + 30_000, 7), seen, T0 + 31_000)
     assert said(effects) == [("commanded", "desired")]
     assert (effects.commands[0].gate_cause, effects.commands[0].issued_at_ms) == ("checkpoint_completed", T0 + 30_000)
+
+
+def test_an_act_that_waited_in_vain_says_what_it_waited_for() -> None:
+    """None came within three intervals."""
+    control, seen = controller(gate=gated()), view()
+    control.on_decision(decision(T0, {"map": 4}), seen, T0)
+    (command,) = control.on_tick(seen, T0 + 3 * MINUTE_MS).commands
+    assert command.gate_cause == "max_delay"
 
 
 def test_failed_checkpoints_count_as_one_that_completed() -> None:

@@ -1,8 +1,8 @@
 """A job's conditions, as in a Kubernetes status: what is so, why, since when, and for which generation."""
 
-from contracts.messages import JobTopology
-from contracts.rescaler_state import Condition
-from rescaler.control.controller import Controller
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.rescaler_state import Condition
+from surescale.rescaler.control.controller import Controller
 from tests.support.controller_world import (
     JOB,
     MINUTE_MS,

@@ -1,8 +1,8 @@
 """Conditions of a job whose engine places its subtasks itself."""
 
-from contracts.messages import JobTopology, TaskSpec
-from rescaler.control.conditions_by_counts import degraded
-from rescaler.control.job.memory import JobMemory
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.rescaler.control.conditions import degraded
+from surescale.rescaler.control.job.memory import JobMemory
 
 
 def test_a_task_of_which_no_other_size_can_be_asked_for_is_named_first() -> None:

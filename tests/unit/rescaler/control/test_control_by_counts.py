@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
-from contracts.job_settings import Approval, Direction, Pause
-from rescaler.actuators.fake_requirement import COUNTS
+from surescale.contracts.job_settings import Approval, Direction, Pause
+from surescale.services.state.read.words import cause_words
+from tests.support.fake_requirement_engine import COUNTS
 from tests.support.requirement_pipeline import AUTHOR, JOB, THEIRS, WIDER, RequirementPipeline, pipeline, rescaled
 
 MINUTE_S = 60
@@ -40,7 +41,7 @@ def test_an_approved_advice_is_asked_for_once(restarts: bool) -> None:
 
 
 def test_an_approval_takes_nothing_away_from_somebody_else() -> None:
-    """Advice is given whoever changed the job; to carry it out, the change must have been adopted."""
+    """Advice is given no matter who changed the job; to carry it out, the change must have been adopted."""
     found = rescaled()
     found.allow(mode="advise")
     found.go(MINUTE_S)
@@ -73,7 +74,7 @@ def test_an_approval_that_waits_gives_way_to_somebody_elses_change() -> None:
 
 
 def test_an_engine_that_cannot_be_acted_on_is_not() -> None:
-    """Whoever approves: the refusal says so."""
+    """No matter who approves: the refusal says so."""
     found = pipeline(allowed={"mode": "act"}, can=msgspec.structs.replace(COUNTS, acts="none"))
     assert found.decide({"count": 4}).reason == "advise"
     found.go(MINUTE_S)
@@ -111,3 +112,13 @@ def test_growth_waits_while_it_is_paused_and_shrinking_does_not() -> None:
     assert found.decide({"count": 3}).status == "commanded"
     found.settle()
     assert found.required == {"parse": 1, "count": 3}
+
+
+def test_what_never_waited_for_a_checkpoint_does_not_say_so() -> None:
+    """Consumer groups take none, and Flink waits for them itself: nothing was left to wait for."""
+    found = pipeline()
+    found.decide({"count": 4})
+    found.go(1)
+    command = found.memory.outstanding
+    assert command is not None
+    assert cause_words(command.gate_cause) == "there was nothing to wait for"

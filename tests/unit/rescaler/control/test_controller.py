@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
-from contracts.messages import JobTopology
-from rescaler.gate_settings import GateSettings
+from surescale.contracts.job_settings import ExcludedPeriod, PeriodMinimum
+from surescale.contracts.messages import JobTopology
+from surescale.rescaler.gate_settings import GateSettings
 from tests.support.controller_world import (
     JOB,
     MINUTE_MS,
@@ -104,6 +105,16 @@ def test_bounds_that_were_tightened_since_the_decision_hold() -> None:
     assert said(controller().on_decision(decision(T0, {"map": 4, "join": 4}), view(total_limit=7), T0)) == [
         ("refused", "above_total_limit")
     ]
+
+
+def test_no_decision_takes_a_task_below_the_minimum_within_a_period() -> None:
+    """Made under earlier settings, say. What is below already may grow towards it."""
+    within = PeriodMinimum(period=ExcludedPeriod(), least=3)
+    wide = view(job(units=(0, 1, 4, 5)), minimum_within=(within,))
+    assert said(controller().on_decision(decision(T0, {"map": 2}), wide, T0)) == [("refused", "out_of_bounds")]
+    assert said(controller().on_decision(decision(T0, {"map": 3}), wide, T0))[0][0] != "refused"
+    narrow = view(minimum_within=(msgspec.structs.replace(within, least=8),))
+    assert said(controller().on_decision(decision(T0, {"map": 3}), narrow, T0))[0][0] != "refused"
 
 
 def test_labels_of_the_job_are_limits_where_nobody_set_them() -> None:

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.commands import EventRecord, Progress, RescheduleCommand
-from contracts.errors import RecordRejected
-from contracts.messages import Message
-from contracts.rescaler_state import RescalerRecord
-from contracts.wire import decode, encode
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.control.world import View
+from surescale.contracts.commands import EventRecord, Progress, RescheduleCommand
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.messages import Message
+from surescale.contracts.rescaler_state import RescalerRecord
+from surescale.contracts.wire import decode, encode
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.world import View
 from tests.support.controller_world import CLUSTER, JOB, MINUTE_MS, START_MS, cluster, controller, decision, ended, job
 
 T0 = START_MS

@@ -1,19 +1,18 @@
-"""Limits that need a memory: how often, how long a lower need lasts, growth in vain, and cores."""
+"""Limits that need a memory: how often, how long a lower need lasts, growth that did not help, and cores."""
 
 import msgspec
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from contracts.decisions import Amendment, Decision
-from contracts.job_settings import JobSettings
-from contracts.messages import ClusterTopology, Host, JobTopology, TaskSpec
-from contracts.topology import slots_needed
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.control.job.limits import LimitsMemory, Need, Slot, apply_limits, slot_of, with_needs
-from rescaler.control.world import View
+from surescale.contracts.decisions import Amendment, Decision
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClusterTopology, Host, JobTopology, TaskSpec
+from surescale.contracts.topology import slots_needed
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.job.limits import Growth, LimitsMemory, Need, Slot, apply_limits, slot_of, with_needs
+from surescale.rescaler.control.world import View
 from tests.support.controller_world import (
     JOB,
     MINUTE_MS,
@@ -99,23 +98,31 @@ def test_a_lower_need_must_last() -> None:
 @pytest.mark.parametrize("span", [1, 5, 10])
 @pytest.mark.parametrize("why", ["undecided", "unproven"])
 def test_a_span_of_which_nothing_is_known_is_no_higher_need(span: int, why: str) -> None:
-    """The job stays as it is meanwhile; the lower need has lasted since it was first known, also for a successor."""
+    """The job stays as it is meanwhile; the lower need must last for as many known minutes, also for a successor."""
     control, seen = controller(), view(scale_down_after_minutes=30)
     done = [control.on_decision(decision(T0), seen, T0)]  # two are needed
-    for minutes in range(span, 30 + span, span):
+    for minutes in range(span, 30 + 2 * span, span):
         act = decision(at(minutes), {"map": 1})
         if minutes == 10:
             (task,) = act.tasks
             doubt = Amendment(rule="unproven", before=1, after=2)
             stays = msgspec.structs.replace(task, desired=2, amendments=(doubt,) if why == "unproven" else ())
-            unknown = True if why == "undecided" else msgspec.UNSET
+            unknown = why == "undecided"
             act = msgspec.structs.replace(act, action="hold", tasks=(stays,), undecided=unknown)
         done.append(control.on_decision(act, seen, at(minutes)))
         assert not done[-1].commands
         control = resumed(done)
-    last = at(30 + span) if span != 10 else at(50)
+    last = at(30 + 2 * span)
     effects = control.on_decision(decision(last, {"map": 1}), seen, last)
     assert [(change.before, change.after) for change in effects.commands[0].changes] == [(2, 1)]
+
+
+def test_a_pause_of_which_nothing_is_known_does_not_count() -> None:
+    """Half an hour without figures proves nothing; 30 known minutes after the first decision it may shrink."""
+    control, seen = controller(), view(scale_down_after_minutes=30)
+    for minutes, known, status in ((0, 60, "refused"), (10, 60, "refused"), (50, 10, "refused"), (60, 20, "commanded")):
+        act = msgspec.structs.replace(decision(at(minutes), {"map": 1}), minutes_known=known)
+        assert only(control.on_decision(act, seen, at(minutes))).status == status
 
 
 def test_what_was_needed_meanwhile_is_what_is_kept() -> None:
@@ -240,7 +247,33 @@ def test_tied_tasks_wait_together() -> None:
     assert kept.wanted == {"a": 3, "b": 3}
 
 
-@hypothesis_settings(max_examples=200, deadline=None)
+def tied_growth(overloaded: dict[str, bool], records: dict[str, float]) -> tuple[LimitsMemory, Decision, JobTopology]:
+    """Return two tied tasks that were given four subtasks for two, what they do now, and the wish for eight."""
+    tasks = (TaskSpec(task="a", parallelism=4, tied="1"), TaskSpec(task="b", parallelism=4, tied="1", upstream=("a",)))
+    growth = Growth(before=2, after=4, records_per_minute=1_000.0, ended_ms=T0)
+    memory = LimitsMemory(growths={task: growth for task, is_it in overloaded.items() if is_it})
+    wanted = decision(at(10), {"a": 8, "b": 8})
+    asked = tuple(
+        msgspec.structs.replace(task, current=4, overloaded=overloaded[task.task], records_per_minute=records[task.task])
+        for task in wanted.tasks
+    )
+    return memory, msgspec.structs.replace(wanted, tasks=asked), JobTopology(job=JOB, version=1, at_ms=0, tasks=tasks)
+
+
+@pytest.mark.parametrize(
+    ("overloaded", "b_does", "left"),
+    [((True, False), 1_000.0, 4), ((True, True), 1_000.0, 4), ((True, True), 1_900.0, 8), ((False, False), 1_000.0, 8)],
+    ids=["one is overloaded", "both are", "it helped one of them", "none is"],
+)
+def test_growth_in_vain_is_recognised_for_tied_tasks_together(overloaded: tuple[bool, bool], b_does: float, left: int) -> None:
+    """What grows along with the overloaded task must not bring its growth back."""
+    memory, wanted, topology = tied_growth({"a": overloaded[0], "b": overloaded[1]}, {"a": 1_000.0, "b": b_does})
+    settings = JobSettings(job=JOB, block_ineffective=True)
+    kept = apply_limits(memory, wanted, topology, settings, engine="flink", hosts=())
+    assert kept.wanted == {"a": left, "b": left}
+    assert (kept.refusal == "ineffective") is (left == 4)
+
+
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 9)), min_size=1, max_size=30), st.integers(1, 60))
 def test_what_is_kept_is_the_most_that_was_needed_in_the_time(needs: list[tuple[int, int]], minutes: int) -> None:
     """Against the plain definition: every need counts until the next decision; before the first one nothing is known."""
@@ -251,7 +284,7 @@ def test_what_is_kept_is_the_most_that_was_needed_in_the_time(needs: list[tuple[
     for pause, size in needs:
         now += pause
         wanted = decision(at(now), {"map": size})
-        memory = with_needs(memory, wanted, settings, "flink")
+        memory = with_needs(memory, wanted, settings, "flink", before_ms=at(now - pause))
         history.append((now, size))
         kept = apply_limits(memory, wanted, topology, settings, engine="flink", hosts=())
         ends = [*(time for time, _ in history[1:]), now + 1]

@@ -3,15 +3,14 @@
 import msgspec
 import pytest
 
-from contracts.commands import RescheduleCommand
-from contracts.messages import EngineEvent, TaskSpec
-from rescaler.control.controller import Controller
-from rescaler.control.hosts.balance import LookReason, MovableJob, look
-from rescaler.control.hosts.looks import LOOKS_MAX, Looks
-from rescaler.control.settings import Balancing, ControlSettings, PlacingSettings
-from rescaler.control.units.plan import plan_job
-from rescaler.control.world import View
-from rescaler.gate_settings import GateSettings
+from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.messages import EngineEvent, TaskSpec
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.hosts import LOOKS_MAX, LookReason, Looks, MovableJob, look
+from surescale.rescaler.control.settings import Balancing, ControlSettings, PlacingSettings
+from surescale.rescaler.control.units import plan_job
+from surescale.rescaler.control.world import View
+from surescale.rescaler.gate_settings import GateSettings
 from tests.support.balance_pipeline import COPIED, SPREAD, T0, Pipeline, hosts, spread
 from tests.support.controller_world import (
     CLUSTER,

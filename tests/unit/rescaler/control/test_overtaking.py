@@ -2,11 +2,11 @@
 
 import pytest
 
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.control.job.waits import OVERDUE_MS
-from rescaler.control.world import View
-from rescaler.service.active import newest_by_job
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.job.memory import OVERDUE_MS
+from surescale.rescaler.control.world import View
+from surescale.rescaler.service.active import newest_by_job
 from tests.support.controller_world import (
     JOB,
     MINUTE_MS,

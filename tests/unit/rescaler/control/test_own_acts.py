@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology
-from rescaler.control.world import View
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology
+from surescale.rescaler.control.world import View
 from tests.support.controller_world import (
     JOB,
     MINUTE_MS,

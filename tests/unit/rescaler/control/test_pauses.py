@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from contracts.capabilities import Capabilities
-from contracts.job_settings import Direction, JobSettings, Pause
-from contracts.messages import ClusterTopology, JobTopology, TaskSpec
-from rescaler.control.settings import Balancing, PlacingSettings
-from rescaler.control.world import View
+from surescale.contracts.capabilities import Capabilities
+from surescale.contracts.job_settings import Direction, JobSettings, Pause
+from surescale.contracts.messages import ClusterTopology, JobTopology, TaskSpec
+from surescale.rescaler.control.settings import Balancing, PlacingSettings
+from surescale.rescaler.control.world import View
 from tests.support.controller_world import (
     JOB,
     MINUTE_MS,
@@ -216,6 +216,6 @@ def test_a_condition_says_what_is_paused_and_that_it_has_ended() -> None:
 
 
 def test_a_pause_far_beyond_any_calendar_is_one_without_end() -> None:
-    """Whoever forges such a record stops rescales, which every writer of settings may do, and not the rescaler."""
+    """A forger of such a record stops rescales, which every writer of settings may do, and not the rescaler."""
     outcome = only(controller().on_decision(decision(T0, {"map": 3}), paused(until_ms=2**53), T0))
     assert "until further notice" in outcome.detail

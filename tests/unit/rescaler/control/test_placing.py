@@ -2,13 +2,13 @@
 
 import pytest
 
-from contracts.errors import SettingsError
-from contracts.messages import Host, JobTopology
-from contracts.settings import from_environment
-from rescaler.control.settings import PlacingAlgorithm, PlacingSettings
-from rescaler.control.units.hosts import choose_units
-from rescaler.refusals import Refused
-from rescaler.service.settings import RescalerSettings
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.messages import Host, JobTopology
+from surescale.contracts.settings import from_environment
+from surescale.rescaler.control.settings import PlacingAlgorithm, PlacingSettings
+from surescale.rescaler.control.units import choose_units
+from surescale.rescaler.refusals import Refused
+from surescale.rescaler.service.settings import RescalerSettings
 from tests.support.controller_world import job
 
 SMALL, LARGE = 2.417e-3, 7.778e-3

@@ -5,12 +5,11 @@ from collections import Counter
 import msgspec
 import pytest
 
-from contracts.messages import TaskSpec
-from rescaler import vnodes
-from rescaler.control.settings import PlacingSettings
-from rescaler.control.units.hosts import usable_units
-from rescaler.control.units.plan import plan_job
-from rescaler.refusals import Refused
+from surescale.contracts.messages import TaskSpec
+from surescale.rescaler import vnodes
+from surescale.rescaler.control.settings import PlacingSettings
+from surescale.rescaler.control.units import plan_job, usable_units
+from surescale.rescaler.refusals import Refused
 from tests.support.controller_world import cluster, job
 
 SPREAD = PlacingSettings("spread")

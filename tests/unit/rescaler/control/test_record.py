@@ -2,11 +2,11 @@
 
 import msgspec
 
-from contracts.rescaler_state import CommandUnderway, RescalerRecord
-from rescaler.control.controller import Controller
-from rescaler.control.effects import StateRecord
-from rescaler.control.job.record import job_record, restored, summary_of
-from rescaler.control.world import View
+from surescale.contracts.rescaler_state import CommandUnderway, RescalerRecord
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import StateRecord
+from surescale.rescaler.control.job.memory import job_record, restored, summary_of
+from surescale.rescaler.control.world import View
 from tests.support.balance_pipeline import COPIED, spread
 from tests.support.controller_world import CLUSTER, JOB, MINUTE_MS, START_MS, cluster, controller, decision, ended, job
 
@@ -24,7 +24,7 @@ def preparing() -> Controller:
 
 
 def record_of(written: StateRecord) -> RescalerRecord:
-    """The record, which is none that forgets."""
+    """The record, which forgets nothing."""
     assert written.record is not None
     return written.record
 

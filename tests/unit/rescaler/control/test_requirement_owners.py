@@ -73,7 +73,7 @@ def test_what_was_seen_before_our_command_is_not_what_somebody_else_asked_for(st
 
 
 def test_a_foreign_change_that_is_undone_is_over() -> None:
-    """By whoever made it."""
+    """By the one who made it."""
     found = rescaled()
     found.fake.require(JOB, THEIRS)
     found.go(60)

@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts.capabilities import Capabilities
-from contracts.modes import AMBIGUOUS_LABEL
-from rescaler.actuators.fake_requirement import COUNTS
+from surescale.contracts.capabilities import Capabilities
+from surescale.contracts.messages import Checkpointing
+from surescale.contracts.modes import AMBIGUOUS_LABEL
+from tests.support.fake_requirement_engine import COUNTS
 from tests.support.requirement_pipeline import AUTHOR, JOB, START_MS, WIDER, pipeline, rescaled
 
 # From a decision to a requirement
@@ -178,7 +179,7 @@ def test_a_job_that_does_not_run_is_left_alone(state: Any) -> None:
     assert found.fake.writes == []
 
 
-FIXED = "12 members run where 4 worker(s) are asked for, 3 in each"
+FIXED = "12 members run where 4 workers are asked for, 3 in each"
 
 
 def test_nothing_is_asked_for_of_a_task_whose_workers_are_several_members_each() -> None:
@@ -210,7 +211,7 @@ def test_an_act_that_waits_is_refused_when_its_task_turns_out_to_be_fixed() -> N
 
 def test_a_job_without_checkpoints_is_not_acted_on() -> None:
     """A rescale would lose its state; the reason says what to set."""
-    outcome = pipeline(topology_fields={"checkpointing": None}).decide({"count": 4})
+    outcome = pipeline(topology_fields={"checkpointing": Checkpointing(interval_ms=None)}).decide({"count": 4})
     assert outcome.reason == "no_checkpoints"
     assert "execution.checkpointing.interval" in outcome.detail
 

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from contracts.commands import Outcome, RescheduleCommand
-from contracts.wire import decode, encode
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.control.world import View
+from surescale.contracts.commands import Outcome, RescheduleCommand
+from surescale.contracts.wire import decode, encode
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.world import View
 from tests.support.controller_world import (
     JOB,
     MINUTE_MS,

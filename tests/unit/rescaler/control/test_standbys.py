@@ -4,9 +4,9 @@ from collections import Counter
 
 import msgspec
 
-from contracts.messages import EngineEvent
-from rescaler.control.hosts.balance import MovableJob, look
-from rescaler.control.settings import Balancing, PlacingSettings
+from surescale.contracts.messages import EngineEvent
+from surescale.rescaler.control.hosts import MovableJob, look
+from surescale.rescaler.control.settings import Balancing, PlacingSettings
 from tests.support.balance_pipeline import COPIED, T0, Pipeline, hosts, spread
 from tests.support.controller_world import CLUSTER, JOB, MINUTE_MS, OTHER_JOB, job
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.commands import RescheduleCommand
-from contracts.wire import decode, encode
-from rescaler.control.controller import Controller
-from rescaler.control.job.command_status import CommandStatus
+from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.wire import decode, encode
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.job.memory import CommandStatus
 from tests.support.controller_world import MINUTE_MS, OTHER_JOB, START_MS, controller, decision, ended, job, resumed, view
 
 T0 = START_MS

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from contracts.job_settings import ExcludedPeriod
-from contracts.messages import TaskSpec
-from rescaler.control.world import View
+from surescale.contracts.job_settings import ExcludedPeriod
+from surescale.contracts.messages import TaskSpec
+from surescale.rescaler.control.world import View
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, cluster, controller, decision, ended, job, only, said, view
 
 T0 = START_MS

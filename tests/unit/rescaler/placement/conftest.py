@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rescaler.placement import Host, PlaceRequest, Task
+from surescale.rescaler.placement import Host, PlaceRequest, Task
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from itertools import islice
 
 import pytest
 
-from rescaler.placement import ALGORITHMS, Edge, History, Host, Params, PlaceRequest, Task, place
-from rescaler.placement.baselines import split_mix_64
+from surescale.rescaler.placement import ALGORITHMS, Edge, History, Host, Params, PlaceRequest, Task, place
+from surescale.rescaler.placement.greedy import split_mix_64
 
 
 def per_host(answer):

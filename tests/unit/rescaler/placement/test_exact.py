@@ -7,9 +7,8 @@ from math import isfinite
 import pytest
 
 from reproductions.placement.sweeps import small_instances
-from rescaler.placement import Edge, Host, Network, PlaceRequest, Task, place
-from rescaler.placement.bounds import covering_knapsack, covering_lp, rent_bound
-from rescaler.placement.exact import (
+from surescale.rescaler.placement import Edge, Host, Network, PlaceRequest, Task, place
+from surescale.rescaler.placement.exact import (
     _Program,
     brute_force,
     candidates,
@@ -18,8 +17,8 @@ from rescaler.placement.exact import (
     programmable,
     total_per_s,
 )
-from rescaler.placement.gap import gap_document
-from rescaler.placement.problem import problem_of
+from surescale.rescaler.placement.gap import covering_knapsack, covering_lp, gap_document, rent_bound
+from surescale.rescaler.placement.problem import problem_of
 
 
 def test_enumeration_and_program_agree_on_random_instances():
@@ -158,7 +157,7 @@ def test_an_infeasible_answer_has_no_gap(hosts, request_of):
 
 def test_gap_is_judged_at_full_capacity_where_kept_subtasks_exceed_the_threshold(hosts, request_of):
     """What stays above the threshold is compared with what full hosts could do."""
-    from rescaler.placement import Subtask
+    from surescale.rescaler.placement import Subtask
 
     kept = {Subtask("t", at): "a" for at in range(4)}
     assert gap_document(place(request_of("lba-ce", hosts(1, 1), 4, placement=kept)))["threshold"] == 1.0

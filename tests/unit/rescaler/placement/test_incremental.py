@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rescaler.placement import ALGORITHMS, Host, Params, PlaceRequest, Subtask, Task, place
+from surescale.rescaler.placement import ALGORITHMS, Host, Params, PlaceRequest, Subtask, Task, place
 
 
 def on(**hosts_of_tasks):
@@ -23,7 +23,7 @@ def test_scale_out_fills_paid_hosts_first(hosts, request_of):
 
 
 def test_other_algorithms_place_new_subtasks_by_their_own_rule(hosts, request_of):
-    """First fit goes to the first host, whoever pays."""
+    """First fit goes to the first host, no matter who pays."""
     assert where(place(request_of("ff", hosts(1, 9), 3, placement=on(t="b")))) == "baa"
 
 

@@ -5,10 +5,9 @@ from math import inf
 
 import pytest
 
-from rescaler.placement import Edge, History, Host, Network, Params, PlaceRequest, Subtask, Task, place
-from rescaler.placement.efficiency import cost_efficiency, estimate, median
-from rescaler.placement.lba_ce import busyness, worths
-from rescaler.placement.problem import problem_of
+from surescale.rescaler.placement import Edge, History, Host, Network, Params, PlaceRequest, Subtask, Task, place
+from surescale.rescaler.placement.greedy import busyness, worths
+from surescale.rescaler.placement.problem import cost_efficiency, estimate, median, problem_of
 
 
 def spread_over_two_zones(pattern):

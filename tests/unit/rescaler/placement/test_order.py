@@ -2,8 +2,8 @@
 
 import pytest
 
-from rescaler.placement.model import Sub
-from rescaler.placement.order import CycleError, ascending, subtask_list, topological_ranks, twelve_digits
+from surescale.rescaler.placement.model import Sub
+from surescale.rescaler.placement.order import CycleError, ascending, subtask_list, topological_ranks, twelve_digits
 
 
 def test_rank_takes_the_first_ready_task_of_the_list():

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from rescaler.placement import RequestError, Subtask, parse_json, parse_request
+from surescale.rescaler.placement import RequestError, Subtask, parse_json, parse_request
 
 SOUND = {
     "schema": "place/1",

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 from confluent_kafka import Message
 
-from contracts.commands import Progress, RescheduleCommand
-from contracts.wire import encode
-from rescaler.actuators.fake import FakeEngine
-from rescaler.control.job.command_status import CommandStatus
-from rescaler.service import actuator
-from rescaler.service.actuator import ActuatorThread
-from rescaler.service.settings import RescalerSettings
-from rescaler.service.status import Status
-from rescaler.service.traces import Traces
+from surescale.contracts.commands import Progress, RescheduleCommand
+from surescale.contracts.wire import encode
+from surescale.rescaler.control.job.memory import CommandStatus
+from surescale.rescaler.service import actuator
+from surescale.rescaler.service.actuator import ActuatorThread
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.service.status import Status
+from surescale.rescaler.service.traces import Traces
 from tests.support.controller_world import CLUSTER, JOB, OTHER_JOB, START_MS, controller, decision, job, view
+from tests.support.fake_engine import FakeEngine
 
 T0 = START_MS
 

@@ -7,11 +7,11 @@ from typing import cast
 import pytest
 from confluent_kafka import Message
 
-from contracts.wire import encode
-from rescaler.control.controller import Controller
-from rescaler.control.job.command_status import CommandStatus
-from rescaler.control.settings import ControlSettings
-from rescaler.service.memory import LARGE_BYTES_MAX, memory_in
+from surescale.contracts.wire import encode
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.job.memory import CommandStatus
+from surescale.rescaler.control.settings import ControlSettings
+from surescale.rescaler.service.memory import LARGE_BYTES_MAX, memory_in
 from tests.support.controller_world import CLUSTER, JOB, OTHER_JOB, START_MS, cluster, controller, decision, job, only, said, view
 
 T0, LATER = START_MS, START_MS + 600_000
@@ -91,9 +91,9 @@ UNREADABLE = {
     "a list for a body": json.dumps(json.loads(BODY) | {"body": []}).encode(),
     "another job's body": json.dumps(json.loads(BODY) | {"body": {"job": OTHER_JOB}}).encode(),
     "another job's record": written()[f"sim/job/{OTHER_JOB}"],
-    "another version with a command under way": BODY.replace(b"rescaler-state/2", b"rescaler-state/3"),
+    "another version with a command under way": BODY.replace(b"rescaler-state/1", b"rescaler-state/2"),
     "another version without a summary": (
-        b'{"type":"rescaler-state/1","cluster":"sim","kind":"job","id":"sim/clicks","at_ms":1,"body":{}}'
+        b'{"type":"rescaler-state/2","cluster":"sim","kind":"job","id":"sim/clicks","at_ms":1,"body":{}}'
     ),
     "too deep": b"[" * 100_000,
 }
@@ -154,7 +154,7 @@ def test_a_decision_whose_answer_cannot_be_read_counts_as_answered() -> None:
 @pytest.mark.parametrize("body", [b"{}", b'{"a":1}', b"[]", b"5"])
 def test_without_the_clusters_memory_nothing_moves_because_of_hosts(what: str, body: bytes) -> None:
     """Decisions are carried out all the same. The record stays as it is, and the job's condition says so."""
-    raw = b'{"type":"rescaler-state/2","cluster":"sim","kind":"cluster","id":"%s","at_ms":1,"body":%s}' % (what.encode(), body)
+    raw = b'{"type":"rescaler-state/1","cluster":"sim","kind":"cluster","id":"%s","at_ms":1,"body":%s}' % (what.encode(), body)
     control = read([(f"sim/cluster/{what}", raw)])
     effects = control.on_decision(decision(T0, {"map": 3}), SEEN, T0)
     assert said(effects) == [("commanded", "desired")]
@@ -171,7 +171,7 @@ def test_memory_of_another_version_is_no_poison() -> None:
     """After an upgrade or a roll-back a job at rest goes on from its summary: its next command has the next generation."""
     rest = json.loads(BODY)
     rest["summary"] |= {"underway": None, "desired_generation": 7, "applied_generation": 7}
-    for version in (1, 3):
+    for version in (2, 3):
         other = json.dumps(rest | {"type": f"rescaler-state/{version}", "body": [1, "private"]}).encode()
         control = read([(KEY, other)])
         (command,) = control.on_decision(decision(LATER, {"map": 4}), SEEN, LATER).commands

@@ -7,18 +7,18 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from contracts.job_settings import JobSettings
-from contracts.messages import ClockPrerequisites, ClockSegment, Message
-from contracts.topics import CLUSTER_TOPOLOGY, JOB_SETTINGS
-from contracts.wire import encode
-from rescaler.service.pipeline_view import PipelineView, knows_all
-from rescaler.service.settings import RescalerSettings
-from rescaler.service.status import Status
-from runtime.kafka import LogReader
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClockPrerequisites, ClockSegment, Message
+from surescale.contracts.topics import CLUSTER_TOPOLOGY, JOB_SETTINGS
+from surescale.contracts.wire import encode
+from surescale.rescaler.service.pipeline_view import PipelineView, knows_all
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.service.status import Status
+from surescale.runtime.kafka import LogReader
 from tests.support.controller_world import CLUSTER, JOB, MINUTE_MS, cluster, job
 
 TOLD = ClockPrerequisites(hosts=1, events=5, jobs={JOB: 1})
-STANDS = ClockSegment(road="main", sequence=2, e0_ms=MINUTE_MS, w0_ms=0, speed=60.0, until_ms=MINUTE_MS, told=TOLD)
+STANDS = ClockSegment(pipeline="main", sequence=2, e0_ms=MINUTE_MS, w0_ms=0, speed=60.0, until_ms=MINUTE_MS, told=TOLD)
 
 
 def test_a_clock_that_stands_with_all_news_known_may_be_acted_upon() -> None:
@@ -51,7 +51,7 @@ def test_before_any_topology_only_a_clock_without_news_may_be_acted_upon() -> No
 
 def test_a_clock_that_runs_free_is_never_waited_for() -> None:
     """It does not say what has happened."""
-    clock = msgspec.structs.replace(STANDS, until_ms=2 * MINUTE_MS, told=msgspec.UNSET)
+    clock = msgspec.structs.replace(STANDS, until_ms=2 * MINUTE_MS, told=None)
     assert knows_all(clock, None, {}, 0)
 
 
@@ -70,7 +70,7 @@ class Records:
 def seeing(topic: str, *messages: Message) -> PipelineView:
     """A view that reads these records, one with each look."""
     reader = cast(LogReader, Records(topic, *messages))
-    return PipelineView(RescalerSettings(), reader, Status(CLUSTER), logging.getLogger("test"))
+    return PipelineView(RescalerSettings(), lambda: reader, Status(CLUSTER), logging.getLogger("test"))
 
 
 def test_of_two_settings_the_higher_version_is_in_force_and_of_equal_ones_the_later() -> None:

@@ -8,22 +8,22 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from contracts.commands import Progress
-from contracts.decisions import Decision
-from contracts.messages import EngineEvent
-from contracts.rescaler_state import RescalerRecord
-from contracts.wire import encode
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.control.world import View
-from rescaler.service.active import ActiveRescaler, in_order
-from rescaler.service.actuator import ActuatorReports, ActuatorThread
-from rescaler.service.pipeline_view import PipelineView
-from rescaler.service.session import Session
-from rescaler.service.settings import RescalerSettings
-from rescaler.service.status import Status
-from rescaler.service.traces import Traces
-from rescaler.service.transactions import Transactions
+from surescale.contracts.commands import Progress
+from surescale.contracts.decisions import Decision
+from surescale.contracts.messages import EngineEvent
+from surescale.contracts.rescaler_state import RescalerRecord
+from surescale.contracts.wire import encode
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.world import View
+from surescale.rescaler.service.active import ActiveRescaler, in_order
+from surescale.rescaler.service.actuator import ActuatorReports, ActuatorThread
+from surescale.rescaler.service.pipeline_view import PipelineView
+from surescale.rescaler.service.session import Session
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.service.status import Status
+from surescale.rescaler.service.traces import Traces
+from surescale.rescaler.service.transactions import Transactions
 from tests.support.controller_world import (
     CLUSTER,
     JOB,

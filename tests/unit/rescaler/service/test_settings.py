@@ -2,10 +2,10 @@
 
 import pytest
 
-from contracts.errors import SettingsError
-from contracts.settings import from_environment
-from rescaler.gate_settings import PARAM_NAMES
-from rescaler.service.settings import RescalerSettings
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.settings import from_environment
+from surescale.rescaler.gate_settings import PARAM_NAMES
+from surescale.rescaler.service.settings import RescalerSettings
 
 
 def test_every_parameter_of_the_gate_can_be_set() -> None:

@@ -2,13 +2,13 @@
 
 import msgspec
 
-from contracts.commands import Progress
-from contracts.ids import Cluster
-from rescaler.control.controller import Controller
-from rescaler.control.effects import Effects
-from rescaler.control.settings import ControlSettings
-from rescaler.service import metrics
-from rescaler.service.status import Status
+from surescale.contracts.commands import Progress
+from surescale.contracts.ids import Cluster
+from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.control.settings import ControlSettings
+from surescale.rescaler.service import metrics
+from surescale.rescaler.service.status import Status
 from tests.support.controller_world import CLUSTER, JOB, OTHER_JOB, START_MS, cluster, decision, job, view
 from tests.support.metrics import Scraped
 
@@ -37,7 +37,7 @@ def test_a_host_that_jobs_share_counts_for_each_and_once_for_the_cluster() -> No
     page = shown(status)
     assert page.of(metrics.RENT, streaming_job=JOB) == 3
     assert page.of(metrics.RENT, streaming_job=OTHER_JOB) == 5
-    assert page.of(metrics.CLUSTER_RENT, cluster=CLUSTER) == 6
+    assert page.of(metrics.CLUSTER_RENT, streaming_cluster=CLUSTER) == 6
 
 
 def test_a_command_is_in_flight_until_its_end_is_known() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from rescaler.control.effects import Effects
-from rescaler.service import transactions
-from rescaler.service.settings import RescalerSettings
-from rescaler.service.traces import Traces
-from rescaler.service.transactions import TransactionLost, Transactions
+from surescale.rescaler.control.effects import Effects
+from surescale.rescaler.service import transactions
+from surescale.rescaler.service.settings import RescalerSettings
+from surescale.rescaler.service.traces import Traces
+from surescale.rescaler.service.transactions import TransactionLost, Transactions
 from tests.support.waiting import wait_until
 
 

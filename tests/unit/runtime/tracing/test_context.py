@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.tracing.context import TraceContext, context_of, parsed
+from surescale.runtime.tracing.context import TraceContext, context_of, parsed
 
 GOOD = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 

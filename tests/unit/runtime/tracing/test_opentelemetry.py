@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from runtime.tracing.context import TraceContext, context_of
-from runtime.tracing.setup import tracer_of
+from surescale.runtime.tracing.context import TraceContext, context_of
+from surescale.runtime.tracing.setup import tracer_of
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
 
 

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from contracts.errors import SettingsError
-from runtime.tracing.setup import tracer_of, wanted_exporter
-from runtime.tracing.spans import NO_SPAN, NO_TRACER
+from surescale.contracts.errors import SettingsError
+from surescale.runtime.tracing.setup import tracer_of, wanted_exporter
+from surescale.runtime.tracing.spans import NO_SPAN, NO_TRACER
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 
@@ -58,7 +58,7 @@ def test_what_there_is_not_is_named_in_one_line(environment: dict[str, str], mes
 def test_without_variables_nothing_is_traced_and_nothing_imported() -> None:
     """Not one module of OpenTelemetry, in a process that asks for a tracer and uses it."""
     code = (
-        "import sys; from runtime.tracing.setup import tracer_of; tracer = tracer_of('agent', {})\n"
+        "import sys; from surescale.runtime.tracing.setup import tracer_of; tracer = tracer_of('agent', {})\n"
         "with tracer.begin('x') as span: span.note({'a': 1}); assert span.headers() == [] and span.context is None\n"
         "tracer.close(); print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
@@ -72,7 +72,7 @@ def test_an_installation_without_the_extra_says_so_in_one_line() -> None:
     """With what to install, and how to go on without."""
     code = (
         "import sys; sys.modules['opentelemetry'] = None\n"
-        "from runtime.tracing.setup import tracer_of\n"
+        "from surescale.runtime.tracing.setup import tracer_of\n"
         f"tracer_of('agent', {ENDPOINT!r})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from services.agent.event_loop import run_in_own_loop
+from surescale.services.agent.worker import run_in_own_loop
 
 
 def apart(serving: object, *, stop: threading.Event, ending: threading.Event, within_s: float = 0.3) -> bool:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision, Overload
-from services.agent.late_decisions import BYTES_MAX, KEPT_BACK_S, LateDecisions, is_late, overtaken_by_ms
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision, Overload
+from surescale.services.agent.decider import BYTES_MAX, KEPT_BACK_S, LateDecisions, is_late, overtaken_by_ms
 from tests.support.controller_world import JOB, OTHER_JOB, decision
 
 HOUR_MS = 60 * MINUTE_MS

@@ -12,20 +12,19 @@ from pathlib import Path
 import pytest
 from aiokafka.errors import KafkaTimeoutError
 
-from contracts.decisions import Decision
-from contracts.job_settings import JobSettings
-from contracts.releases import ScopedRelease
-from contracts.shadows import ShadowDecision
-from contracts.windows import encode_window
-from policies.decide import decide
-from policies.registry import SHIPPED, load_policy
-from policies.released_policy import card_hash
-from policies.shadow import ShadowRun
-from services.agent.counts import LOST, AgentCounts
-from services.agent.limited_graphs import STARTS_MAX
-from services.agent.metrics import SHADOW_ANSWERS
-from services.agent.shadow_process import ShadowProcess, ShadowQuestion
-from services.agent.shadows import WAITING_MAX, Shadows
+from surescale.contracts.decisions import Decision, ShadowDecision
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.releases import Release
+from surescale.contracts.windows import encode_window
+from surescale.policies.decide import decide
+from surescale.policies.registry import SHIPPED, load_policy
+from surescale.policies.released_policy import card_hash
+from surescale.policies.shadow import ShadowRun
+from surescale.runtime.limited_graphs import STARTS_MAX
+from surescale.services.agent.counts import LOST, AgentCounts
+from surescale.services.agent.metrics import SHADOW_ANSWERS
+from surescale.services.agent.shadow_process import ShadowProcess, ShadowQuestion
+from surescale.services.agent.shadows import WAITING_MAX, Shadows
 from tests.support.builders import JOB, window_at
 
 FD_SETSIZE = 1024
@@ -116,9 +115,9 @@ def test_a_package_that_is_damaged_or_not_the_one_that_was_released_fails(opened
         assert (found.status, why in found.reason) == ("failed", True)
 
 
-def release(policy: str, sha256: str = "") -> ScopedRelease:
+def release(policy: str, sha256: str = "") -> Release:
     """Return a policy that looks on at the whole cluster."""
-    return ScopedRelease(cluster="sim", policy=policy, sha256=sha256, valid_from_ms=0, role="shadow")
+    return Release(cluster="sim", policy=policy, sha256=sha256, valid_from_ms=0, role="shadow")
 
 
 class Pipeline:
@@ -140,7 +139,7 @@ class Pipeline:
         return {each.labels: each.value for each in self.counts.metrics._readings() if each.metric is SHADOW_ANSWERS}
 
 
-async def answered(pipeline: Pipeline, asked: ShadowProcess, *offers: list[ScopedRelease], until: int) -> None:
+async def answered(pipeline: Pipeline, asked: ShadowProcess, *offers: list[Release], until: int) -> None:
     """Offer windows, and run until so many questions have ended."""
     shadows = Shadows(asked, pipeline.send, pipeline.counts, logging.getLogger("test"))
     for offer in offers:

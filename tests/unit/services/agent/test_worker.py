@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from services.agent.worker import RateLimit, warn_if_unknown
+from surescale.services.agent.worker import RateLimit, warn_if_unknown
 
 
 def record(name: str) -> logging.LogRecord:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from runtime.ports import LOOPBACK, free_port
+from surescale.runtime.ports import LOOPBACK, free_port
 
 SURESCALE = Path(sys.executable).with_name("surescale")
 

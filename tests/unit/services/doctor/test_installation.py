@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from contracts.settings import PipelineSettings
-from services.doctor import installation
-from services.doctor.findings import Finding
-from services.doctor.installation import policy, programs, seen_from_here
+from surescale.contracts.settings import PipelineSettings
+from surescale.engines.ports.findings import Finding
+from surescale.services.doctor import checks
+from surescale.services.doctor.checks import policy, programs, seen_from_here
 
 ABSENT = Finding("problem", "engine", "Flink at http://jobmanager:8081 does not answer", "set SURESCALE_ENGINE_URL")
 
@@ -23,7 +23,7 @@ def without_extras(monkeypatch: pytest.MonkeyPatch) -> None:
             raise PackageNotFoundError(name)
         return version(name)
 
-    monkeypatch.setattr(installation, "version", listed)
+    monkeypatch.setattr(checks, "version", listed)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
 
 

@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from engines.source_settings import SourceSettings
-from runtime.ports import free_port
-from services.doctor.checks import engine
-from services.doctor.findings import Finding
+from surescale.engines.ports.findings import Finding
+from surescale.engines.processes.doctor import processes
+from surescale.engines.prometheus import PrometheusSettings
+from surescale.engines.registry import checks_of
+from surescale.engines.settings import SourceSettings
+from surescale.runtime.ports import free_port
 from tests.support.fake_prometheus import FakePrometheus, fake_prometheus
+from tests.support.role_settings import role_settings, write_groups
 from tests.support.stub_server import StubResponse
+from tests.support.waiting import wait_until
+from tests.support.worker_processes import BROKEN, CLUSTER, chain_of, reconciler_of
 
 FILE = """
 [orders]
@@ -41,7 +46,8 @@ def settings(prometheus: FakePrometheus, tmp_path: Path) -> SourceSettings:
     """The settings of a monitor that takes its figures from there."""
     file = tmp_path / "prometheus.toml"
     file.write_text(FILE)
-    return SourceSettings(
+    return role_settings(
+        SourceSettings,
         engine="flink",
         source="prometheus",
         actuator="none",
@@ -53,7 +59,7 @@ def settings(prometheus: FakePrometheus, tmp_path: Path) -> SourceSettings:
 
 def said(settings: SourceSettings) -> list[tuple[str, str]]:
     """Verdict and detail of each finding."""
-    return [(each.verdict, each.detail) for each in engine(settings)]
+    return [(each.verdict, each.detail) for each in checks_of(settings)]
 
 
 def test_figures_that_are_all_there_are_fine(settings: SourceSettings, prometheus: FakePrometheus) -> None:
@@ -70,7 +76,7 @@ def test_a_task_without_series_is_a_problem_only_where_records_are_missing(
     """Without its busy time a task is merely sized with less certainty; the last one need not send on."""
     for name in NAMES:
         prometheus.series[name] = prometheus.series[name][:1]
-    (_, first, second) = engine(settings)
+    (_, first, second) = checks_of(settings)
     assert (first.verdict, first.detail) == ("problem", "orders.figures.records_in: no series of count ('count')")
     assert (second.verdict, second.detail) == ("warning", "orders.figures.busy: no series of count ('count')")
 
@@ -102,14 +108,15 @@ def test_values_that_are_no_figures_are_a_warning(settings: SourceSettings, prom
 def test_a_replica_that_is_away_stops_nothing(settings: SourceSettings, prometheus: FakePrometheus, tmp_path: Path) -> None:
     """The next one is asked, as the monitor does."""
     away = f"http://127.0.0.1:{free_port()}"
-    both = SourceSettings(
+    both = role_settings(
+        SourceSettings,
         engine="flink",
         source="prometheus",
         actuator="none",
         prometheus_url=f"{away},{prometheus.url}",
-        prometheus_file=settings.prometheus_file,
+        prometheus_file=settings.part(PrometheusSettings).prometheus_file,
     )
-    verdicts = [each.verdict for each in engine(both)]
+    verdicts = [each.verdict for each in checks_of(both)]
     assert verdicts == ["problem", "ok", "ok"]
     prometheus.ahead_s = -4000.0
     verdicts, details = zip(*said(both), strict=True)
@@ -126,7 +133,7 @@ def test_a_server_that_is_no_prometheus_is_named(settings: SourceSettings, prome
 
 def test_a_file_that_cannot_be_used_is_named(settings: SourceSettings) -> None:
     """With the field."""
-    Path(settings.prometheus_file).write_text("[orders.tasks.parse]\nseres = 'x'\n")
+    Path(settings.part(PrometheusSettings).prometheus_file).write_text("[orders.tasks.parse]\nseres = 'x'\n")
     ((verdict, detail),) = said(settings)
     assert (verdict, "seres" in detail) == ("problem", True)
 
@@ -134,12 +141,13 @@ def test_a_file_that_cannot_be_used_is_named(settings: SourceSettings) -> None:
 def test_the_groups_of_an_actuator_are_checked_all_the_same(settings: SourceSettings, tmp_path: Path) -> None:
     """The file says how their workers are started. No broker is asked: the figures come from elsewhere."""
     file = tmp_path / "groups.json"
-    given = {"source": "prometheus", "prometheus_url": settings.prometheus_url, "prometheus_file": settings.prometheus_file}
+    known = settings.part(PrometheusSettings)
+    given = {"source": "prometheus", "prometheus_url": known.prometheus_url, "prometheus_file": known.prometheus_file}
     own = {"engine": "kafka", "actuator": "processes", "groups_file": str(file), "workers_folder": str(tmp_path)}
-    acting = SourceSettings(**given, **own)
+    acting = role_settings(SourceSettings, **given, **own)
 
     def of_engine() -> list[Finding]:
-        return [each for each in engine(acting) if each.subject == "engine"]
+        return [each for each in checks_of(acting) if each.subject == "engine"]
 
     (problem,) = of_engine()
     assert (problem.verdict, str(file) in problem.detail) == ("problem", True)
@@ -148,9 +156,34 @@ def test_the_groups_of_an_actuator_are_checked_all_the_same(settings: SourceSett
     assert (fine.verdict, fine.detail) == ("ok", f"consumer groups: jobs orders of {file}")
 
 
+def test_a_worker_that_crashes_at_its_start_is_a_problem(tmp_path: Path) -> None:
+    """With its exit code and what it said last; once it lives there is none."""
+    chain = chain_of({"parse": 1}, script=BROKEN)
+    reconciler, file = reconciler_of(tmp_path, chain), tmp_path / "groups.json"
+    settings = role_settings(
+        SourceSettings,
+        engine="kafka",
+        actuator="processes",
+        cluster=CLUSTER,
+        groups_file=str(file),
+        workers_folder=str(tmp_path),
+    )
+    write_groups(settings, **{chain.name: chain.groups})
+    (none_yet,) = processes(settings)
+    assert (none_yet.verdict, none_yet.detail) == ("warning", "orders: none was started yet")
+    wait_until(lambda: [reconciler.reconcile(), reconciler.store.failure(chain.name, "parse", 0)][1], what="its failure")
+    (problem,) = processes(settings)
+    assert problem.verdict == "problem"
+    assert "orders: worker parse 0 failed to start" in problem.detail
+    assert "exit code 3; its last output: no such topic" in problem.detail
+    reconciler.store.note_failure(chain.name, "parse", 0, None)
+    (fine,) = processes(settings)
+    assert (fine.verdict, fine.detail) == ("ok", "orders: 0 live, 1 are asked for")
+
+
 def test_a_broker_that_is_away_is_a_problem() -> None:
     """Named as the Kafka that the groups read; no simulated engine is looked for."""
     settings = SourceSettings(engine="kafka", bootstrap=f"127.0.0.1:{free_port()}")
-    engine_, groups = engine(settings)
+    engine_, groups = checks_of(settings)
     assert (engine_.verdict, engine_.detail) == ("ok", "consumer groups: every group with members is a job")
     assert (groups.verdict, "which the groups read, does not answer" in groups.detail) == ("problem", True)

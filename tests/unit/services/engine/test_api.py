@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer, make_mocked_request
 
-from contracts.errors import RecordRejected
-from services.engine import api
-from services.engine.api import application, query_number
-from services.engine.clock_driver import ClockDriver
-from services.engine.settings import EngineSettings
+from surescale.contracts.errors import RecordRejected
+from surescale.services.engine import api
+from surescale.services.engine.api import application, query_number
+from surescale.services.engine.clock_driver import ClockDriver
+from surescale.services.engine.settings import EngineSettings
 from tests.support.watched import idle_watchdog
 from tests.unit.simulation.cases import MINUTE, cluster
 
@@ -41,7 +41,7 @@ def asked(method: str, path: str, minutes: int = 0, **more: Any) -> tuple[int, A
 )
 @pytest.mark.parametrize("origin", ["https://attacker.example", "null", "http://127.0.0.1"])
 def test_no_page_in_a_browser_can_change_anything(method: str, path: str, origin: str) -> None:
-    """Whoever opens the page may reach the engine; under a name that points here the page's origin may even be ours."""
+    """The person who opens the page may reach the engine; under a name that points here the page's origin may even be ours."""
     status, document = asked(method, path, headers={"Origin": origin})
     assert (status, document["code"]) == (403, "FORBIDDEN")
 
@@ -60,7 +60,7 @@ def test_changes_from_elsewhere_are_carried_out() -> None:
 
 
 def test_an_answer_has_no_more_minutes_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At least one, so that whoever asks for the next ones gets on."""
+    """At least one, so that a client that asks for the next ones gets on."""
     monkeypatch.setattr(ClockDriver, "reached_wall_ms", lambda *_: 7)  # no clock moves in this test
     path = "/jobs/j_2521346/figures?after_ms=0&limit_minutes=600"
     whole = asked("GET", path, minutes=5)[1]["minutes"]

@@ -7,14 +7,14 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaError
 
-from contracts.messages import ClockPrerequisites, ClockSegment
-from runtime.backoff import Stopped
-from runtime.kafka import producer
-from runtime.ports import free_port
-from services.engine.clock_publisher import ClockPublisher, ClockRefused
-from services.engine.settings import EngineSettings
+from surescale.contracts.messages import ClockPrerequisites, ClockSegment
+from surescale.runtime.backoff import Stopped
+from surescale.runtime.kafka import producer
+from surescale.runtime.ports import free_port
+from surescale.services.engine.pipeline_client import ClockPublisher, ClockRefused
+from surescale.services.engine.settings import EngineSettings
 
-SEGMENT = ClockSegment(road="main", sequence=1, e0_ms=0, w0_ms=0, speed=1.0, until_ms=60_000)
+SEGMENT = ClockSegment(pipeline="main", sequence=1, e0_ms=0, w0_ms=0, speed=1.0, until_ms=60_000)
 
 
 def test_a_segment_that_the_client_gave_up_does_not_count_as_published() -> None:

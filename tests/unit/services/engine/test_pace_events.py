@@ -1,6 +1,6 @@
 """Engine events that stop a clock in lockstep: missing units, checkpoints, and hosts that come and go."""
 
-from services.engine.pace import Checkpoint, Lockstep
+from surescale.services.engine.pace import Checkpoint, Lockstep
 from tests.support.lockstep_run import JOBS, MINUTE, at_first_span_end, balance, lockstep, outcome, pending, stops
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from contracts.errors import SettingsError
-from contracts.rescaler_state import OpenAdvice
-from services.job_settings.advice import chosen
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.rescaler_state import OpenAdvice
+from surescale.services.job_settings.advice import chosen
 
 CLICKS, ORDERS = "sim/clicks", "sim/orders"
 OPEN = {

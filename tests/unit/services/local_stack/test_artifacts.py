@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from services.local_stack import artifacts
-from services.local_stack.artifacts import ArtifactSet, LockedJar, cache_folder, fetch
-from services.local_stack.errors import ArtifactError
-from services.local_stack.ivy import REPOSITORY_VARIABLE, Coordinates
-from services.local_stack.locked_jars import KAFKA_BROKER, SPARK_KAFKA
+from surescale.services.local_stack import artifacts
+from surescale.services.local_stack.artifacts import KAFKA_BROKER, SPARK_KAFKA, ArtifactSet, LockedJar, cache_folder, fetch
+from surescale.services.local_stack.errors import ArtifactError
+from surescale.services.local_stack.ivy import REPOSITORY_VARIABLE, JarCoordinates
 
-LEFT, RIGHT = Coordinates("org.example", "left", "1.0"), Coordinates("org.example", "right", "2.0")
+LEFT, RIGHT = JarCoordinates("org.example", "left", "1.0"), JarCoordinates("org.example", "right", "2.0")
 
 
 def sha256(content: bytes) -> str:
@@ -36,7 +35,7 @@ class Repository:
     folder: Path
     downloads: Counter[str] = field(default_factory=Counter)
 
-    def path(self, jar: Coordinates) -> Path:
+    def path(self, jar: JarCoordinates) -> Path:
         """Return where a jar lies."""
         return self.folder / jar.organisation.replace(".", "/") / jar.name / jar.version / jar.file_name
 

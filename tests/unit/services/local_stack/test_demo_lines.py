@@ -2,12 +2,24 @@
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
-from services.engine.documents import Report, ReportedJob
-from services.local_stack.demo_lines import host_lines, progress_line, rent_lines
-from services.local_stack.demo_report import ClusterCost, JobCost, JobFigures, together
-from simulation.engine.rescales import Rescale
+from surescale.services.engine.documents import EngineReport, ReportedJob
+from surescale.services.local_stack.demo_report import (
+    ClusterCost,
+    DemoReport,
+    Endpoints,
+    JobCost,
+    JobFigures,
+    PolicyRan,
+    host_lines,
+    progress_line,
+    result_lines,
+    together,
+)
+from surescale.services.local_stack.pipeline_figures import Counts, Freshness, JobRescales, Percentiles, Rescaling, Spread
+from surescale.simulation.engine.checked_changes import Rescale
 
 RENT = JobCost(dollars=12.5, per_s=0.001, per_day=86.4, saved_round_robin=30.0, saved_default=20.25)
 
@@ -31,10 +43,10 @@ def running(**changes: Any) -> ReportedJob:
     return replace(plain, **changes)
 
 
-def report(*jobs: ReportedJob) -> Report:
+def report(*jobs: ReportedJob) -> EngineReport:
     """Return an engine's report of these jobs at minute 20 of 240."""
     named = {f"sim/{number}": each for number, each in enumerate(jobs)}
-    return Report(
+    return EngineReport(
         minutes=240,
         minutes_done=20,
         start_ms=0,
@@ -76,20 +88,60 @@ def test_a_job_without_a_minute_is_not_told() -> None:
 
 
 def test_together_figures_are_means_and_what_adds_up_is_summed() -> None:
-    """Reward is a mean over the jobs; subtask minutes, rescales, overload and rent are sums; rent may be unknown."""
+    """Reward is a mean over the jobs; subtask minutes, rescales and overload are sums; a shared host is in two bills."""
     one = JobFigures.of(running(), RENT)
-    found = together({"a": {"sure": one}, "b": {"sure": replace(one, reward=0.4, rent=None)}})["sure"]
-    assert (round(found.reward, 3), found.task_minutes, found.rescales) == (0.3, 100, 2)
-    assert found.rent == RENT
+    found = together({"a": {"sure": one}, "b": {"sure": replace(one, reward=0.4)}})["sure"]
+    assert (round(found.reward, 3), found.task_minutes, found.rescales, found.rent) == (0.3, 100, 2, None)
 
 
-def test_the_summary_shows_rent_and_savings_in_money() -> None:
-    """One line per job for the policy that acted, and one for the hosts of each policy."""
-    figures = JobFigures.of(running(), RENT)
+def ended(policies: dict[str, JobFigures], rent: dict[str, ClusterCost], **changes: Any) -> DemoReport:
+    """Return the report of one job that ran for two minutes under the first of these policies."""
+    first = next(iter(policies))
+    spent = JobRescales(rescales=1, learners=0, warm_up_s=Spread(None, None), pause_s=Spread(1.0, 1.0), failed={})
+    never = Percentiles(p50=None, p99=None, samples=0)
+    plain = DemoReport(
+        jobs={"sim/a": policies},
+        rent=rent,
+        counts=Counts(
+            metrics=1, windows=1, decisions={}, outcomes={}, commands=1, events=0, late=0, duplicates=0, dead_letters=0
+        ),
+        rescaling=Rescaling(jobs={"sim/a": spent}, waits={}, checkpoints=0, incidents=()),
+        freshness_s=Freshness(pipeline=never, live=never),
+        policy=PolicyRan(first, ""),
+        decided_by={},
+        window_minutes=60,
+        span_minutes=10,
+        minutes=20,
+        seed=0,
+        pace="lockstep",
+        lockstep_misses=0,
+        wall_s=1.0,
+        endpoints=Endpoints(kafka="", redis="", http=""),
+    )
+    return replace(plain, **changes)
+
+
+def test_the_result_says_what_was_saved_and_what_it_cost_the_jobs() -> None:
+    """Beside the configured sizes, also where they would have been smaller; a run of few minutes may have no rent."""
+    own, large = JobFigures.of(running(overload_minutes=3), None), JobFigures.of(running(task_minutes=100), None)
     rent = {"static": ClusterCost(40.0), "sure": ClusterCost(12.5)}
-    assert rent_lines({"sim/a": {"sure": figures, "static": figures}}, rent) == [
-        "sim/a: hosts for $86.40 a day, $12.50 in this run; saved $30.00 against round robin, $20.25 against Flink's default",
-        "all hosts in use, each paid once: static $40.00, sure $12.50",
+    assert result_lines(ended({"sure": own, "static": large}, rent)) == [
+        "sure ran 1 job on 50 subtask-minutes, 50% fewer than the configured sizes take, for $12.50 of hosts instead of $40.00.",
+        "Jobs were over capacity in 3 of 20 minutes (0 at the configured sizes) "
+        "and rescaled 1 time, with a pause of 1 s at most.",
+    ]
+    pays, _ = result_lines(ended({"sure": large, "static": own}, {}))
+    assert pays == "sure ran 1 job on 100 subtask-minutes, 100% more than the configured sizes take."
+
+
+@pytest.mark.parametrize("policies", [("static", "target-utilisation"), ("sure", "ds2")])
+def test_a_result_without_the_configured_sizes_beside_it_compares_nothing(policies: tuple[str, str]) -> None:
+    """The policy is the one that keeps them, or nobody kept them."""
+    figures = JobFigures.of(running(rescales=0), None)
+    none = Rescaling(jobs={}, waits={}, checkpoints=0, incidents=())
+    assert result_lines(ended(dict.fromkeys(policies, figures), {}, rescaling=none)) == [
+        f"{policies[0]} ran 1 job on 50 subtask-minutes.",
+        "Jobs were over capacity in 0 of 20 minutes and rescaled 0 times.",
     ]
 
 

@@ -1,18 +1,19 @@
 """What the demo refuses before it starts anything: one readable line each, naming the option, file or column."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from surescale.contracts.errors import SurescaleError
+from surescale.services.cli import main
+from tests.support.command_line import Ran, surescale
+
 DAG_HEADER = "job,task,upstream,instances,duration_s,plan_cpu,plan_mem,start_s,mean_instance_s\n"
 
 
-def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
+def demo(*arguments: str) -> Ran:
     """Run ``surescale demo`` with these arguments."""
-    command = [sys.executable, "-m", "services.cli", "demo", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return surescale("demo", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_a_wrong_file_is_one_line_that_names_the_field(tmp_path: Path, option: s
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--policy", "clever"), "known: target-utilisation, static, hold"),
+        (("--policy", "clever"), "known: drs, ds2, ds2-gate"),
         (("--job", "j_135166"), "j_1351665"),
         (("--workload", "/nowhere.csv"), "neither a file nor one of"),
         (("--start-minute", "20000"), "has 20160 minutes"),
@@ -62,4 +63,12 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_run() -> None:
 
 def test_debug_shows_the_trace() -> None:
     """``--debug`` anywhere on the line gives the Python trace."""
-    assert "Traceback" in demo("--policy", "clever", "--debug").stderr
+    with pytest.raises(SurescaleError, match="clever"):
+        main(["demo", "--policy", "clever", "--debug"])
+
+
+def test_an_option_of_the_simulated_demo_is_refused_before_the_name_of_another() -> None:
+    """The other demo would not heed it; the line says where its own options go."""
+    done = demo("--seed", "3", "flink")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--seed is an option of the simulated demo; put the options of `demo flink` after flink" in done.stderr

@@ -11,21 +11,19 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from contracts.errors import SettingsError
-from runtime.ports import free_port
-from services.local_stack import broker as broker_module
-from services.local_stack import pipeline as pipeline_module
-from services.local_stack import supervisor as supervisor_module
-from services.local_stack.artifacts import fetch
-from services.local_stack.broker import LocalBroker
-from services.local_stack.child_process import ChildProcess
-from services.local_stack.engine_report import fetch_engine_report
-from services.local_stack.errors import ArtifactError, RoleError, ServerError
-from services.local_stack.java import JavaRuntime
-from services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
-from services.local_stack.locked_jars import KAFKA_BROKER
-from services.local_stack.supervisor import Role, StopRequested, Supervisor
-from services.local_stack.up_command import command as up
+from surescale.contracts.errors import SettingsError
+from surescale.runtime.ports import free_port
+from surescale.services.local_stack import pipeline as pipeline_module
+from surescale.services.local_stack import servers
+from surescale.services.local_stack import supervisor as supervisor_module
+from surescale.services.local_stack.artifacts import KAFKA_BROKER, fetch
+from surescale.services.local_stack.child_process import ChildProcess
+from surescale.services.local_stack.errors import ArtifactError, RoleError, ServerError
+from surescale.services.local_stack.java import JavaRuntime
+from surescale.services.local_stack.local_pipeline import LocalPipeline, PipelineOptions, fetch_engine_report
+from surescale.services.local_stack.servers import LocalBroker
+from surescale.services.local_stack.supervisor import Role, StopRequested, Supervisor
+from surescale.services.local_stack.up_command import command as up
 from tests.support.small_processes import FOREVER, ROOT, python
 from tests.support.waiting import wait_until
 
@@ -80,7 +78,7 @@ def test_a_folder_that_will_not_go_yet_is_left_to_the_janitor(monkeypatch: pytes
 
 
 def test_a_pipeline_that_cannot_be_entered_gives_signals_and_folder_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever catches the error goes on as if nothing had been tried."""
+    """A caller that catches the error goes on as if nothing had been tried."""
     before = signal.getsignal(signal.SIGTERM)
 
     def missing(_folder: Path) -> None:
@@ -123,7 +121,7 @@ def test_storage_that_is_not_formatted_in_time_is_said_in_words(tmp_path: Path, 
     slow = tmp_path / "java"
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
-    monkeypatch.setattr(broker_module, "_FORMAT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(servers, "_FORMAT_TIMEOUT_S", 0.2)
     broker = LocalBroker(tmp_path / "kafka", java=JavaRuntime(slow, 17))
     with pytest.raises(ServerError, match=r"^kafka: its storage was not formatted within 0 s"):
         broker.prepare()
@@ -136,7 +134,7 @@ def test_a_demo_that_is_told_to_end_while_it_downloads_leaves_nothing(tmp_path: 
     java.write_text(SLOW_JAVA)
     java.chmod(0o755)
     environment = os.environ | {"JAVA_HOME": str(tmp_path), "PID_FILE": str(pid_file), "SURESCALE_CACHE": str(cache)}
-    command = [sys.executable, "-m", "services.cli", "demo", "--policy", "static"]
+    command = [sys.executable, "-m", "surescale.services.cli", "demo", "--policy", "static"]
     with subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.DEVNULL) as demo:
         pid = int(wait_until(lambda: pid_file.exists() and pid_file.read_text(), 60))
         demo.send_signal(signal.SIGTERM)

@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from contracts.errors import SettingsError, SurescaleError
-from services.local_stack.comparison.load import STEP_FROM, STEP_UNTIL, one_step, rates, read_steps
-from services.local_stack.errors import JavaError
-from services.local_stack.flink import pipeline as pipeline_module
-from services.local_stack.flink.demo_command import command
-from services.local_stack.flink.job import JobOptions
-from services.local_stack.flink.options import FlinkPipelineOptions
-from services.local_stack.flink.peer import peer_settings
-from services.local_stack.flink.pipeline import FlinkPipeline
-from services.local_stack.java import JavaRuntime, find_compiler
-from simulation.load.workload import load_workload
+from benchmarks.rivals.flink_peer import peer_settings
+from surescale.contracts.errors import SettingsError, SurescaleError
+from surescale.services.local_stack.comparison.demo import flink
+from surescale.services.local_stack.comparison.load import STEP_FROM, STEP_UNTIL, one_step, rates, read_steps
+from surescale.services.local_stack.errors import JavaError
+from surescale.services.local_stack.flink import flink_pipeline
+from surescale.services.local_stack.flink.flink_pipeline import FlinkPipeline, FlinkPipelineOptions
+from surescale.services.local_stack.flink.scaled_job import JobOptions
+from surescale.services.local_stack.java import JavaRuntime, find_compiler
+from surescale.simulation.load.workload import load_workload
 
 
 def test_the_load_is_the_trace_at_one_minute_a_second_with_a_step() -> None:
@@ -54,7 +53,7 @@ def test_several_steps_up_and_down_are_read_and_sent() -> None:
 )  # fmt: skip
 def test_steps_that_make_no_sense_are_refused_before_anything_starts(steps: str, problem: str) -> None:
     """The message names the option."""
-    found = CliRunner().invoke(command, ["--steps", steps])
+    found = CliRunner().invoke(flink, ["--steps", steps])
     assert isinstance(found.exception, SurescaleError)
     assert str(found.exception).startswith("--steps: ")
     assert problem in str(found.exception)
@@ -89,7 +88,7 @@ def test_only_the_slow_vertex_works() -> None:
 
 def test_a_policy_that_does_not_exist_ends_the_demo_at_once() -> None:
     """Nothing is fetched or started for a typing error."""
-    found = CliRunner().invoke(command, ["--policy", "sur"])
+    found = CliRunner().invoke(flink, ["--policy", "sur"])
     assert isinstance(found.exception, SurescaleError)
     assert "sur" in str(found.exception)
 
@@ -97,7 +96,7 @@ def test_a_policy_that_does_not_exist_ends_the_demo_at_once() -> None:
 @pytest.mark.parametrize("said", ["unaligned", "=true", "name=", " = "])
 def test_a_setting_of_flink_that_is_none_ends_the_demo_at_once(said: str) -> None:
     """The message shows one that is."""
-    found = CliRunner().invoke(command, ["--job-setting", said])
+    found = CliRunner().invoke(flink, ["--job-setting", said])
     assert isinstance(found.exception, SettingsError)
     assert str(found.exception).startswith(f"--job-setting: {said!r} is not NAME=VALUE, like execution.")
 
@@ -125,7 +124,7 @@ class Hesitant:
 def test_a_job_that_flink_says_nothing_about_has_not_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its output would be counted before its last records are committed."""
     cluster = Hesitant()
-    monkeypatch.setattr(pipeline_module, "stop", lambda _url, _job: None)
+    monkeypatch.setattr(flink_pipeline, "stop", lambda _url, _job: None)
     pipeline = FlinkPipeline(FlinkPipelineOptions(policies=("static",)))
     monkeypatch.setattr(pipeline, "cluster", cluster, raising=False)
     monkeypatch.setattr(pipeline, "_ids", {"static": "1"}, raising=False)

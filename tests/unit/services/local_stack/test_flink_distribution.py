@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from services.local_stack import artifacts
-from services.local_stack.errors import ArtifactError, DownloadError
-from services.local_stack.flink import distribution
-from services.local_stack.flink.distribution import CONNECTORS, LOCKS, SDIST_BYTES, download_command, fetch_flink, unpack
+from surescale.services.local_stack import artifacts
+from surescale.services.local_stack.errors import ArtifactError, DownloadError
+from surescale.services.local_stack.flink import distribution
+from surescale.services.local_stack.flink.distribution import (
+    CONNECTORS,
+    LOCKS,
+    SDIST_BYTES,
+    download_command,
+    fetch_flink,
+    unpack,
+)
 
 JARS = ("flink-dist-2.3.0.jar", "log4j-api-2.25.3.jar", "log4j-core-2.25.3.jar", "log4j-slf4j-impl-2.25.3.jar")
 

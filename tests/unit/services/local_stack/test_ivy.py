@@ -1,6 +1,6 @@
 """Reading Ivy's words and telling it about proxies."""
 
-from services.local_stack.ivy import Coordinates, missing_in, proxy_options, reason_in
+from surescale.services.local_stack.ivy import JarCoordinates, missing_in, proxy_options, reason_in
 
 NOT_FOUND = """
 		::          UNRESOLVED DEPENDENCIES         ::
@@ -22,7 +22,7 @@ def test_what_ivy_could_not_find_is_named_in_order() -> None:
 
 def test_what_ivy_found_but_could_not_download_is_named() -> None:
     """A download that broke off is another line than one that was never found."""
-    assert missing_in(FAILED) == (Coordinates("org.example", "left", "1.0"),)
+    assert missing_in(FAILED) == (JarCoordinates("org.example", "left", "1.0"),)
 
 
 def test_the_reason_is_the_networks_when_ivy_names_one() -> None:

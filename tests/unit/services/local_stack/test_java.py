@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from services.local_stack.errors import JavaError
-from services.local_stack.java import find_java, parse_java_major
+from surescale.services.local_stack.errors import JavaError
+from surescale.services.local_stack.java import find_java, parse_java_major
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -34,7 +34,7 @@ def test_the_feature_release_is_read_from_what_java_prints(output: str, major: i
 
 
 def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
-    """Whoever sets JAVA_HOME means it."""
+    """JAVA_HOME is taken at its word."""
     home, other = fake_java(tmp_path / "a", "21.0.1"), fake_java(tmp_path / "b", "17.0.1")
     found = find_java({"JAVA_HOME": str(home), "PATH": f"{other / 'bin'}:/bin:/usr/bin"})
     assert (found.major, found.home) == (21, home)

@@ -2,13 +2,13 @@
 
 from msgspec.structs import replace
 
-from contracts.job_settings import JobSettings
-from contracts.topics import DECISIONS
-from contracts.wire import encode
-from policies.decide import decide
-from policies.registry import load_policy
-from services.local_stack.demo_lines import acting
-from services.local_stack.pipeline_figures import PipelineFigures
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.topics import DECISIONS
+from surescale.contracts.wire import encode
+from surescale.policies.decide import decide
+from surescale.policies.registry import load_policy
+from surescale.services.local_stack.demo_report import acting
+from surescale.services.local_stack.pipeline_figures import PipelineFigures
 from tests.support.builders import JOB, window_at
 
 

@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
-from contracts.settings import PipelineSettings
-from contracts.topics import TASK_METRICS, TopicNames
-from runtime.kafka_errors import readable_errors
-from runtime.ports import free_port
-from services.local_stack.replay_stream import END_MARK, RecordStream
-from services.local_stack.replay_through_spark import own_topics
-from services.tools.recording.records import RawRecord
-from services.tools.recording.replay import Known
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import TASK_METRICS, TopicNames
+from surescale.runtime.kafka_errors import readable_errors
+from surescale.runtime.ports import free_port
+from surescale.services.local_stack.replay_through_spark import END_MARK, RecordStream, own_topics
+from surescale.services.tools.recording.format import RawRecord
+from surescale.services.tools.recording.replay import Known
 from tests.unit.services.tools.recording.windows import Held
 
 

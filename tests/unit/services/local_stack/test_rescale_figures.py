@@ -1,9 +1,11 @@
 """How rescales went, counted from records: learners, pauses, failures by code, and what happened to hosts."""
 
-from contracts.commands import Outcome, Progress, RescheduleCommand
-from contracts.messages import EngineEvent
-from services.local_stack.demo_lines import rescale_lines
-from services.local_stack.rescale_figures import JobRescales, RescaleFigures, Spread
+import msgspec
+
+from surescale.contracts.commands import Outcome, Progress, RescheduleCommand
+from surescale.contracts.messages import EngineEvent
+from surescale.services.local_stack.demo_report import incident_lines
+from surescale.services.local_stack.pipeline_figures import Counts, JobRescales, RescaleFigures, Spread
 
 MINUTE = 60_000
 JOB = "sim/clicks"
@@ -92,12 +94,14 @@ def test_a_rescale_that_went_as_planned_is_no_incident() -> None:
     ]
 
 
-def test_the_summary_says_it_in_words() -> None:
-    """For people."""
-    assert rescale_lines(figures().rescaling(0)) == [
-        "sim/clicks: 1 rescales, 3 learners warmed for 120.0 s on average, 120.0 s at most; "
-        "pause 1.0 s on average, 1.0 s at most; given up: LEARNER_LOST 1",
+def test_what_did_not_go_as_usual_is_said_in_words() -> None:
+    """Hosts, jobs, rescales given up, acts that waited, records that were not used; where nothing was, no line."""
+    counts = Counts(metrics=9, windows=2, decisions={}, outcomes={}, commands=1, events=0, late=3, duplicates=0, dead_letters=1)
+    assert incident_lines(figures().rescaling(0), counts) == [
         "minute 2: m1 lost",
         "minute 2: sim/clicks restarted (host m1 lost; restored from a checkpoint on 3 units within 150 s)",
+        "sim/clicks: rescales given up: LEARNER_LOST 1",
         "gates made acts wait: cooldown 1",
+        "records not used: late 3, dead letters 1",
     ]
+    assert incident_lines(RescaleFigures().rescaling(0), msgspec.structs.replace(counts, late=0, dead_letters=0)) == []

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from services.local_stack.roles import surescale
+from surescale.services.local_stack.roles import surescale
 
 
-@pytest.mark.parametrize("room", ["services", "monitor"])
+@pytest.mark.parametrize("room", ["services", "monitor", "surescale"])
 def test_a_folder_with_the_name_of_one_of_our_packages_runs_no_code_of_its_own(tmp_path: Path, room: str) -> None:
     """Roles start the same from any folder."""
     (tmp_path / room).mkdir()

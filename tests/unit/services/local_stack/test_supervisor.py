@@ -11,18 +11,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.local_stack import supervisor as supervisor_module
-from services.local_stack.child_process import ChildProcess
-from services.local_stack.errors import RoleError
-from services.local_stack.janitor import remove
-from services.local_stack.supervisor import Role, StopRequested, Supervisor
+from surescale.services.local_stack import supervisor as supervisor_module
+from surescale.services.local_stack.child_process import ChildProcess
+from surescale.services.local_stack.errors import RoleError
+from surescale.services.local_stack.janitor import remove
+from surescale.services.local_stack.supervisor import Role, StopRequested, Supervisor
 from tests.support.small_processes import FOREVER, ROOT, python
 from tests.support.waiting import wait_until
 
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True)\n" + FOREVER
 OWNER = """
 import sys
-from services.local_stack.supervisor import Role, StopRequested, Supervisor
+from surescale.services.local_stack.supervisor import Role, StopRequested, Supervisor
 with_child = '''
 import subprocess, sys, os, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -95,7 +95,7 @@ def test_roles_that_start_together_wait_for_each_other(tmp_path: Path) -> None:
         assert mark.exists()
 
 
-def test_whoever_waits_while_roles_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_while_roles_start_shows_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a broker that is away is seen at once, and not in a log after minutes."""
     monkeypatch.setattr(supervisor_module, "STILL_STARTING_EVERY_S", 0.1)
     said: list[str] = []
@@ -226,7 +226,7 @@ def test_the_end_of_a_role_takes_its_children_along(tmp_path: Path) -> None:
     """A driver that exits does not leave its virtual machine running."""
     code = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-S', '-c', sys.argv[1]]).pid)"
     process = ChildProcess(python(code, FOREVER), log_path=tmp_path / "log")
-    assert process.wait(20)
+    assert process.wait(120)
     assert wait_until(lambda: is_gone(int(process.last_log_lines(1)[0])), 10)
 
 
@@ -251,8 +251,8 @@ def test_the_janitor_waits_out_those_who_still_write(tmp_path: Path) -> None:
 
 def test_a_port_that_a_server_needs_is_reported_when_taken(tmp_path: Path) -> None:
     """Two servers on one port: the second is refused by name and number."""
-    from services.local_stack.errors import ServerError
-    from services.local_stack.redis_server import LocalRedis
+    from surescale.services.local_stack.errors import ServerError
+    from surescale.services.local_stack.servers import LocalRedis
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from contracts.decisions import Decision
-from contracts.errors import SettingsError
-from contracts.job_settings import JobSettings
-from policies.decide import decide
-from policies.registry import load_policy
-from services.recomputation.counterfactual import without
-from services.recomputation.limited import StoppedEarly, without_in_process
-from services.recomputation.question import PolicyMissing, question_of
+from surescale.contracts.decisions import Decision
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_settings import JobSettings
+from surescale.policies.decide import decide
+from surescale.policies.registry import load_policy
+from surescale.services.recomputation.counterfactual import PolicyMissing, question_of, without
+from surescale.services.recomputation.limited import StoppedEarly, without_in_process
 from tests.support.builders import JOB, window_at
 
 WINDOW, SETTINGS = window_at(600), JobSettings(job=JOB)

@@ -7,11 +7,11 @@ import redis
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 
-from services.state.api import make_app
-from services.state.connection import connect
-from services.state.documents import HealthDocument, JobOverview
-from services.state.fleet_documents import Counts
-from services.state.read.queries import Queries
+from surescale.services.state.api import make_app
+from surescale.services.state.connection import connect
+from surescale.services.state.documents import HealthDocument, JobOverview
+from surescale.services.state.fleet_documents import Counts
+from surescale.services.state.read.queries import Queries
 
 REQUESTS = 40  # more than there are threads
 

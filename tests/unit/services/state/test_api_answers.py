@@ -11,21 +11,23 @@ from pathlib import Path
 import msgspec
 from aiohttp.test_utils import TestClient, TestServer
 
-from contracts import topics
-from contracts.commands import SlotStandbys
-from contracts.messages import ClockPrerequisites, ClockSegment, PolicyRelease
-from contracts.rescaler_state import CommandUnderway, Condition, JobSummary, RescalerRecord, WaitingAct
-from contracts.wire import encode
-from services.state.api import make_app
-from services.state.connection import connect
-from services.state.documents import HealthDocument
-from services.state.http.operations import OPERATIONS
-from services.state.http.page import AT
-from services.state.http.routes import LINKS
-from services.state.read.queries import Queries
-from services.state.write.operations import condensed
-from services.state.write.projections import Record, project
-from services.state.write.view_store import ViewStore
+from surescale.contracts import topics
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.commands import SlotStandbys
+from surescale.contracts.messages import ClockPrerequisites, ClockSegment
+from surescale.contracts.releases import Release
+from surescale.contracts.rescaler_state import CommandUnderway, Condition, JobSummary, RescalerRecord, WaitingAct
+from surescale.contracts.wire import encode
+from surescale.services.state.api import make_app
+from surescale.services.state.connection import connect
+from surescale.services.state.documents import HealthDocument
+from surescale.services.state.http.operations import OPERATIONS
+from surescale.services.state.http.page import AT
+from surescale.services.state.http.routes import LINKS
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.write.operations import condensed
+from surescale.services.state.write.projections import Record, project
+from surescale.services.state.write.view_store import ViewStore
 from tests.support.builders import JOB
 from tests.support.view_pipeline import a_pipeline
 from tests.wire.messages import MESSAGES
@@ -54,7 +56,7 @@ PATHS = (
     "/clusters",
     "/clusters?limit=2",
     "/policies",
-    "/road",
+    "/pipeline",
     "/clusters/sim",
     "/clusters/sim/info",
     "/clusters/elsewhere",
@@ -114,14 +116,14 @@ def records() -> Iterable[tuple[str, str, bytes | None]]:
     yield (
         topics.POLICY_RELEASES,
         "sim",
-        encode(PolicyRelease(cluster="sim", policy="sure", sha256="ab" * 32, valid_from_ms=9, set_by="Ä")),
+        encode(Release(cluster="sim", policy="sure", sha256="ab" * 32, valid_from_ms=9, set_by="Ä")),
     )
     told = ClockPrerequisites(hosts=1, events=2, jobs={JOB: 3})
     for segment in (
-        ClockSegment(road="main", sequence=1, e0_ms=0, w0_ms=5, speed=60.0, until_ms=9, end_ms=120_000, told=told),
-        ClockSegment(road="other", sequence=0, e0_ms=0, w0_ms=5, speed=1.5, until_ms=9),
+        ClockSegment(pipeline="main", sequence=1, e0_ms=0, w0_ms=5, speed=60.0, until_ms=9, end_ms=120_000, told=told),
+        ClockSegment(pipeline="other", sequence=0, e0_ms=0, w0_ms=5, speed=1.5, until_ms=9),
     ):
-        yield topics.CLOCK, segment.road, encode(segment)
+        yield topics.CLOCK, segment.pipeline, encode(segment)
 
 
 def answers(redis_url: str) -> str:
@@ -137,7 +139,7 @@ def answers(redis_url: str) -> str:
             operations += project(Record(topic, 0, offset, key.encode(), value, 1_000 + offset))
     assert store.write(condensed(operations), at, at)
     try:
-        return asyncio.run(_asked(Queries(client, "answers-")))
+        return asyncio.run(_asked(Queries(client, "answers-", wall_ms=lambda: 100 * MINUTE_MS)))
     finally:
         store.flush()
         client.close()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from contracts.errors import SettingsError
-from services.state.connection import connect
+from surescale.contracts.errors import SettingsError
+from surescale.services.state.connection import connect
 
 
 @pytest.mark.parametrize(

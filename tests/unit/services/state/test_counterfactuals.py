@@ -7,19 +7,20 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from contracts.errors import SettingsError, SurescaleError
-from contracts.topics import DECISIONS
-from contracts.wire import encode
-from services.recomputation.question import CannotRecompute
-from services.recomputation.records import NotInKafka
-from services.state import counterfactuals
-from services.state.api import make_app
-from services.state.counterfactuals import WAITING_MAX, Counterfactuals, CounterfactualsDisabled
-from services.state.documents import CounterfactualDocument, HealthDocument
-from services.state.record_documents import DecisionDocument
-from services.state.settings import StateSettings
-from services.state.write.projections import Record
+from surescale.contracts.errors import SettingsError, SurescaleError
+from surescale.contracts.topics import DECISIONS
+from surescale.contracts.wire import encode
+from surescale.services.recomputation.counterfactual import CannotRecompute
+from surescale.services.recomputation.records import NotInKafka
+from surescale.services.state import counterfactuals
+from surescale.services.state.api import make_app
+from surescale.services.state.counterfactuals import WAITING_MAX, Counterfactuals, CounterfactualsDisabled
+from surescale.services.state.documents import CounterfactualDocument, HealthDocument
+from surescale.services.state.record_documents import DecisionDocument
+from surescale.services.state.settings import StateSettings
+from surescale.services.state.write.projections import Record
 from tests.support.served_page import View
+from tests.support.view_documents import PLACE
 from tests.support.view_pipeline import decision
 
 DECISION = decision(1)
@@ -115,7 +116,7 @@ def asked_at_once(monkeypatch: pytest.MonkeyPatch, names: list[str], settings: S
     async def run() -> list[object]:
         asked = Counterfactuals(settings)
         monkeypatch.setattr(Counterfactuals, "_made", lambda _self, _, name: (made.append(name), answer(name))[1])
-        whole: Any = DECISION
+        whole = DecisionDocument(record=DECISION, **PLACE)
         return await asyncio.gather(*(asked.answer(whole, name) for name in names), return_exceptions=True)
 
     return made, asyncio.run(run())

@@ -9,14 +9,14 @@ import pytest
 import redis
 from aiohttp.test_utils import TestClient, TestServer
 
-from services.state.api import make_app
-from services.state.connection import connect
-from services.state.documents import HealthDocument, JobOverview
-from services.state.fleet_documents import ClusterOverview
-from services.state.http.operations import OPERATIONS
-from services.state.http.routes import LINKS, ROUTES
-from services.state.read.queries import Queries
-from services.state.read.view import StaleCursor
+from surescale.services.state.api import make_app
+from surescale.services.state.connection import connect
+from surescale.services.state.documents import HealthDocument, JobOverview
+from surescale.services.state.fleet_documents import ClusterOverview
+from surescale.services.state.http.operations import OPERATIONS
+from surescale.services.state.http.routes import LINKS, ROUTES
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.read.view import StaleCursor
 
 JOBS = [f"sim/job-{number:03}" for number in range(7)]
 
@@ -25,9 +25,9 @@ def overview(job: str) -> JobOverview:
     """Return an overview in which only the id matters."""
     return JobOverview(
         job=job, state="running", generation=1, tasks=1, parallelism=1, mode="act", window_end_ms=None, completeness=None,
-        load_records_per_minute=None, silent_minutes=None, action=None, outcome=None, gate_phase=None, wake_up_ms=None,
+        load_records_per_minute=None, age_minutes=None, action=None, outcome=None, gate_phase=None, wake_up_ms=None,
         rent_per_day=None, status="fine", utilisation=None, backlog_records=None, latency_ms=None, overloaded_tasks=None,
-        configured_parallelism=None,
+        configured_parallelism=None, backlog_ms=None,
     )  # fmt: skip
 
 

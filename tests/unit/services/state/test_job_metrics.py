@@ -1,7 +1,8 @@
 """What the state service shows of each job at /metrics."""
 
-from services.state import metrics
-from services.state.documents import JobOverview
+from surescale.services.state import metrics
+from surescale.services.state.documents import JobOverview
+from surescale.services.state.read.staleness import Stale
 from tests.support.view_documents import overview
 
 
@@ -17,22 +18,26 @@ def test_each_job_is_shown_with_its_figures() -> None:
     assert (found["up", "sim/a"], found["overloaded", "sim/a"], found["at_limit", "sim/a"]) == (1.0, 1.0, 1.0)
     assert (found["overloaded", "sim/b"], found["at_limit", "sim/b"], found["fallback", "sim/b"]) == (0.0, 0.0, 0.0)
     assert (found["latency_seconds", "sim/a"], found["utilisation_ratio", "sim/a"]) == (4.6, 0.68)
+    assert found["backlog_seconds", "sim/a"] == 18.0
     assert ("latency_seconds", "sim/b") not in found
 
 
 def test_a_job_that_is_down_is_not_up_and_one_that_is_gone_has_no_series() -> None:
     """Else its last figures would stay for ever."""
-    found = shown(
-        overview(job="sim/a", status="down"), overview(job="sim/b", status="ended"), overview(job="sim/c", status="silent")
-    )
+    found = shown(overview(job="sim/a", status="down"), overview(job="sim/b", status="ended"))
     assert found["up", "sim/a"] == 0.0
     assert {job for _, job in found} == {"sim/a"}
 
 
 def test_a_job_of_which_nothing_comes_has_no_series_and_one_that_restarts_has_its_count() -> None:
-    """What was true minutes ago is not told as if it were true now."""
-    found = shown(overview(job="sim/a", status="unknown"), overview(job="sim/b", status="restarting", restarts=4))
-    assert {job for _, job in found} == {"sim/b"}
+    """What was true minutes ago is not told as if it were true now; how old it is, is."""
+    old = Stale(role="monitor", minutes=25, words="no figures for 25 min")
+    silent = overview(job="sim/a", status="unknown", age_minutes=25, stale=old)
+    found = shown(silent, overview(job="sim/b", status="restarting", restarts=4))
+    assert {name: value for (name, job), value in found.items() if job == "sim/a"} == {
+        "figures_age_seconds": 1_500.0,
+        "stale": 1.0,
+    }
     assert (found["restarts", "sim/b"], found["up", "sim/b"]) == (4.0, 1.0)
 
 

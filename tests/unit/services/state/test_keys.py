@@ -2,8 +2,8 @@
 
 import pytest
 
-from services.state import keys
-from services.state.keys import Keys
+from surescale.services.state import keys
+from surescale.services.state.keys import Keys
 
 
 @pytest.mark.parametrize(

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from contracts.errors import SettingsError
-from services.job_settings.advice import NoOpenAdvice
-from services.job_settings.snapshot import RequestReused, UnknownName, VersionConflict
-from services.state import api
-from services.state.access import Caller, Tokens, Unreadable, is_loopback, is_same_site
-from services.state.api import make_app
-from services.state.connection import connect
-from services.state.documents import HealthDocument, OperationDocument
-from services.state.http import operations
-from services.state.http.operations import BODY_BYTES_MAX, OPERATIONS, WAITING_MAX
-from services.state.operate import OperationRequest
-from services.state.read.queries import Queries
+from surescale.contracts.errors import SettingsError
+from surescale.services.job_settings.advice import NoOpenAdvice
+from surescale.services.job_settings.snapshot import RequestReused, UnknownName, VersionConflict
+from surescale.services.state import api
+from surescale.services.state.access import Caller, Tokens, Unreadable, is_loopback, is_same_site
+from surescale.services.state.api import make_app
+from surescale.services.state.connection import connect
+from surescale.services.state.documents import HealthDocument, OperationDocument
+from surescale.services.state.http import operations
+from surescale.services.state.http.operations import BODY_BYTES_MAX, OPERATIONS, WAITING_MAX
+from surescale.services.state.operate import OperationRequest
+from surescale.services.state.read.queries import Queries
 
 READER, ANA, ANA_NEW, BEN = (f"{name}-token-of-sixteen-or-more" for name in ("reader", "ana", "ana-new", "ben"))
 PAUSE = "/jobs/sim/clicks/pause"

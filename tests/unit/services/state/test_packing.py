@@ -5,9 +5,9 @@ import zlib
 
 import pytest
 
-from contracts.decisions import Decision, PolicyUsed, SampledMinute, TaskDecision
-from contracts.wire import encode
-from services.state.packing import UNPACKED_BYTES_MAX, pack, unpack
+from surescale.contracts.decisions import Decision, PolicyUsed, SampledMinute, TaskDecision
+from surescale.contracts.wire import encode
+from surescale.services.state.packing import UNPACKED_BYTES_MAX, pack, unpack
 
 
 def wide_decision() -> bytes:

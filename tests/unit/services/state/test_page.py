@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from services.state.http.page import BUILT
+from surescale.services.state.http.page import BUILT
 
 PAGE = BUILT.parent
 BYTES_MAX = 1_500_000
-SINGLE = ("build.mjs", "package-lock.json", "package.json", "tsconfig.json", "words.json")
+SINGLE = ("build.mjs", "documents.mjs", "package-lock.json", "package.json", "tsconfig.json", "words.json")
 
 
 def source_hash() -> str:
@@ -27,6 +27,12 @@ def source_hash() -> str:
 def test_the_built_page_is_made_of_these_sources() -> None:
     """Whoever changes them runs `make page`."""
     assert (BUILT / "sources.sha256").read_text().strip() == source_hash()
+
+
+def test_the_types_are_made_from_the_document_of_the_api() -> None:
+    """Which is what the code makes (`test_reference`), so that page and API cannot drift apart."""
+    document = (PAGE.resolve().parents[2] / "docs/reference/openapi.json").read_bytes()
+    assert hashlib.sha256(document).hexdigest() in (PAGE / "src/api/documents.ts").read_text().partition("\n")[0]
 
 
 def test_the_built_page_is_small_and_names_the_packages_in_it() -> None:

@@ -1,4 +1,4 @@
-"""``surescale health``: what stands on a port is told in one line, whoever it is."""
+"""``surescale health``: one line says what answers on a port, no matter what it is."""
 
 import socket
 import threading
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.http import is_ok
-from services.tools.health import Unhealthy, ask
+from surescale.runtime.http import is_ok
+from surescale.services.tools.health import Unhealthy, ask
 
 
 @pytest.fixture

@@ -6,31 +6,27 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from contracts.errors import SettingsError
-from contracts.job_settings import JobSettings
-from contracts.messages import PolicyRelease
-from contracts.releases import Releases, ScopedRelease, Slot, scoped
-from contracts.windows import encode_window
-from policies.registry import SHIPPED, Unavailable
-from policies.released_policy import card_hash, released_policy
-from policies.scores import JobScores, PolicyScore, Scores, write_scores
-from policies.sure.policy import SurePolicy
-from services.agent.decider import Decider
-from services.agent.limited_graphs import LimitedSession
-from services.tools.policy_releases.folder import policies_in, verified
-from services.tools.policy_releases.names import check_cluster
-from services.tools.policy_releases.rollback import rolled_back, withdrawn
-from services.tools.policy_releases.scores import ScoreSummary, summary_of
-from services.tools.policy_releases.start import start_ms
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.releases import Release, Releases, Slot
+from surescale.contracts.windows import encode_window
+from surescale.policies.registry import SHIPPED, Unavailable
+from surescale.policies.released_policy import card_hash, released_policy
+from surescale.policies.scores import JobScores, PolicyScore, Scores, write_scores
+from surescale.policies.sure.policy import SurePolicy
+from surescale.runtime.limited_graphs import LimitedSession
+from surescale.services.agent.decider import Decider
+from surescale.services.tools.policy_releases.folder import ScoreSummary, policies_in, summary_of, verified
+from surescale.services.tools.policy_releases.scope import check_cluster, rolled_back, start_ms, withdrawn
 from tests.support.builders import JOB, window_at
 
 MINUTE_MS = 60_000
 SIM = Slot("sim", "serve", "cluster")
 
 
-def release(policy: str, minute: int, *, sha256: str = "", cluster: str = "sim") -> PolicyRelease:
+def release(policy: str, minute: int, *, sha256: str = "", cluster: str = "sim") -> Release:
     """Return a release that holds from a minute on."""
-    return PolicyRelease(cluster=cluster, policy=policy, sha256=sha256, valid_from_ms=minute * MINUTE_MS, set_by="ann")
+    return Release(cluster=cluster, policy=policy, sha256=sha256, valid_from_ms=minute * MINUTE_MS, set_by="ann")
 
 
 @pytest.mark.parametrize(("cluster", "known"), [("sim", ["sim", "shop"]), ("any", [])])
@@ -46,7 +42,7 @@ def test_a_cluster_that_is_not_known_is_refused_with_the_nearest(known: list[str
         check_cluster("smi", known)
 
 
-def back_from(releases: list[PolicyRelease | ScopedRelease], slot: Slot = SIM, *, minute: int = 9) -> ScopedRelease:
+def back_from(releases: list[Release], slot: Slot = SIM, *, minute: int = 9) -> Release:
     """Return what a rollback at a minute writes."""
     return rolled_back(Releases(releases), slot, next_minute_ms=minute * MINUTE_MS, by="bob")
 
@@ -59,14 +55,14 @@ def test_rollback_brings_the_policy_before_the_newest() -> None:
 
 def test_a_rollback_of_a_release_to_come_takes_its_place() -> None:
     """A release that has not begun never takes effect."""
-    before: list[PolicyRelease | ScopedRelease] = [release("hold", 1), release("static", 50)]
+    before: list[Release] = [release("hold", 1), release("static", 50)]
     after = Releases([*before, back_from(before)])
     assert {held.policy for minute in range(1, 99) if (held := after.serving(JOB, minute * MINUTE_MS))} == {"hold"}
 
 
 def test_a_rollback_of_the_first_release_ends_it_and_the_next_one_brings_it_back() -> None:
     """Agents use their own policy again: the first release is the one that is most likely to be a mistake."""
-    releases: list[PolicyRelease | ScopedRelease] = [release("hold", 1)]
+    releases: list[Release] = [release("hold", 1)]
     releases.append(back_from(releases))
     assert [Releases(releases).serving(JOB, minute * MINUTE_MS) is None for minute in (8, 9)] == [False, True]
     releases.append(back_from(releases, minute=20))
@@ -77,8 +73,8 @@ def test_a_rollback_of_the_first_release_ends_it_and_the_next_one_brings_it_back
 
 def test_a_rollback_of_a_canary_brings_its_smaller_share_back_and_leaves_other_scopes_alone() -> None:
     """A share is part of what is undone."""
-    small, large = (replace(scoped(release("static", minute)), share_permille=share) for minute, share in ((1, 100), (2, 500)))
-    releases: list[PolicyRelease | ScopedRelease] = [release("hold", 3), small, large]
+    small, large = (replace(release("static", minute), share_permille=share) for minute, share in ((1, 100), (2, 500)))
+    releases: list[Release] = [release("hold", 3), small, large]
     back = back_from(releases, Slot("sim", "serve", "canary"))
     assert (back.policy, back.share_permille, back.withdrawn) == ("static", 100, False)
 
@@ -153,7 +149,7 @@ def test_another_hash_than_the_released_one_is_not_used(folder: Path) -> None:
     assert "ffffffffffff is not in the policy folder" in policy.reason
 
 
-def released_answerer(released: PolicyRelease, settings: JobSettings | None = None) -> Decider:
+def released_answerer(released: Release, settings: JobSettings | None = None) -> Decider:
     """Return an agent's answerer that knows one release."""
     releases = Releases([released])
     return Decider(

@@ -3,14 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from contracts.errors import SettingsError
-from contracts.releases import SHADOWS_MAX, Releases, ScopedRelease, Slot
-from services.state.read.shadows import summaries
-from services.state.shadow_documents import ShadowSummary
-from services.tools.policy_releases.evidence import Least, check_evidence, dollars, lines, note_of
-from services.tools.policy_releases.names import check_job
-from services.tools.policy_releases.scope import reach, release_to, slot_of
-from services.tools.policy_releases.shadow_room import check_room, shadow_slot
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.releases import SHADOWS_MAX, Release, Releases, Slot
+from surescale.services.state.read.shadows import summaries
+from surescale.services.state.shadow_documents import ShadowSummary
+from surescale.services.tools.policy_releases.promotion import Least, check_evidence, dollars, lines, note_of
+from surescale.services.tools.policy_releases.scope import check_job, check_room, reach, release_to, shadow_slot, slot_of
 from tests.support.builders import JOB
 from tests.support.shadow_records import answer
 
@@ -59,9 +57,9 @@ def test_a_record_is_printed_with_its_units() -> None:
     assert dollars(-0.001) == "-$0.00"
 
 
-def shadow(policy: str, **more: object) -> ScopedRelease:
+def shadow(policy: str, **more: object) -> Release:
     """Return a shadow policy."""
-    return ScopedRelease(cluster="sim", policy=policy, sha256="", valid_from_ms=0, role="shadow", **more)  # type: ignore[arg-type]
+    return Release(cluster="sim", policy=policy, sha256="", valid_from_ms=0, role="shadow", **more)  # type: ignore[arg-type]
 
 
 def test_one_policy_more_than_may_look_on_is_refused() -> None:

@@ -5,18 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from contracts.clock import MINUTE_MS
-from contracts.errors import SettingsError
-from contracts.releases import ScopedRelease
-from services.state.read.shadows import summaries
-from services.state.shadow_documents import ShadowSummary, StoredAnswer
-from services.tools.policy_releases.evidence import Least
-from services.tools.policy_releases.promotion_rule import FIGURES, RULE_CHARACTERS_MAX, evidence_from_ms, rule_of
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.releases import Release
+from surescale.services.state.read.shadows import summaries
+from surescale.services.state.shadow_documents import ShadowSummary, StoredAnswer
+from surescale.services.tools.policy_releases.promotion import FIGURES, RULE_CHARACTERS_MAX, Least, evidence_from_ms, rule_of
 from tests.support.builders import JOB
 from tests.support.shadow_records import answer
 
 LEAST = Least(answers=4, hours=1.0)
-WANTED = ScopedRelease(cluster="sim", policy="ds2", sha256="", valid_from_ms=0, set_by="ana")
+WANTED = Release(cluster="sim", policy="ds2", sha256="", valid_from_ms=0, set_by="ana")
 
 
 def record(answers: list[StoredAnswer], from_ms: int = 0) -> ShadowSummary | None:
@@ -91,12 +90,12 @@ def test_every_rule_that_is_written_is_read(conditions: list[tuple[str, str, int
     assert [(each.figure, each.sign, each.bound) for each in rule.conditions] == conditions
 
 
-def shadow(minute: int, **more: object) -> ScopedRelease:
+def shadow(minute: int, **more: object) -> Release:
     """Return the shadow policy from a minute on."""
     return replace(WANTED, role="shadow", valid_from_ms=minute * MINUTE_MS, **more)
 
 
-def served(minute: int, policy: str = "ds2", **more: object) -> ScopedRelease:
+def served(minute: int, policy: str = "ds2", **more: object) -> Release:
     """Return a release from a minute on."""
     return replace(WANTED, policy=policy, valid_from_ms=minute * MINUTE_MS, **more)
 
@@ -128,7 +127,7 @@ def test_a_rule_promotes_once() -> None:
 
 
 def test_who_does_not_look_on_is_not_promoted() -> None:
-    """Nor one that looks at one job only, for the whole cluster. So whoever ends the shadow cancels the rule."""
+    """Nor one that looks at one job only, for the whole cluster. So ending the shadow cancels the rule."""
     for releases in ([], [shadow(10), shadow(20, withdrawn=True)], [shadow(10, sha256="ab" * 32)], [shadow(10, job=JOB)]):
         with pytest.raises(SettingsError, match=r"^policy: ds2 \(rule\) does not run in shadow for sim, so no rule promotes it"):
             evidence_from_ms(releases, WANTED)

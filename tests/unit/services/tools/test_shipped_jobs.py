@@ -2,7 +2,7 @@
 
 from click.testing import CliRunner
 
-from services.tools.shipped_jobs import command
+from surescale.services.tools.shipped_jobs import command
 
 
 def test_a_name_that_no_job_has_is_told_as_it_was_given() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulation.calibration.drift import fit_drift
+from surescale.simulation.calibration.fit import fit_drift
 
 DAY = 1_440
 

@@ -6,15 +6,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from contracts.messages import JobTopology
-from contracts.windows import FIGURE, Window
-from simulation.calibration.fit import Fitted, fit
-from simulation.calibration.load import recorded_load
-from simulation.calibration.recorded import CalibrationError, put_together
-from simulation.load.jobs import SizedJob, size_job
-from simulation.model.course import course_of, job_in
-from simulation.model.world_file import SECOND_MINUTES
-from simulation.model.worlds import CALM, TaskVariation, World, world_named
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.windows import FIGURE, Window
+from surescale.simulation.calibration.fit import Fitted, fit
+from surescale.simulation.calibration.recorded import CalibrationError, put_together, recorded_load
+from surescale.simulation.load.jobs import SizedJob, size_job
+from surescale.simulation.model.course import course_of, job_in
+from surescale.simulation.model.world_file import SECOND_MINUTES
+from surescale.simulation.model.worlds import CALM, TaskVariation, World, world_named
 from tests.support.simulated_recordings import WORKLOAD, sized, windows_of
 
 WIDE, SMALL = sized("j_1351665"), sized("j_2521346")

@@ -4,9 +4,9 @@ from functools import cache
 
 import numpy as np
 
-from simulation.evaluation.judge import EvaluationRequest, Setting, setting_of
-from simulation.load.graphs import JobGraph
-from simulation.load.workload import Workload
+from surescale.simulation.evaluation.judge import EvaluationRequest, Setting, setting_of
+from surescale.simulation.load.graphs import JobGraph
+from surescale.simulation.load.workload import Workload
 from tests.unit.simulation import cases
 
 DAY = 1440

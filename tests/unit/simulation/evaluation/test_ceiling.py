@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from simulation.evaluation.ceiling import follow_ceiling
-from simulation.evaluation.closed_loop import Trial, drive
-from simulation.evaluation.hours import Hours, hours_of
-from simulation.evaluation.judge import EvaluationError, EvaluationRequest, judge, setting_of
-from simulation.evaluation.static import family
-from simulation.load.graphs import load_graph
-from simulation.load.jobs import load_job
-from simulation.load.workload import load_workload
-from simulation.loops.rows import LoopRows
-from simulation.loops.terms import Terms
-from simulation.model.worlds import world_named
+from surescale.simulation.evaluation.ceiling import follow_ceiling
+from surescale.simulation.evaluation.closed_loop import Trial, drive
+from surescale.simulation.evaluation.hours import Hours, hours_of
+from surescale.simulation.evaluation.judge import EvaluationError, EvaluationRequest, judge, setting_of
+from surescale.simulation.evaluation.static import family
+from surescale.simulation.load.graphs import load_graph
+from surescale.simulation.load.jobs import load_job
+from surescale.simulation.load.workload import load_workload
+from surescale.simulation.loops.rows import LoopRows
+from surescale.simulation.loops.terms import Terms
+from surescale.simulation.model.worlds import world_named
 
 WORKLOAD = load_workload("clarknet")
 JOB = load_job("j_2521346", WORKLOAD, 5.0)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulation.evaluation.clustered import Pair, difference
-from simulation.evaluation.hours import BLOCK_HOURS, Hours, paired
+from surescale.simulation.evaluation.clustered import Pair, difference
+from surescale.simulation.evaluation.hours import BLOCK_HOURS, Hours, paired
 
 FIRST = 14 * BLOCK_HOURS
 

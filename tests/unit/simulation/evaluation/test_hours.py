@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulation.evaluation.hours import Hours, hours_of, interval, paired
-from simulation.loops.rows import LoopRows
-from simulation.loops.terms import Mode, Terms
+from surescale.simulation.evaluation.hours import Hours, hours_of, interval, paired
+from surescale.simulation.loops.rows import LoopRows
+from surescale.simulation.loops.terms import Mode, Terms
 from tests.unit.simulation.cases import chain, sized, workload
 from tests.unit.simulation.evaluation.cases import small, wave
 

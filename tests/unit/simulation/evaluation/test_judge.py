@@ -8,14 +8,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from contracts.job_settings import LatencyBound
-from policies.answer import Answer, RawAnswer
-from policies.question import Question
-from simulation.evaluation.closed_loop import follow
-from simulation.evaluation.judge import EvaluationError, EvaluationRequest, judge, known_names, setting_of, usable
-from simulation.evaluation.report import GapMinutes, report_of
-from simulation.load.workload import Gap, Workload
-from simulation.model.blindness import Blindness
+from surescale.contracts.job_settings import LatencyBound
+from surescale.policies.answer import Answer, RawAnswer
+from surescale.policies.question import Question
+from surescale.policies.registry import load_policy
+from surescale.simulation.evaluation.closed_loop import follow
+from surescale.simulation.evaluation.judge import EvaluationError, EvaluationRequest, judge, known_names, setting_of, usable
+from surescale.simulation.evaluation.report import GapMinutes, report_of
+from surescale.simulation.load.workload import Gap, Workload
+from surescale.simulation.model.blindness import Blindness
 from tests.unit.simulation.cases import chain
 from tests.unit.simulation.evaluation.cases import DAY, quiet, setting, wave
 
@@ -98,20 +99,20 @@ class Shrinking:
 
     sha256 = ""
     span_minutes = 10
-    floor_applies = True
+    name = "shrinking"
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, *, floor_applies: bool) -> None:
+        self.floor_applies = floor_applies
 
     def answer(self, question: Question) -> Answer:
         """Return one subtask for every task."""
         return RawAnswer(np.ones_like(question.current), "Less.")
 
 
-def test_the_load_floor_binds_sure_alone() -> None:
-    """The same wish: under the name of the learned policy it stays above the measured load, under a rule's it does not."""
+def test_the_load_floor_binds_all_but_who_stands_for_a_persons_choice() -> None:
+    """Whatever the policy's name, as in the pipeline."""
     trial = replace(setting(wave(1.5), runs=1).trial, hours=4)
-    floored, free = (follow(Shrinking(name), trial, quiet).hours for name in ("sure", "ds2"))
+    floored, free = (follow(Shrinking(floor_applies=applies), trial, quiet).hours for applies in (True, False))
     assert free.task_minutes[0, -1] == 3 * 60
     assert floored.task_minutes[0, -1] > free.task_minutes[0, -1]
 
@@ -214,6 +215,16 @@ def test_a_world_of_nights_takes_the_load_away_and_leaves_the_job_as_it_is() -> 
     calm, nights = setting(), setting(world="nights", world_seed=1)
     assert (nights.workload.requests == 0).mean() == pytest.approx(0.35, abs=0.1)
     assert nights.job.scale_factor == calm.job.scale_factor
+
+
+def test_emergencies_are_answered_between_spans_where_the_engine_has_it_so() -> None:
+    """The load becomes three times as high in the middle of a span: who may be raised grows before its end, and hold does not."""
+    load = wave(1.5).requests.copy()
+    here = setting(world="blind", world_seed=2, runs=1, tuned=False, load_parallelism=5.0)
+    load[int(here.trial.first_minutes[0]) + 63 :] *= 3
+    trial = replace(here.trial, workload=Workload("risen", load, 0), hours=2)
+    made = [follow(load_policy(name), trial, quiet).decisions for name in ("target-utilisation", "hold")]
+    assert made[0] > made[1] == 2 * 6
 
 
 def test_blind_figures_are_announced_as_a_real_engines() -> None:

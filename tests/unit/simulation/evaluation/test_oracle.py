@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from policies.registry import load_policy
-from policies.rules.fixed import Static
-from simulation.evaluation.clairvoyant import SETTINGS, Foresight, clairvoyant_hours
-from simulation.evaluation.closed_loop import follow
-from simulation.evaluation.hours import Hours
-from simulation.evaluation.judge import EvaluationRequest, setting_of
-from simulation.evaluation.oracle import follow_oracle
-from simulation.evaluation.static import best_static
+from surescale.policies.registry import load_policy
+from surescale.policies.rules.fixed import Static
+from surescale.simulation.evaluation.clairvoyant import SETTINGS, Foresight, clairvoyant_hours
+from surescale.simulation.evaluation.closed_loop import follow
+from surescale.simulation.evaluation.hours import Hours
+from surescale.simulation.evaluation.judge import EvaluationRequest, setting_of
+from surescale.simulation.evaluation.oracle import follow_oracle
+from surescale.simulation.evaluation.static import best_static
 from tests.unit.simulation.cases import chain, workload
 from tests.unit.simulation.evaluation.cases import quiet, setting, wave
 

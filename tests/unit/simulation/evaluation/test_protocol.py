@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from simulation.evaluation.protocol import ProtocolError, Split, place_runs, split
-from simulation.load.workload import Gap
+from surescale.simulation.evaluation.protocol import ProtocolError, Split, place_runs, split
+from surescale.simulation.load.workload import Gap
 from tests.unit.simulation.cases import clarknet, workload
 from tests.unit.simulation.evaluation.cases import DAY, wave
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from policies.policy import Policy
-from policies.registry import load_policy
-from simulation.evaluation.closed_loop import Trial, follow
-from simulation.evaluation.hours import Hours
-from simulation.load.jobs import SizedJob, load_job
-from simulation.load.workload import Workload
-from simulation.loops.terms import Terms
+from surescale.policies.policy import Policy
+from surescale.policies.registry import load_policy
+from surescale.simulation.evaluation.closed_loop import Trial, follow
+from surescale.simulation.evaluation.hours import Hours
+from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.terms import Terms
 
 BEFORE_HOURS = 26  # of history
 JOINS, CHAIN = "j_103736", "j_4654"  # graphs on which the policy was chosen, of 20 and 6 tasks

@@ -4,29 +4,28 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology
-from policies.graph import job_graph
-from policies.guardrails import Situation, guard
-from policies.limits import Limits
-from policies.registry import load_policy
-from policies.rules.ds2 import DS2
-from policies.rules.forecast import ForecastRule
-from simulation.evaluation.clairvoyant import granted
-from simulation.evaluation.closed_loop import follow
-from simulation.evaluation.search import Axis, constants, flat_optimum, middle_of, spread
-from simulation.evaluation.spaces import fitted, spaces
-from simulation.evaluation.static import best_static, sizes_scores
-from simulation.evaluation.tune import rule_scores, tune
-from simulation.load.workload import Workload
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology
+from surescale.policies.graph import job_graph
+from surescale.policies.guardrails import Situation, guard
+from surescale.policies.limits import Limits
+from surescale.policies.registry import load_policy
+from surescale.policies.rules.ds2 import DS2
+from surescale.policies.rules.forecast import ForecastRule
+from surescale.simulation.evaluation.clairvoyant import granted
+from surescale.simulation.evaluation.closed_loop import follow
+from surescale.simulation.evaluation.search import Axis, constants, flat_optimum, middle_of, spread
+from surescale.simulation.evaluation.spaces import fitted, spaces
+from surescale.simulation.evaluation.static import best_static, sizes_scores
+from surescale.simulation.evaluation.tune import rule_scores, tune
+from surescale.simulation.load.workload import Workload
 from tests.unit.simulation.cases import sized
 from tests.unit.simulation.evaluation.cases import DAY, quiet, setting, small, wave
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     current=st.lists(st.integers(1, 10), min_size=3, max_size=3), factor=st.lists(st.floats(0.01, 2.0), min_size=3, max_size=3)
 )

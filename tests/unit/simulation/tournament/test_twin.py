@@ -4,19 +4,18 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from contracts.job_settings import JobSettings, LatencyBound, TaskLimits
-from contracts.messages import Tuning
-from policies.departure import STRETCHES, departure, per_record
-from policies.registry import Unavailable, load_policy
-from simulation.calibration.fit import fit
-from simulation.calibration.recorded import put_together
-from simulation.model.worlds import world_named
-from simulation.tournament.candidates import Candidate, candidates
-from simulation.tournament.expectation import expectation
-from simulation.tournament.score import Aim, Scored, TwinError
-from simulation.what_if.play import play
-from simulation.what_if.scenario import scenario_of
-from simulation.what_if.variant import Variant
+from surescale.contracts.job_settings import JobSettings, LatencyBound, TaskLimits
+from surescale.contracts.messages import Tuning
+from surescale.policies.departure import STRETCHES, departure, per_record
+from surescale.policies.registry import Unavailable, load_policy
+from surescale.simulation.calibration.fit import fit
+from surescale.simulation.calibration.recorded import put_together
+from surescale.simulation.model.worlds import world_named
+from surescale.simulation.tournament.candidates import Candidate, candidates
+from surescale.simulation.tournament.score import Aim, Scored, TwinError
+from surescale.simulation.tournament.verdict import expectation
+from surescale.simulation.what_if.play import Variant, play
+from surescale.simulation.what_if.scenario import scenario_of
 from tests.support.simulated_recordings import sized, windows_of
 
 JOB = sized("j_756953")
@@ -68,10 +67,10 @@ def test_a_score_is_the_reward_of_the_owners_objective() -> None:
     for objective, weight in (("cost", 0.3), ("balanced", 0.5), ("latency", 0.7)):
         aim = Aim.of(JobSettings(job=RECORDED.job, objective=objective), AIM.path_minutes)  # type: ignore[arg-type]
         assert hours.mean(hours.rewards(aim)) == pytest.approx((1 - weight) * utilisation - weight * latency)
-    bound = Aim.of(JobSettings(job=RECORDED.job, latency_bound=LatencyBound(seconds=1e-3)), AIM.path_minutes)
+    bound = Aim.of(JobSettings(job=RECORDED.job, objective=LatencyBound(seconds=1e-3)), AIM.path_minutes)
     above = Scored.of(played, GROUND, bound)
     assert above.mean(above.waiting) == 1.0
-    never = Aim.of(JobSettings(job=RECORDED.job, latency_bound=LatencyBound(seconds=86_400.0)), AIM.path_minutes)
+    never = Aim.of(JobSettings(job=RECORDED.job, objective=LatencyBound(seconds=86_400.0)), AIM.path_minutes)
     assert Scored.of(played, GROUND, never).waiting.max() == 0.0
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from contracts.messages import Tuning
-from policies.registry import load_policy
-from simulation.tournament.candidates import Candidate
-from simulation.tournament.score import Aim, Scored, TwinError, lead
-from simulation.tournament.verdict import MARGIN, Verdict, verdict
+from surescale.contracts.messages import Tuning
+from surescale.policies.registry import load_policy
+from surescale.simulation.tournament.candidates import Candidate
+from surescale.simulation.tournament.score import Aim, Scored, TwinError, lead
+from surescale.simulation.tournament.verdict import MARGIN, Verdict, verdict
 
 HOURS, DRAWS = 72, 4
 AIM = Aim(latency_weight=0.5, bound=None, path_minutes=0.0)

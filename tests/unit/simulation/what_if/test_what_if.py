@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import msgspec
 import numpy as np
@@ -9,19 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.job_settings import JobSettings
-from contracts.windows import Window
-from policies.registry import RULES, load_policy
-from simulation.calibration.fit import fit
-from simulation.calibration.recorded import put_together
-from simulation.load.workload import Workload
-from simulation.loops.hourly import HourlyLoads, HourlyPeaks
-from simulation.model.worlds import CALM, World, world_named
-from simulation.what_if.check import Check, check
-from simulation.what_if.compare import compare
-from simulation.what_if.play import Played, play
-from simulation.what_if.scenario import Scenario, WhatIfError, scenario_of
-from simulation.what_if.variant import Variant, not_played, with_settings, with_utilisation
+from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, PeriodMinimum
+from surescale.contracts.windows import Window
+from surescale.policies.registry import RULES, load_policy
+from surescale.simulation.calibration.fit import fit
+from surescale.simulation.calibration.recorded import put_together
+from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.hourly import HourlyLoads, HourlyPeaks
+from surescale.simulation.model.worlds import CALM, World, world_named
+from surescale.simulation.what_if.compare import Check, check, compare
+from surescale.simulation.what_if.play import Played, Variant, not_played, play, with_settings, with_utilisation
+from surescale.simulation.what_if.scenario import Scenario, WhatIfError, scenario_of
 from tests.support.simulated_recordings import sized, windows_of
 
 JOB = sized("j_2521346")
@@ -91,6 +90,19 @@ def test_bounds_are_those_of_engine_and_settings_not_of_the_simulator() -> None:
     bound = play(found, replace(tried, settings=with_settings(SETTINGS, {"parallelism_max": 14})), draw=0, seed=0, told=quiet)
     assert free.sizes.max() > 14
     assert bound.sizes.max() == 14
+
+
+def test_a_minimum_within_a_period_is_played() -> None:
+    """In the period every task has as many, and outside of it what the load needs."""
+    found = scenario(windows_of(JOB, CALM, 6))
+    begins_ms = found.workload.trace_start_ms + found.first_minute * 60_000
+    starts, ends = (datetime.fromtimestamp(begins_ms / 1_000 + hour * 3_600, UTC).strftime("%H:%M") for hour in (1, 2))
+    within = (PeriodMinimum(period=ExcludedPeriod(starts=starts, ends=ends), least=9),)
+    changed = replace(variant("target-utilisation"), settings=msgspec.structs.replace(SETTINGS, minimum_within=within))
+    played = play(found, changed, draw=0, seed=0, told=quiet)
+    hours = (played.at_ms - begins_ms) // 3_600_000
+    assert played.sizes[hours == 1].min() == 9
+    assert played.sizes[hours != 1].min() < 9
 
 
 def test_an_emergency_waits_for_no_span_where_the_job_answers_it() -> None:

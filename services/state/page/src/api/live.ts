@@ -3,17 +3,14 @@
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, get, send, tokenNeeded } from "./client";
+import type { ChangeDocument } from "./documents";
 
 export type Connection = "connecting" | "live" | "lost" | "problem";
 
 export const connection = signal<Connection>("connecting");
 export const problem = signal("");
-
-interface Change {
-  records: number;
-  topics: string[];
-  problem: string | null;
-}
+export const isStale = signal(false); // a role does not write what is due
+export const lostAt = signal<number | null>(null); // since when nothing comes from the service
 
 type Listener = (topics: ReadonlySet<string> | "all") => void;
 
@@ -43,6 +40,7 @@ async function follow(): Promise<never> {
     }
     lost = true;
     connection.value = "lost";
+    lostAt.value ??= Date.now();
     await new Promise((done) => setTimeout(done, WAIT_MS[Math.min(failures, WAIT_MS.length - 1)]));
     failures += 1;
   }
@@ -57,6 +55,7 @@ async function read(connected: () => void): Promise<void> {
     if (!answer.ok || !answer.body) return;
     connected();
     connection.value = "live";
+    lostAt.value = null;
     // Documents that failed while nobody answered are asked for again, even if the view has not moved.
     if (lost) tell("all");
     lost = false;
@@ -80,7 +79,7 @@ function take(block: string): void {
   const fields = new Map(block.split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)]));
   const data = fields.get("data");
   if (!data) return;
-  const change = JSON.parse(data) as Change;
+  const change = JSON.parse(data) as ChangeDocument;
   problem.value = change.problem ?? "";
   connection.value = change.problem ? "problem" : "live";
   lastId = fields.get("id") ?? lastId;
@@ -89,6 +88,16 @@ function take(block: string): void {
 
 function tell(topics: ReadonlySet<string> | "all"): void {
   if (!document.hidden) listeners.forEach((listener) => listener(topics));
+}
+
+/** Return the present time; whoever uses it is shown again every second. */
+export function useNow(): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1_000);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
 }
 
 export interface Live<T> {

@@ -1,30 +1,17 @@
 // What the token of this tab may change, and the requests that change it.
 import { signal } from "@preact/signals";
 import { ApiError, get, send, setToken } from "./client";
-
-interface Access {
-  name: string;
-  may_operate: boolean;
-  operable: boolean;
-}
-
-export interface Done {
-  done: "paused" | "resumed" | "approved";
-  written: boolean;
-  repeated: boolean;
-  version: number;
-  paused: string;
-}
+import type { AccessDocument, OperationDocument } from "./documents";
 
 /** What the token may do; null until the service has said so. */
-export const access = signal<Access | null>(null);
+export const access = signal<AccessDocument | null>(null);
 
 /** Whether somebody who may only read wants to give another token. */
 export const signingIn = signal(false);
 
 export async function askAccess(): Promise<void> {
   try {
-    access.value = await get<Access>("access");
+    access.value = await get<AccessDocument>("access");
   } catch {
     access.value = null; // without a token, or the service is away: it is asked again with the next token or connection
   }
@@ -42,7 +29,7 @@ export function newKey(): string {
 }
 
 /** Ask for a change; throws ApiError with the service's own words, or with status 0 when it does not answer. */
-export async function post(path: string, key: string, body: Record<string, unknown>): Promise<Done> {
+export async function post(path: string, key: string, body: Record<string, unknown>): Promise<OperationDocument> {
   let answer: Response;
   try {
     const headers = { Accept: "application/json", "Content-Type": "application/json", "Idempotency-Key": key };
@@ -50,7 +37,7 @@ export async function post(path: string, key: string, body: Record<string, unkno
   } catch {
     throw new ApiError("The state service does not answer. Try again: it takes effect once.", 0);
   }
-  if (answer.ok) return (await answer.json()) as Done;
+  if (answer.ok) return (await answer.json()) as OperationDocument;
   const told = (await answer.json().catch(() => ({}))) as { error?: string };
   throw new ApiError(told.error ?? `${answer.status} ${answer.statusText}`, answer.status);
 }

@@ -35,15 +35,15 @@ export function ClusterPage({ cluster }: { cluster: string }): JSX.Element {
           <Facts
             facts={[
               ["Jobs", String(document.jobs.length)],
-              ["Hosts", document.topology ? `${document.rent?.hosts.length ?? document.topology.hosts.length} of ${document.topology.hosts.length} in use` : "–"],
+              ["Hosts", document.topology ? `${document.rent?.hosts.length ?? document.topology.record.hosts.length} of ${document.topology.record.hosts.length} in use` : "–"],
               ["Cost a day", dollars(document.rent?.per_day), "Every host in use, each paid once"],
-              ["Engine", document.topology?.engine.engine ?? "–"],
-              ["Policy", document.policy_release?.policy ?? "the agents' own"],
+              ["Engine", document.topology?.record.engine.engine ?? "–"],
+              ["Policy", document.policy_release?.record.policy ?? "the agents' own"],
             ]}
           />
           <Operate path={path} isPaused={Boolean(document.pause)} />
           <Card title="Hosts">
-            {document.topology?.hosts.length ? (
+            {document.topology?.record.hosts.length ? (
               <Hosts document={document} info={info} />
             ) : (
               <Empty title="No host is known">The monitor lists hosts once the engine reports them.</Empty>
@@ -61,13 +61,13 @@ export function ClusterPage({ cluster }: { cluster: string }): JSX.Element {
 
 function balance(document: ClusterDocument): string {
   const seen = document.balance;
-  return seen ? `${seen.status === "moving" ? "Units are moving" : "Nothing moves"}: ${seen.detail || spoken(seen.reason)}.` : "";
+  return seen ? `${seen.record.status === "moving" ? "Units are moving" : "Nothing moves"}: ${seen.record.detail || spoken(seen.record.reason)}.` : "";
 }
 
 function Hosts({ document, info }: { document: ClusterDocument; info: ClusterInfo | null }): JSX.Element {
   const jobs = document.jobs;
   const units = useMemo(() => unitsOf(jobs, info), [jobs, info]);
-  const hosts = document.topology?.hosts ?? [];
+  const hosts = document.topology?.record.hosts ?? [];
   const used = jobs.filter((_, at) => [...units.values()].some((unit) => unit.jobs.some((each) => each.job === at)));
   return (
     <>
@@ -148,18 +148,18 @@ function Moves({ document }: { document: ClusterDocument }): JSX.Element {
   return (
     <Table label="Checks of the hosts, newest first" columns={["Time", "State", "Why", "Moves"]}>
       {document.balances.map((look) => (
-        <tr key={`${look.generation}/${look.sequence}`}>
-          <th scope="row" class="figure">{clock(look.at_ms)}</th>
-          <td>{look.status}</td>
-          <td>{spoken(look.reason)}{look.detail && <span class="quiet"> {look.detail}</span>}</td>
-          <td>{look.moves.length ? grouped(look.moves) : "–"}</td>
+        <tr key={`${look.record.generation}/${look.record.sequence}`}>
+          <th scope="row" class="figure">{clock(look.record.at_ms)}</th>
+          <td>{look.record.status}</td>
+          <td>{spoken(look.record.reason)}{look.record.detail && <span class="quiet"> {look.record.detail}</span>}</td>
+          <td>{look.record.moves.length ? grouped(look.record.moves) : "–"}</td>
         </tr>
       ))}
     </Table>
   );
 }
 
-function grouped(moves: ClusterDocument["balances"][number]["moves"]): string {
+function grouped(moves: ClusterDocument["balances"][number]["record"]["moves"]): string {
   const found = new Map<string, number>();
   moves.forEach((move) => {
     const name = `${move.job}: ${move.host || "lost host"} → ${move.to_host}`;
@@ -169,15 +169,15 @@ function grouped(moves: ClusterDocument["balances"][number]["moves"]): string {
 }
 
 function Events({ document }: { document: ClusterDocument }): JSX.Element {
-  const told = document.events.filter((event) => !NOISE.has(event.kind)).slice(0, EVENTS_SHOWN);
+  const told = document.events.filter((event) => !NOISE.has(event.record.kind)).slice(0, EVENTS_SHOWN);
   if (!told.length) return <Empty title="Nothing but checkpoints" />;
   return (
     <ol class="events">
       {told.map((event, at) => (
         <li key={at}>
-          <span class="figure">{clock(event.at_ms)}</span> <span class="strong">{spoken(event.kind)}</span>{" "}
-          {event.job ? <a href={jobLink(event.job)}>{event.job}</a> : event.host}
-          {event.detail && <p class="quiet">{event.detail}</p>}
+          <span class="figure">{clock(event.record.at_ms)}</span> <span class="strong">{spoken(event.record.kind)}</span>{" "}
+          {event.record.job ? <a href={jobLink(event.record.job)}>{event.record.job}</a> : event.record.host}
+          {event.record.detail && <p class="quiet">{event.record.detail}</p>}
         </li>
       ))}
     </ol>

@@ -1,7 +1,7 @@
 // One decision: what the policy wanted, what each guardrail made of it, and what became of it.
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { ClusterDocument, Command, Decision, FeatureDrift, JobDocument, LookedAt, TaskDecision } from "../api/documents";
+import type { ClusterDocument, CommandDocument as Command, DecisionDocument as Decision, FeatureDrift, JobDocument, SampledMinute as LookedAt, TaskDecision } from "../api/documents";
 import { decisionPath, jobPath } from "../api/client";
 import { useLive } from "../api/live";
 import { Card, Empty, Facts, Guardrail, Heading, Notice, Table, figures } from "../parts/basics";
@@ -28,7 +28,7 @@ export function DecisionPage({ id }: { id: string }): JSX.Element {
     "reschedule-events",
   ]);
   const { document: owner } = useLive<JobDocument>(decision ? jobPath(job) : null, ["job-topology"]);
-  const own = (commands ?? []).filter((command) => command.decision_id === id).reverse();
+  const own = (commands ?? []).filter((command) => command.record.decision_id === id).reverse();
   return (
     <>
       <nav class="crumbs" aria-label="Where this is">
@@ -39,13 +39,13 @@ export function DecisionPage({ id }: { id: string }): JSX.Element {
       {decision && (
         <>
           <div class="title-row">
-            <Heading title={`${decision.action} ${clock(decision.span_end_ms)} ${job}`}>{headline(decision, owner)}</Heading>
-            <span class={`action action-${decision.action}`}>{decision.action}</span>
+            <Heading title={`${decision.record.action} ${clock(decision.record.span_end_ms)} ${job}`}>{headline(decision, owner)}</Heading>
+            <span class={`action action-${decision.record.action}`}>{decision.record.action}</span>
           </div>
-          <p class="reason">{decision.reason}</p>
-          {decision.compared && <p class="quiet">Score = {decision.compared.unit}; higher is better.</p>}
+          <p class="reason">{decision.record.reason}</p>
+          {decision.record.compared && <p class="quiet">Score = {decision.record.compared.unit}; higher is better.</p>}
           <About decision={decision} />
-          <Card title="From wanted to final size" aside={<GuardrailsMet tasks={decision.tasks} />}>
+          <Card title="From wanted to final size" aside={<GuardrailsMet tasks={decision.record.tasks} />}>
             <Sizes decision={decision} labels={labelsOf(owner)} />
           </Card>
           <Card title="What happened">
@@ -63,32 +63,32 @@ export function DecisionPage({ id }: { id: string }): JSX.Element {
 }
 
 function labelsOf(owner: JobDocument | null): Map<string, string> {
-  return new Map((owner?.topology?.tasks ?? []).map((task) => [task.task, task.label || task.task]));
+  return new Map((owner?.topology?.record.tasks ?? []).map((task) => [task.task, task.label || task.task]));
 }
 
 function headline(decision: Decision, owner: JobDocument | null): string {
   // The virtual source and sink are left out, as they are everywhere.
-  const fixed = new Set((owner?.topology?.tasks ?? []).filter((task) => !task.scalable).map((task) => task.task));
-  const scaled = decision.tasks.filter((task) => !fixed.has(task.task));
+  const fixed = new Set((owner?.topology?.record.tasks ?? []).filter((task) => !task.scalable).map((task) => task.task));
+  const scaled = decision.record.tasks.filter((task) => !fixed.has(task.task));
   const sum = (pick: (task: TaskDecision) => number): number => scaled.reduce((total, task) => total + pick(task), 0);
   const [before, after] = [sum((task) => task.current), sum((task) => task.desired)];
-  const changed = decision.tasks.filter((task) => task.current !== task.desired).length;
-  if (decision.action === "hold") return `${clock(decision.span_end_ms)}: stay at ${before} subtasks`;
-  return `${clock(decision.span_end_ms)}: ${before} → ${after} subtasks, ${plural(changed, "task")} changed`;
+  const changed = decision.record.tasks.filter((task) => task.current !== task.desired).length;
+  if (decision.record.action === "hold") return `${clock(decision.record.span_end_ms)}: stay at ${before} subtasks`;
+  return `${clock(decision.record.span_end_ms)}: ${before} → ${after} subtasks, ${plural(changed, "task")} changed`;
 }
 
 function About({ decision }: { decision: Decision }): JSX.Element {
-  const { policy } = decision;
+  const { policy } = decision.record;
   return (
     <Facts
       facts={[
         ["Policy", policy.name, policy.sha256 ? `hash ${policy.sha256.slice(0, 12)}` : "a rule"],
         ...(policy.fallback_reason ? [["Fallback for", `${policy.asked}: ${policy.fallback_reason}`] as [string, string]] : []),
-        ...(decision.drift ? [driftFact(decision.drift)] : []),
-        ["Span ended", moment(decision.span_end_ms)],
-        ["Load", count(decision.load_records_per_minute), "Records a minute, mean of the last five known ones"],
-        ["Minutes known", String(decision.minutes_known), `${percent(decision.completeness)} of the window`],
-        ["Settings", `version ${decision.settings_version}`, `Topology version ${decision.topology_version}`],
+        ...(decision.record.drift ? [driftFact(decision.record.drift)] : []),
+        ["Span ended", moment(decision.record.span_end_ms)],
+        ["Load", count(decision.record.load_records_per_minute), "Records a minute, mean of the last five known ones"],
+        ["Minutes known", String(decision.record.minutes_known), `${percent(decision.record.completeness)} of the window`],
+        ["Settings", `version ${decision.record.settings_version}`, `Topology version ${decision.record.topology_version}`],
         ["Freshness", duration(decision.freshness_ms), "From the record that closed the minute to the decision"],
       ]}
     />
@@ -117,19 +117,19 @@ function GuardrailsMet({ tasks }: { tasks: TaskDecision[] }): JSX.Element {
 }
 
 function Sizes({ decision, labels }: { decision: Decision; labels: Map<string, string> }): JSX.Element {
-  const touched = decision.tasks.filter((task) => task.current !== task.desired || task.amendments.length || task.proposed !== task.current);
+  const touched = decision.record.tasks.filter((task) => task.current !== task.desired || task.amendments.length || task.proposed !== task.current);
   const [all, setAll] = useState(false);
   // Of a hold, the busiest tasks say most.
-  const busiest = [...decision.tasks].sort((a, b) => (b.utilisation ?? -1) - (a.utilisation ?? -1));
+  const busiest = [...decision.record.tasks].sort((a, b) => (b.utilisation ?? -1) - (a.utilisation ?? -1));
   const shown = all ? busiest : touched.length ? touched : busiest.slice(0, HOLD_ROWS);
-  const rest = decision.tasks.length - shown.length;
+  const rest = decision.record.tasks.length - shown.length;
   return (
     <>
-      {!touched.length && <p class="quiet">The policy wanted no other size for any of {plural(decision.tasks.length, "task")}.</p>}
+      {!touched.length && <p class="quiet">The policy wanted no other size for any of {plural(decision.record.tasks.length, "task")}.</p>}
       <Table
         label="Sizes of the tasks"
         columns={[
-          "Task", figures("Load", undefined, "records/min"), figures("Busy", undefined, "of its time"), figures("Waiting", undefined, "records"),
+          "Task", figures("Processed", "Mean of its last five known minutes", "records/min"), figures("Busy", undefined, "of its time"), figures("Waiting", undefined, "records"),
           figures("Least", "The fewest subtasks that serve the measured load", "for the load"), figures("Had", undefined, "subtasks"),
           figures("Policy wanted", undefined, "subtasks"), "Guardrails", figures("Size", undefined, "subtasks"),
         ]}
@@ -146,7 +146,7 @@ function Sizes({ decision, labels }: { decision: Decision; labels: Map<string, s
               </th>
               <td class="number">{range(tasks, (each) => each.records_per_minute, count)}</td>
               <td class="number">{range(tasks, (each) => each.utilisation, percent)}</td>
-              <td class="number">{range(tasks, (each) => (each.utilisation === null ? null : each.waiting_records ?? 0), count)}</td>
+              <td class="number">{range(tasks, (each) => each.waiting_records, count)}</td>
               <td class="number">{task.floor || "–"}</td>
               <td class="number">{task.current}</td>
               <td class="number">{task.proposed}</td>
@@ -198,26 +198,26 @@ interface Step {
 }
 
 function stepsOf(decision: Decision, commands: Command[]): Step[] {
-  const steps: Step[] = [{ at_ms: decision.span_end_ms, what: `decided: ${decision.action}`, detail: `by ${decision.policy.name}`, kind: "decided" }];
+  const steps: Step[] = [{ at_ms: decision.record.span_end_ms, what: `decided: ${decision.record.action}`, detail: `by ${decision.record.policy.name}`, kind: "decided" }];
   const outcome = decision.outcome;
-  if (outcome && !(outcome.status === "commanded" && commands.length)) {
-    const until = outcome.until_ms === null ? "" : `, until ${clock(outcome.until_ms)}`;
-    const detail = [reason(outcome.reason) + until, outcome.detail].filter(Boolean).join("; ");
-    steps.push({ at_ms: outcome.at_ms, what: outcome.status, detail, kind: outcome.status === "refused" ? "failed" : "gate" });
+  if (outcome && !(outcome.record.status === "commanded" && commands.length)) {
+    const until = outcome.record.until_ms === null ? "" : `, until ${clock(outcome.record.until_ms)}`;
+    const detail = [reason(outcome.record.reason) + until, outcome.record.detail].filter(Boolean).join("; ");
+    steps.push({ at_ms: outcome.record.at_ms, what: outcome.record.status, detail, kind: outcome.record.status === "refused" ? "failed" : "gate" });
   }
   commands.forEach((command) => {
-    const means = STEPS[command.action];
-    const why = `${means ? `${means}; ` : ""}${reason(command.gate_reason)}; ${reason(command.gate_cause)}`;
-    const what = `${command.advice ? "advised" : "commanded"}: ${command.action}`;
-    steps.push({ at_ms: command.issued_at_ms, what, detail: why, kind: "command" });
+    const means = STEPS[command.record.action];
+    const why = `${means ? `${means}; ` : ""}${reason(command.record.gate_reason)}; ${reason(command.record.gate_cause)}`;
+    const what = `${command.record.advice ? "advised" : "commanded"}: ${command.record.action}`;
+    steps.push({ at_ms: command.record.issued_at_ms, what, detail: why, kind: "command" });
     command.progress.forEach((each) => {
-      if (each.status === "accepted") return;
-      const left = each.status === "warming" ? `, ${bytes(each.lag_bytes)} of state to restore` : "";
-      const learners = each.learners ? `${plural(each.learners, "learner")}${left}` : "";
-      const still = each.still_ms ? `stood still for ${duration(each.still_ms)}` : "";
-      const detail = [`${command.action}`, learners, still, each.code, each.detail].filter(Boolean).join("; ");
-      const kind = each.status === "failed" ? "failed" : each.status === "applied" ? "done" : "progress";
-      steps.push({ at_ms: each.at_ms, what: each.status, detail, kind });
+      if (each.record.status === "accepted") return;
+      const left = each.record.status === "warming" ? `, ${bytes(each.record.lag_bytes)} of state to restore` : "";
+      const learners = each.record.learners ? `${plural(each.record.learners, "learner")}${left}` : "";
+      const still = each.record.still_ms ? `stood still for ${duration(each.record.still_ms)}` : "";
+      const detail = [`${command.record.action}`, learners, still, each.record.code, each.record.detail].filter(Boolean).join("; ");
+      const kind = each.record.status === "failed" ? "failed" : each.record.status === "applied" ? "done" : "progress";
+      steps.push({ at_ms: each.record.at_ms, what: each.record.status, detail, kind });
     });
   });
   return steps.map((step, at) => ({ step, at })).sort((a, b) => a.step.at_ms - b.step.at_ms || a.at - b.at).map(({ step }) => step);
@@ -253,9 +253,9 @@ function TimeLine({ decision, commands }: { decision: Decision; commands: Comman
 function Hosts({ cluster, commands, owner }: { cluster: string; commands: Command[]; owner: JobDocument | null }): JSX.Element {
   const { document } = useLive<ClusterDocument>(`clusters/${encodeURIComponent(cluster)}`, ["cluster-topology"]);
   const last = commands[commands.length - 1];
-  const placement = last?.placement;
+  const placement = last?.record.placement;
   const hostOf = useMemo(
-    () => new Map((document?.topology?.hosts ?? []).flatMap((host) => host.units.map((unit): [number, string] => [unit, host.host]))),
+    () => new Map((document?.topology?.record.hosts ?? []).flatMap((host) => host.units.map((unit): [number, string] => [unit, host.host]))),
     [document],
   );
   const changes = useMemo(() => byHost(last, hostOf), [last, hostOf]);
@@ -284,7 +284,7 @@ function Hosts({ cluster, commands, owner }: { cluster: string; commands: Comman
           ))}
         </Table>
       ) : (
-        <p class="quiet">{owner?.topology?.engine === "simulated" ? "No subtask came or left." : "The engine places subtasks itself."}</p>
+        <p class="quiet">{owner?.topology?.record.engine === "simulated" ? "No subtask came or left." : "The engine places subtasks itself."}</p>
       )}
     </Card>
   );
@@ -299,7 +299,7 @@ function byHost(command: Command | undefined, hostOf: Map<number, string>): [str
       counts[at] += 1;
       found.set(host, counts);
     });
-  command?.changes.forEach((change) => {
+  command?.record.changes.forEach((change) => {
     add(change.added_units, 0);
     add(change.removed_units, 1);
   });
@@ -307,11 +307,11 @@ function byHost(command: Command | undefined, hostOf: Map<number, string>): [str
 }
 
 function Looked({ decision, labels, owner }: { decision: Decision; labels: Map<string, string>; owner: JobDocument | null }): JSX.Element {
-  const looked = decision.tasks.filter((task) => task.looked_at?.length);
+  const looked = decision.record.tasks.filter((task) => task.looked_at.length);
   const first = looked.find((task) => task.current !== task.desired) ?? looked[0];
   const [chosen, setChosen] = useState<string | null>(null);
   const task = looked.find((each) => each.task === chosen) ?? first;
-  const tasks = owner?.topology?.tasks;
+  const tasks = owner?.topology?.record.tasks;
   const neighbours = useMemo(
     () => new Set((task?.looked_at ?? []).flatMap((each) => each.neighbours)),
     [task],
@@ -320,7 +320,7 @@ function Looked({ decision, labels, owner }: { decision: Decision; labels: Map<s
   if (!task) {
     return (
       <Empty title="No single minutes">
-        <code>{decision.policy.name}</code> answers from the figures of the whole window: measured service times, rates and the
+        <code>{decision.record.policy.name}</code> answers from the figures of the whole window: measured service times, rates and the
         forecast load. Only policies with attention weigh single minutes and neighbours.
       </Empty>
     );
@@ -336,7 +336,7 @@ function Looked({ decision, labels, owner }: { decision: Decision; labels: Map<s
         </label>
         <span class="quiet">the minutes and neighbours that weighed most in its answer for this task</span>
       </div>
-      <HeatMap looked={task.looked_at ?? []} end_ms={decision.span_end_ms} labels={labels} />
+      <HeatMap looked={task.looked_at} end_ms={decision.record.span_end_ms} labels={labels} />
       {tasks && neighbours.size > 0 && (
         <TaskGraph tasks={tasks} minutes={noMinutes} changed={neighbours} selected={task.task} onSelect={setChosen} />
       )}

@@ -1,7 +1,7 @@
 // One job: how it is, its graph, its last hours with every decision, its tasks.
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { Condition, History, JobDocument, Mark, Task, TaskMinute } from "../api/documents";
+import type { ConditionDocument as Condition, HistoryDocument as History, JobDocument, DecisionMark as Mark, TaskSpec as Task, TaskMinuteDocument as TaskMinute } from "../api/documents";
 import { jobPath } from "../api/client";
 import { useLive } from "../api/live";
 import { Card, Empty, Facts, Heading, Notice, StatusWord, Table, figures } from "../parts/basics";
@@ -29,14 +29,14 @@ export function JobPage({ job }: { job: string }): JSX.Element {
       </nav>
       <div class="title-row">
         <Heading title={job}>{job}</Heading>
-        {document && <StatusWord status={document.status} />}
+        {document && <StatusWord of={document} />}
         {document && <p class="lead">{lead(document)}</p>}
       </div>
       <Notice live={live} link={jobLink} />
       {document && (
         <>
           <Figures document={document} />
-          <Operate path={jobPath(job)} isPaused={Boolean(document.settings?.pause)} advised={advised(document)} />
+          <Operate path={jobPath(job)} isPaused={Boolean(document.settings?.record.pause)} advised={advised(document)} />
           <div class="columns">
             <Card title="Last hours" class="wide">
               {history && history.window_end_ms.length > 1 ? (
@@ -56,11 +56,11 @@ export function JobPage({ job }: { job: string }): JSX.Element {
           </div>
           {document.topology && (
             <>
-              <Card title="Task graph" aside={plural(document.topology.tasks.length, "task")}>
-                <TaskGraph tasks={document.topology.tasks} minutes={minutes} selected={selected} onSelect={setSelected} />
+              <Card title="Task graph" aside={plural(document.topology.record.tasks.length, "task")}>
+                <TaskGraph tasks={document.topology.record.tasks} minutes={minutes} selected={selected} onSelect={setSelected} />
               </Card>
-              <Card title="Tasks" aside={document.window ? `minute that ended ${clock(document.window.window_end_ms)}` : ""}>
-                <Tasks tasks={document.topology.tasks} minutes={minutes} selected={selected} onSelect={setSelected} />
+              <Card title="Tasks" aside={document.window ? `minute that ended ${clock(document.window.record.window_end_ms)}` : ""}>
+                <Tasks tasks={document.topology.record.tasks} minutes={minutes} selected={selected} onSelect={setSelected} />
               </Card>
             </>
           )}
@@ -72,29 +72,29 @@ export function JobPage({ job }: { job: string }): JSX.Element {
 
 /** Return the decision whose advice is open, as far as the view can tell; the service asks the rescaler's memory. */
 function advised({ decision }: JobDocument): string | null {
-  return decision?.outcome?.status === "commanded" && decision.command?.advice ? decision.decision_id : null;
+  return decision?.outcome?.record.status === "commanded" && decision.command?.record.advice ? decision.record.decision_id : null;
 }
 
 function lead(job: JobDocument): string {
-  const gate = job.gate;
-  if (gate?.pending_decision_id && job.mode === "act") return `A change waits: ${reason(gate.pending_reason ?? "not answered yet")}.`;
-  if (gate?.outstanding_command_id) {
-    return gate.step === "prepare" ? "Learners restore state; the job keeps running." : "A change is being carried out.";
+  const gate = job.gate?.record;
+  if (gate?.pending && job.mode === "act") return `A change waits: ${reason(gate.pending.reason || "not answered yet")}.`;
+  if (gate?.underway) {
+    return gate.underway.step === "prepare" ? "Learners restore state; the job keeps running." : "A change is being carried out.";
   }
   const paused = gate?.conditions.find((each) => each.type === "Paused" && each.status);
   if (paused) return `${paused.message[0]?.toUpperCase() ?? ""}${paused.message.slice(1)}.`;
   if (job.mode !== "act") return job.mode === "advise" ? "Changes are only recommended." : "Only observed.";
-  return job.decision ? job.decision.reason : "No decision yet: the first one comes at the end of a span.";
+  return job.decision ? job.decision.record.reason : "No decision yet: the first one comes at the end of a span.";
 }
 
 function Figures({ document }: { document: JobDocument }): JSX.Element {
-  const minute = document.window?.minute;
+  const minute = document.window?.record.minute;
   const rent = document.rent;
   const saved = rent?.saved_round_robin_per_day;
   return (
     <Facts
       facts={[
-        ["Load", count(document.window?.load_records_per_minute), "Records a minute"],
+        ["Load", count(document.window?.record.load_records_per_minute), "Records a minute"],
         ["Subtasks", count(minute?.parallelism), "Of all tasks that are scaled"],
         ["Busiest task", percent(minute?.utilisation), "Share of its time that it works"],
         ["Waiting", count(minute?.backlog), "Records at all tasks"],

@@ -1,16 +1,16 @@
 // All jobs, one line each: those that need somebody first.
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { ClusterOverview, JobOverview, Status } from "../api/documents";
+import type { ClusterOverview, JobOverview } from "../api/documents";
 import { useLive } from "../api/live";
 import { Card, Empty, Heading, Notice, StatusWord, Table, figures } from "../parts/basics";
 import { clusterLink, decisionLink, jobLink } from "../parts/links";
 import { Sparkline, seenMarks } from "../parts/sparkline";
-import { clock, count, dollars, duration, moment, percent, plural } from "../parts/words";
+import { FIGURES, clock, dollars, moment, percent, plural } from "../parts/words";
 
 const SHOWN = 100;
 const LATELY = 8;
-const URGENT: Status[] = ["down", "restarting", "overloaded", "unknown", "silent"];
+const URGENT: JobOverview["status"][] = ["down", "restarting", "overloaded", "unknown", "stalled"];
 const TOPICS = ["snapshots", "decisions", "job-topology", "rescaler-state", "reschedule-events", "job-settings"];
 
 type Order = "attention" | "job" | "cost" | "busy";
@@ -73,10 +73,8 @@ export function JobsPage(): JSX.Element {
             label="Jobs"
             class="jobs"
             columns={[
-              "Job", "State", figures("Size", undefined, "subtasks"), figures("Load", undefined, "records/min"),
-              figures("Busy", undefined, "busiest task"), figures("Backlog", undefined, "records"),
-              figures("Latency", undefined, "mean"), { name: "Load and size", about: "last 2 hours" },
-              figures("Cost", undefined, "a day"), figures("Saved", undefined, "of its configured size"),
+              "Job", "State", ...FIGURES.map(({ name, about }) => figures(name, undefined, about)),
+              { name: "Load and size", about: "last 2 hours" }, figures("Saved", undefined, "of its configured size"),
             ]}
           >
             {found.slice(0, shown).map((job) => <Row key={job.job} job={job} />)}
@@ -141,16 +139,11 @@ function Row({ job }: { job: JobOverview }): JSX.Element {
       <th scope="row">
         <a href={jobLink(job.job)}>{job.job}</a>
       </th>
-      <td><StatusWord status={job.status} /></td>
-      <td class="number" data-label="subtasks">{count(job.parallelism)}</td>
-      <td class="number" data-label="records/min">{count(job.load_records_per_minute)}</td>
-      <td class="number" data-label="busiest task">{percent(job.utilisation)}</td>
-      <td class="number" data-label="records waiting">{count(job.backlog_records)}</td>
-      <td class="number" data-label="latency">{duration(job.latency_ms)}</td>
+      <td><StatusWord of={job} /></td>
+      {FIGURES.map(({ field, name, about, text }) => <td key={name} class="number" data-label={about}>{text(job[field] as number | null)}</td>)}
       <td><Sparkline job={job.job} stamp={job.window_end_ms} /></td>
-      <td class="number" data-label="a day">{dollars(job.rent_per_day)}</td>
       <td class="number" data-label="saved" title={full === null ? "No size was configured." : `Configured: ${full} subtasks.`}>
-        {full ? percent(1 - job.parallelism / full) : "–"}
+        {full && job.parallelism !== null ? percent(1 - job.parallelism / full) : "–"}
       </td>
     </tr>
   );
@@ -162,7 +155,7 @@ function Summary({ jobs, clusters }: { jobs: JobOverview[]; clusters: ClusterOve
   return (
     <p class="summary">
       <span>{plural(jobs.length, "job")}</span>
-      <span class={urgent ? "bad" : ""}>{urgent ? `${urgent} need attention` : "none needs attention"}</span>
+      <span class={urgent ? "bad" : ""}>{urgent ? `${plural(urgent, "needs", "need")} attention` : "none needs attention"}</span>
       {clusters.map((cluster) => (
         <span key={cluster.cluster}>
           <a href={clusterLink(cluster.cluster)}>{cluster.cluster}</a>

@@ -1,9 +1,8 @@
 // The pipeline: what each role last wrote and when, and what it could not read.
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
 import { clockAhead } from "../api/client";
-import type { DeadLetter, Pipeline } from "../api/documents";
-import { useLive } from "../api/live";
+import type { Appended_DeadLetter_ as DeadLetter, PipelineDocument as Pipeline } from "../api/documents";
+import { useLive, useNow } from "../api/live";
 import { Card, Empty, Facts, Heading, Notice, Table } from "../parts/basics";
 import { clock, count, duration, moment } from "../parts/words";
 
@@ -13,7 +12,7 @@ const EVERYTHING = [
 ];
 
 export function PipelinePage(): JSX.Element {
-  const live = useLive<Pipeline>("road", EVERYTHING);
+  const live = useLive<Pipeline>("pipeline", EVERYTHING);
   const { document } = live;
   const { document: letters } = useLive<DeadLetter[]>("dead-letters?limit=20", ["dead-letters"]);
   const now = useNow();
@@ -23,7 +22,7 @@ export function PipelinePage(): JSX.Element {
         <Heading title="Pipeline">Pipeline</Heading>
         <p class="lead">The way from metrics to changes: what each role last wrote, and what it could not use.</p>
       </div>
-      <Notice live={live} link={() => "#/road"} />
+      <Notice live={live} link={() => "#/pipeline"} />
       {document && (
         <>
           <Facts
@@ -34,19 +33,20 @@ export function PipelinePage(): JSX.Element {
               ["Unreadable records", count(sum(document.unreadable_records)), "Records that the view could not read"],
               ...Object.entries(document.clocks).map(([pipeline, segment]): [string, string, string] => [
                 `Clock of ${pipeline}`,
-                segment.told ? `lockstep, ${clock(segment.until_ms)}` : `${segment.speed} × real time`,
-                segment.told ? "Simulated time; it waits for every answer" : "Simulated time",
+                segment.record.told ? `lockstep, ${clock(segment.record.until_ms)}` : `${segment.record.speed} × real time`,
+                segment.record.told ? "Simulated time; it waits for every answer" : "Simulated time",
               ]),
             ]}
           />
           <Card title="Roles" aside="by what they last wrote">
             <ol class="stages">
               {document.stages.map((stage) => (
-                <li key={stage.role} class={stage.records === 0 && stage.appended_ms === null ? "stage stage-silent" : "stage"}>
+                <li key={stage.role} class={`stage ${stage.problem ? "stage-bad" : stage.appended_ms === null ? "stage-silent" : ""}`}>
                   <h3>{stage.role}</h3>
                   <p class="stage-age figure">{stage.appended_ms === null ? "nothing yet" : `${duration(Math.max(0, now + clockAhead.value - stage.appended_ms))} ago`}</p>
                   <p class="quiet">{count(stage.records)} records: {stage.writes}</p>
                   <p class="quiet figure">{stage.newest_ms === null ? "" : `up to ${clock(stage.newest_ms)}`}</p>
+                  {stage.problem && <p class="bad">{stage.problem}</p>}
                 </li>
               ))}
             </ol>
@@ -63,15 +63,6 @@ export function PipelinePage(): JSX.Element {
   );
 }
 
-function useNow(): number {
-  const [now, setNow] = useState(Date.now);
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 1_000);
-    return () => clearInterval(timer);
-  }, []);
-  return now;
-}
-
 function sum(counts: Record<string, number>): number {
   return Object.values(counts).reduce((total, each) => total + each, 0);
 }
@@ -80,12 +71,12 @@ function Letters({ letters }: { letters: DeadLetter[] }): JSX.Element {
   return (
     <Table label="Refused records" columns={["Refused", "By", "Record", "Reason", "What is wrong"]}>
       {letters.map((letter) => (
-        <tr key={`${letter.topic}/${letter.partition}/${letter.offset}`}>
+        <tr key={`${letter.record.topic}/${letter.partition}/${letter.offset}`}>
           <th scope="row" class="figure">{moment(letter.appended_ms)}</th>
-          <td>{letter.refused_by}</td>
-          <td class="figure">{letter.topic}/{letter.partition} at {letter.offset}</td>
-          <td>{letter.reason}</td>
-          <td>{letter.field && <code>{letter.field}</code>} {letter.message}</td>
+          <td>{letter.record.refused_by}</td>
+          <td class="figure">{letter.record.topic}/{letter.partition} at {letter.offset}</td>
+          <td>{letter.record.reason}</td>
+          <td>{letter.record.field && <code>{letter.record.field}</code>} {letter.record.message}</td>
         </tr>
       ))}
     </Table>

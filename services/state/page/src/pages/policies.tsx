@@ -1,6 +1,6 @@
 // Which policy serves which job, which rule is the fallback for which, which policies run in shadow, and the releases.
 import type { JSX } from "preact";
-import type { PackageScores, Policies, Release, Shadow } from "../api/documents";
+import type { Appended_Release_ as Release, PackageScores, PoliciesDocument as Policies, ShadowSummary as Shadow } from "../api/documents";
 import { useLive } from "../api/live";
 import { Card, Empty, Heading, Notice, Table, figures } from "../parts/basics";
 import { clusterLink, jobLink } from "../parts/links";
@@ -156,11 +156,11 @@ function Releases({ document }: { document: Policies }): JSX.Element {
   return (
     <Table label="Releases by scope" columns={["For", "Policy", "From", "By"]}>
       {document.releases.map((release) => (
-        <tr key={`${release.role} ${release.cluster} ${release.job ?? ""} ${release.share_permille ?? ""} ${release.policy} ${release.sha256}`}>
+        <tr key={`${release.record.role} ${release.record.cluster} ${release.record.job ?? ""} ${release.record.share_permille ?? ""} ${release.record.policy} ${release.record.sha256}`}>
           <th scope="row"><For release={release} /></th>
-          <td title={release.note}>{release.policy}{release.role === "shadow" && <span class="quiet"> (shadow)</span>}</td>
-          <td class="figure">{moment(release.valid_from_ms)}</td>
-          <td>{release.set_by || "–"}</td>
+          <td title={release.record.note ?? undefined}>{release.record.policy}{release.record.role === "shadow" && <span class="quiet"> (shadow)</span>}</td>
+          <td class="figure">{moment(release.record.valid_from_ms)}</td>
+          <td>{release.record.set_by || "–"}</td>
         </tr>
       ))}
     </Table>
@@ -168,7 +168,7 @@ function Releases({ document }: { document: Policies }): JSX.Element {
 }
 
 function For({ release }: { release: Release }): JSX.Element {
-  if (release.job) return <a href={jobLink(release.job)}>{release.job}</a>;
-  const cluster = <a href={clusterLink(release.cluster)}>{release.cluster}</a>;
-  return release.share_permille === null ? cluster : <>{release.share_permille / 10} % of the jobs of {cluster}</>;
+  if (release.record.job) return <a href={jobLink(release.record.job)}>{release.record.job}</a>;
+  const cluster = <a href={clusterLink(release.record.cluster)}>{release.record.cluster}</a>;
+  return release.record.share_permille === null ? cluster : <>{release.record.share_permille / 10} % of the jobs of {cluster}</>;
 }

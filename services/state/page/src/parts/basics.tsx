@@ -1,19 +1,20 @@
 // Small parts that every page uses.
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import type { Status } from "../api/documents";
+import type { JobOverview } from "../api/documents";
 import type { ApiError } from "../api/client";
 import type { Live } from "../api/live";
 import { GUARDRAILS, STATES, spoken } from "./words";
 
 /** One word for a job, with a shape of its own, so that no one needs to see its colour. */
-export function StatusWord({ status }: { status: Status }): JSX.Element {
+export function StatusWord({ of: { status, stale } }: { of: Pick<JobOverview, "status" | "stale"> }): JSX.Element {
+  const isStale = status === "unknown" || status === "stalled";
   return (
     <span class={`status status-${status}`} title={STATES[status]}>
       <svg aria-hidden="true" viewBox="0 0 12 12" class="status-shape">
         <use href={`#shape-${status}`} />
       </svg>
-      {status === "unmeasured" ? "no figures" : status}
+      {isStale && stale ? stale.words : status === "unmeasured" ? "no figures" : status}
     </span>
   );
 }
@@ -49,7 +50,7 @@ export function StatusShapes(): JSX.Element {
       <symbol id="shape-unmeasured" viewBox="0 0 12 12">
         <path d="M1.5 6h2M5 6h2M8.5 6h2" stroke="currentColor" stroke-width="2.2" />
       </symbol>
-      <symbol id="shape-silent" viewBox="0 0 12 12"><path d="M1.5 6h9" stroke="currentColor" stroke-width="2.2" stroke-dasharray="2 1.5" /></symbol>
+      <symbol id="shape-stalled" viewBox="0 0 12 12"><path d="M1.5 6h9" stroke="currentColor" stroke-width="2.2" stroke-dasharray="2 1.5" /></symbol>
       <symbol id="shape-ended" viewBox="0 0 12 12"><path d="M2 2h8v8H2z" fill="currentColor" /></symbol>
       <symbol id="shape-unknown" viewBox="0 0 12 12">
         <circle cx="6" cy="6" r="4.2" fill="none" stroke="currentColor" stroke-width="1.6" stroke-dasharray="2 2" />

@@ -2,32 +2,29 @@
 import uPlot from "uplot";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { ExpectedLoad, History, Mark } from "../api/documents";
+import type { ExpectedLoad, HistoryDocument as History, JobOverview, DecisionMark as Mark } from "../api/documents";
 import { decisionLink } from "./links";
 import { colour, isDark } from "./theme";
-import { DAY_S, MINUTE_MS, clock, count, day, dollars, duration, percent } from "./words";
+import { DAY_S, FIGURES, MINUTE_MS, clock, count, day } from "./words";
 
-interface Panel {
-  title: string;
-  about: string;
-  column: keyof History;
-  colour: string;
+/** How a chart differs from the others; a figure without an entry is a plain line from 0. */
+interface Look {
   steps?: boolean;
-  most?: number;
   least_most?: number;
   axis?: (value: number) => string;
   ahead?: boolean;
-  text: (value: number | null | undefined) => string;
 }
 
-const PANELS: Panel[] = [
-  { title: "Load", about: "records a minute", column: "load_records_per_minute", colour: "chart-load", ahead: true, text: count },
-  { title: "Size", about: "subtasks", column: "parallelism", colour: "chart-size", steps: true, text: count },
-  { title: "Busy", about: "busiest task", column: "utilisation", colour: "chart-busy", most: 1, text: percent },
-  { title: "Backlog", about: "records waiting", column: "backlog_records", colour: "chart-backlog", least_most: 10, text: count },
-  { title: "Latency", about: "mean, slowest path", column: "latency_ms", colour: "chart-latency", text: duration },
-  { title: "Cost", about: "a day", column: "rent_per_day", colour: "chart-cost", steps: true, axis: (value) => `$${count(value)}`, text: dollars },
-];
+const LOOKS: Partial<Record<keyof JobOverview, Look>> = {
+  load_records_per_minute: { ahead: true },
+  parallelism: { steps: true },
+  backlog_records: { least_most: 10 },
+  rent_per_day: { steps: true, axis: (value) => `$${count(value)}` },
+};
+
+type Panel = (typeof FIGURES)[number] & Look;
+
+const PANELS: Panel[] = FIGURES.filter(({ chart }) => chart).map((figure) => ({ ...figure, ...LOOKS[figure.field] }));
 
 const HEIGHT = 92;
 const AXIS_HEIGHT = 26;
@@ -48,12 +45,12 @@ export function Charts({ history }: { history: History }): JSX.Element {
         {coming ? expectation(coming) : at === null ? "UTC, newest minute" : mark ? `decision: ${mark.action} ${mark.before} → ${mark.after}` : "UTC"}
       </p>
       {PANELS.map((panel, index) => {
-        const values = history[panel.column] as (number | null)[];
+        const values = column(history, panel);
         return (
-          <figure key={panel.title} class="chart" aria-label={`${panel.title}, ${panel.about}: ${spoken(values, panel)}${panel.ahead ? foretold(expects) : ""}`}>
+          <figure key={panel.name} class="chart" aria-label={`${panel.name}, ${panel.about}: ${spoken(values, panel)}${panel.ahead ? foretold(expects) : ""}`}>
             <figcaption>
-              <span class="chart-title">{panel.title}</span>
-              <span class="chart-value figure">{panel.text(values[shown])}</span>
+              <span class="chart-title">{panel.name}</span>
+              <span class="chart-value figure">{panel.text(values[shown] ?? null)}</span>
               <span class="chart-about">{panel.about}</span>
             </figcaption>
             <Plot history={history} panel={panel} hasAxis={index === PANELS.length - 1} onCursor={setAt} />
@@ -84,7 +81,7 @@ function expectation(stage: ExpectedLoad): string {
 function spoken(values: (number | null)[], panel: Panel): string {
   const known = values.filter((value): value is number => value !== null);
   if (!known.length) return "not known";
-  return `from ${panel.text(Math.min(...known))} to ${panel.text(Math.max(...known))}, now ${panel.text(values[values.length - 1])}`;
+  return `from ${panel.text(Math.min(...known))} to ${panel.text(Math.max(...known))}, now ${panel.text(values[values.length - 1] ?? null)}`;
 }
 
 interface PlotProps {
@@ -121,6 +118,10 @@ const height = (hasAxis: boolean): number => HEIGHT + (hasAxis ? AXIS_HEIGHT : 0
 
 type Column = (number | null)[];
 
+function column(history: History, panel: Panel): Column {
+  return history.figures[panel.field] ?? [];
+}
+
 /** Return the stages that are still ahead of the newest minute, the one under way from then on. */
 function ahead(history: History): ExpectedLoad[] {
   const now = history.window_end_ms[history.window_end_ms.length - 1] ?? 0;
@@ -132,7 +133,7 @@ function ahead(history: History): ExpectedLoad[] {
 /** Return the minutes, then both ends of each stage ahead; of the load also what was expected of them: mean, low and high. */
 function data(history: History, panel: Panel): uPlot.AlignedData {
   const stages = ahead(history);
-  const values = history[panel.column] as Column;
+  const values = column(history, panel);
   const past: Column = values.map(() => null);
   const future: Column = stages.flatMap(() => [null, null]);
   const of = (pick: (stage: ExpectedLoad) => number | null): Column => [...past, ...stages.flatMap((stage) => [pick(stage), pick(stage)])];
@@ -149,7 +150,7 @@ function options(
   marks: { current: Mark[] },
   onCursor: (at: number | null) => void,
 ): uPlot.Options {
-  const stroke = colour(panel.colour);
+  const stroke = colour(`chart-${panel.chart}`);
   const axis = { stroke: colour("text-quiet"), font: "11px system-ui, sans-serif", ticks: { show: false } };
   const grid = { stroke: colour("line-faint"), width: 1 };
   return {
@@ -166,7 +167,7 @@ function options(
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1_000), "Etc/UTC"),
     scales: {
       x: { time: true },
-      y: { range: (_, __, most) => [0, panel.most ?? Math.max(most * 1.12, panel.least_most ?? 1e-9)] },
+      y: { range: (_, __, most) => [0, panel.form === "percent" ? 1 : Math.max(most * 1.12, panel.least_most ?? 1e-9)] },
     },
     axes: [
       {

@@ -1,7 +1,7 @@
 // The task graph: a box a task, wider the more subtasks it has, coloured by how busy they are; edges show who is held back.
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Task, TaskMinute } from "../api/documents";
+import type { TaskSpec as Task, TaskMinuteDocument as TaskMinute } from "../api/documents";
 import type { LayoutAsked, LayoutMade } from "./layout";
 import { count, percent, plural } from "./words";
 
@@ -150,7 +150,9 @@ function TaskBox({ task, minute, x, y, isChanged, isSelected, onSelect }: BoxPro
   const name = task.label || task.task;
   const lines = linesOf(name, width);
   const top = height / 2 - 3 - ((lines.length - 1) * LINE_HEIGHT) / 2;
-  const kind = `task heat-${task.scalable && !minute ? 0 : heat(task.scalable ? minute?.utilisation : null)} ${isChanged ? "task-changed" : ""} ${isSelected ? "task-selected" : ""}`;
+  const share = task.scalable && minute ? minute.utilisation : null;
+  const shade = !task.scalable ? "-1" : !minute ? "0" : share == null ? "unknown" : heat(share);
+  const kind = `task heat-${shade} ${isChanged ? "task-changed" : ""} ${isSelected ? "task-selected" : ""}`;
   return (
     <g class={kind} transform={`translate(${x - width / 2} ${y - height / 2})`} onClick={() => onSelect(task.task)}>
       <title>
@@ -164,7 +166,7 @@ function TaskBox({ task, minute, x, y, isChanged, isSelected, onSelect }: BoxPro
       ))}
       <text class="task-figures" x={width / 2} y={top + (lines.length - 1) * LINE_HEIGHT + 15}>
         ×{task.parallelism}
-        {task.scalable && minute?.utilisation != null ? `  ${percent(minute.utilisation)}` : ""}
+        {share != null ? `  ${percent(share)}` : shade === "unknown" ? "  busy ?" : ""}
       </text>
     </g>
   );
@@ -194,7 +196,7 @@ function GraphKey({ isPlain }: { isPlain: boolean }): JSX.Element {
   return (
     <p class="legend" aria-hidden="true">
       <span>busy</span> {["0", "20", "45", "70", "90 %"].map((from, step) => <span key={from} class={`swatch heat-${step}`}>{from}</span>)}
-      <span class="swatch heat--1">not scaled</span>
+      <span class="swatch heat-unknown">busy time unknown</span> <span class="swatch heat--1">not scaled</span>
       <span>×4: four subtasks, the wider the more · bar on the left: keeps state · dashed edge: held back by the next task</span>
     </p>
   );

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { ApiError } from "../api/client";
 import { access, newKey, post } from "../api/operate";
-import type { Done } from "../api/operate";
+import type { OperationDocument } from "../api/documents";
 import { Card } from "./basics";
 
 const LASTS = [["30m", "30 minutes"], ["2h", "2 hours"], ["8h", "8 hours"], ["1d", "1 day"], ["", "until somebody resumes"]] as const;
@@ -98,7 +98,7 @@ function PauseForm({ isGoing, onPause }: { isGoing: boolean; onPause: (body: Rec
   );
 }
 
-function inWords(done: Done): string {
+function inWords(done: OperationDocument): string {
   if (done.done === "approved") return "Approved. It is carried out if it is still possible; below is what came of it.";
   const now = done.paused ? `Now in force: ${done.paused}.` : "Nothing is paused.";
   return done.written || done.repeated ? now : `There was nothing to change. ${now}`;

@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, jobPath } from "../api/client";
-import type { History, Mark } from "../api/documents";
+import type { HistoryDocument as History, DecisionMark as Mark } from "../api/documents";
 import { count } from "./words";
 
 const WIDTH = 168;
@@ -51,15 +51,16 @@ function Lines({ history }: { history: History }): JSX.Element {
   const from = times[0] ?? 0;
   const to = times[times.length - 1] ?? 1;
   const x = (ms: number): number => (WIDTH * (ms - from)) / Math.max(to - from, 1);
-  const load = history.load_records_per_minute;
+  const load = history.figures.load_records_per_minute ?? [];
+  const size = history.figures.parallelism ?? [];
   const acts = history.decisions.filter((mark) => mark.action === "act" && mark.at_ms <= to);
   const label =
-    `Last ${times.length} minutes: load ${range(load)} records a minute, size ${range(history.parallelism)} subtasks, ` +
+    `Last ${times.length} minutes: load ${range(load)} records a minute, size ${range(size)} subtasks, ` +
     `${acts.length} changes decided.`;
   return (
     <svg role="img" aria-label={label} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width={WIDTH} height={HEIGHT}>
       <path class="spark-load" d={area(times, load, x, scale(load))} />
-      <path class="spark-size" d={steps(times, history.parallelism, x, scale(history.parallelism))} />
+      <path class="spark-size" d={steps(times, size, x, scale(size))} />
       {acts.map((mark) => (
         <path key={mark.decision_id} class="spark-mark" d={`M${x(mark.at_ms).toFixed(1)} ${HEIGHT}v-5`} />
       ))}

@@ -1,7 +1,7 @@
 // What the decision would have been without a task's figures or a minute's: decided again by the service, on demand.
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { Counterfactual, Decision } from "../api/documents";
+import type { CounterfactualDocument as Counterfactual, DecisionDocument as Decision } from "../api/documents";
 import { ApiError, counterfactualPath, get } from "../api/client";
 import { Card, Table, figures } from "./basics";
 import { MINUTE_MS, clock, percent, plural, signed } from "./words";
@@ -18,7 +18,7 @@ export function WhatIf({ decision, labels }: Props): JSX.Element {
   const tasks = useMemo(() => {
     const name = (task: string): string => labels.get(task) ?? task;
     const weight = (task: string): number => weights.neighbours.get(task) ?? 0;
-    return decision.tasks
+    return decision.record.tasks
       .map(({ task }) => ({ task, name: name(task), weight: weight(task) }))
       .sort((a, b) => b.weight - a.weight || a.name.localeCompare(b.name));
   }, [decision, labels, weights]);
@@ -32,7 +32,7 @@ export function WhatIf({ decision, labels }: Props): JSX.Element {
     setAsking(true);
     setRefusal("");
     try {
-      const answer = await get<Counterfactual>(counterfactualPath(decision.decision_id, without));
+      const answer = await get<Counterfactual>(counterfactualPath(decision.record.decision_id, without));
       setAnswers((before) => [...before.filter((each) => each.without !== answer.without), answer]);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
@@ -72,7 +72,7 @@ export function WhatIf({ decision, labels }: Props): JSX.Element {
       </p>
       {refusal && (
         <p class="quiet">
-          The command line answers it as well: <code>surescale explain {decision.decision_id} --without {without}</code>
+          The command line answers it as well: <code>surescale explain {decision.record.decision_id} --without {without}</code>
         </p>
       )}
       {answers.length > 0 && <Answers decision={decision} labels={labels} answers={answers} named={named} />}
@@ -86,7 +86,7 @@ interface AnswersProps extends Props {
 }
 
 function Answers({ decision, labels, answers, named }: AnswersProps): JSX.Element {
-  const changed = decision.tasks.filter((task) => task.current !== task.desired).length;
+  const changed = decision.record.tasks.filter((task) => task.current !== task.desired).length;
   const difference = (answer: Counterfactual): number => answer.sizes.reduce((sum, each) => sum + each.without - each.decided, 0);
   return (
     <>
@@ -96,7 +96,7 @@ function Answers({ decision, labels, answers, named }: AnswersProps): JSX.Elemen
       >
         <tr>
           <th scope="row">nothing</th>
-          <td><span class={`action action-${decision.action}`}>{decision.action}</span></td>
+          <td><span class={`action action-${decision.record.action}`}>{decision.record.action}</span></td>
           <td class="number">–</td>
           <td class="quiet">the decision: {changed ? `${plural(changed, "task")} changed` : "no task changed"}</td>
         </tr>
@@ -143,12 +143,12 @@ interface Weights {
 
 /** Return how much of the attention that is shown each neighbour and each minute has, of all tasks together. */
 function weightsOf(decision: Decision): Weights {
-  const looked = decision.tasks.flatMap((task) => task.looked_at ?? []);
+  const looked = decision.record.tasks.flatMap((task) => task.looked_at);
   const all = looked.reduce((sum, each) => sum + each.weight, 0) || 1;
   const neighbours = new Map<string, number>();
   const minutes = new Map<number, number>();
   looked.forEach((each) => {
-    const back = Math.round((each.minute_end_ms - decision.span_end_ms) / MINUTE_MS);
+    const back = Math.round((each.minute_end_ms - decision.record.span_end_ms) / MINUTE_MS);
     minutes.set(back, (minutes.get(back) ?? 0) + each.weight / all);
     each.neighbours.forEach((name, at) => {
       neighbours.set(name, (neighbours.get(name) ?? 0) + (each.weight * (each.neighbour_weights[at] ?? 0)) / all);
@@ -159,7 +159,7 @@ function weightsOf(decision: Decision): Weights {
 
 /** Return the minutes of the window, newest first, each with its weight. */
 function minutesOf(decision: Decision, { minutes }: Weights): [number, number][] {
-  const oldest = Math.min(1 - decision.minutes_known, ...minutes.keys(), 0);
+  const oldest = Math.min(1 - decision.record.minutes_known, ...minutes.keys(), 0);
   return Array.from({ length: 1 - oldest }, (_, at): [number, number] => [0 - at, minutes.get(0 - at) ?? 0]);
 }
 
@@ -168,6 +168,6 @@ function withWeight(name: string, weight: number): string {
 }
 
 function leftOut(without: string, decision: Decision, labels: Map<string, string>): string {
-  if (decision.tasks.some((task) => task.task === without)) return labels.get(without) ?? without;
-  return `${clock(decision.span_end_ms + Number(without) * MINUTE_MS)}, ${Number(without) === 0 ? "the last minute" : `${without} min`}`;
+  if (decision.record.tasks.some((task) => task.task === without)) return labels.get(without) ?? without;
+  return `${clock(decision.record.span_end_ms + Number(without) * MINUTE_MS)}, ${Number(without) === 0 ? "the last minute" : `${without} min`}`;
 }

@@ -1,4 +1,5 @@
 import table from "../../words.json";
+import type { JobOverview } from "../api/documents";
 
 // Figures as people read them. Times are UTC, as everywhere in surescale.
 
@@ -69,6 +70,17 @@ export function spoken(word: string): string {
 
 // The one table of what the words of programs mean; services/state/read/words.py reads it for the command line.
 const WORDS: Record<"states" | "phases" | "reasons" | "causes" | "guardrails", Record<string, string>> = table;
+const FORMS: Record<string, (value: number | null) => string> = { count, percent, duration, dollars };
+
+/** The figures of a job in every list of jobs, and in the charts of its history. */
+export const FIGURES = table.figures.map(({ field, form, name, about, chart }) => ({
+  field: field as keyof JobOverview,
+  form,
+  name,
+  about,
+  chart,
+  text: FORMS[form] ?? count,
+}));
 
 /** What each guardrail means; in the order in which guardrails come. */
 export const GUARDRAILS = WORDS.guardrails;

@@ -1,8 +1,8 @@
 """What a change of a job's size waited for, taken apart."""
 
-from contracts.commands import Outcome, Progress, RescheduleCommand, TaskChange
-from contracts.decisions import Decision, Overload, PolicyUsed
-from services.local_stack.comparison.delays import ScalingDelays
+from surescale.contracts.commands import Outcome, Progress, RescheduleCommand, TaskChange
+from surescale.contracts.decisions import Decision, Overload, PolicyUsed
+from surescale.services.local_stack.comparison.phases import ScalingDelays
 
 JOB, BEGAN_MS = "flink/sure", 1_000_000
 COMMAND = f"{JOB}#1.0"

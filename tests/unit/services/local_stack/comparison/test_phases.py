@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from services.local_stack.comparison.phases import Observation, Phase, phases_of
+from surescale.services.local_stack.comparison.phases import Observation, Phase, phases_of
 
 LOAD = np.concatenate([np.full(10, 10.0), np.full(20, 40.0), np.full(10, 10.0)])
 STEPS = ((10.0, 4.0), (30.0, 1.0))

@@ -6,13 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from services.local_stack.consumers.presence import hold, is_held
+from surescale.services.local_stack.consumers.worker import hold, is_held
 from tests.support.waiting import wait_until
 
 _OWNER = """
 import signal, sys
 from pathlib import Path
-from services.local_stack.consumers.presence import hold
+from surescale.services.local_stack.consumers.worker import hold
 kept = hold(Path(sys.argv[1]))
 print("held", flush=True)
 signal.pause()

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import SettingsError
-from services.state.notify.cloud_event import cloud_event, event_id, signature, signing_key
-from services.state.notify.kinds import KINDS, Notice, chosen
-from services.state.notify.settings import NotifySettings
+from surescale.contracts.errors import SettingsError
+from surescale.services.state.notify.settings import KINDS, Notice, NotifySettings, chosen
+from surescale.services.state.notify.webhook import cloud_event, event_id, signature, signing_key
 
 NOTICE = Notice("job.down", "sim", "sim/ça va", "sim/ça va@7", "it is down", 60_000, 1_764_000_000_123, {"job": "sim/ça va"})
 

@@ -7,22 +7,21 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from contracts import topics
-from contracts.clock import MINUTE_MS
-from contracts.commands import Drift, Outcome, Progress, RescheduleCommand, TaskChange
-from contracts.decisions import Amendment, Decision, PolicyUsed, TaskDecision
-from contracts.job_settings import Approval, JobSettings, Pause
-from contracts.messages import DeadLetter, EngineEvent, JobTopology, PolicyRelease
-from contracts.minute_figures import JobMinute
-from contracts.releases import ScopedRelease
-from contracts.rescaler_state import CommandUnderway, Condition, JobSummary, RescalerRecord
-from contracts.summaries import WindowSummary, encode_summary
-from contracts.windows import encode_window
-from contracts.wire import encode
-from services.state.notify.kinds import Notice
-from services.state.notify.memory import REFUSALS_EVERY_MS, REFUSALS_KEPT, Memory
-from services.state.notify.watch import WATCHED, Watch
-from services.state.write.projections import PROJECTED, Record
+from surescale.contracts import topics
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.commands import Drift, Outcome, Progress, RescheduleCommand, TaskChange
+from surescale.contracts.decisions import Amendment, Decision, PolicyUsed, TaskDecision
+from surescale.contracts.job_settings import Approval, JobSettings, Pause
+from surescale.contracts.messages import DeadLetter, EngineEvent, JobTopology
+from surescale.contracts.releases import Release
+from surescale.contracts.rescaler_state import CommandUnderway, Condition, JobSummary, RescalerRecord
+from surescale.contracts.summaries import JobMinute, SummaryHeader, TaskMinutes, WindowSummary, encode_header
+from surescale.contracts.windows import encode_window
+from surescale.contracts.wire import encode
+from surescale.services.state.notify.memory import REFUSALS_EVERY_MS, REFUSALS_KEPT, Memory
+from surescale.services.state.notify.settings import Notice
+from surescale.services.state.notify.watch import WATCHED, Watch
+from surescale.services.state.write.projections import PROJECTED, Record
 from tests.support.builders import JOB, topology, window_at
 
 Told = list[tuple[str, str]]
@@ -45,14 +44,19 @@ def notices(watch: Watch, topic: str, contents: Iterable[msgspec.Struct], **more
     return [notice for content in contents for notice in watch.take(record(topic, content, **more))]
 
 
+NO_TASKS = TaskMinutes(
+    backlog=(), backpressured=(), latency_ms=(), parallelism=(), ran=(), records=(), tasks=(), utilisation=()
+)  # fmt: skip
+
+
 def minute(number: int, *, overloaded: int = 0, ran: float | None = 1.0, busy: float | None = 0.5) -> Record:
     """A window whose newest minute went so."""
     summary = WindowSummary(
         closed_append_ms=None, completeness=1.0, duplicates=0, late=0, load_records_per_minute=1.0, minutes_known=60,
         reached_wall_ms=None, samples=4, tasks=3, window_end_ms=number * MINUTE_MS, window_id=f"{JOB}@{number}",
-        window_minutes=60, minute=JobMinute(overloaded=overloaded, ran=ran, utilisation=busy),
+        window_minutes=60, minute=JobMinute(overloaded=overloaded, ran=ran, utilisation=busy), restarts=0,
     )  # fmt: skip
-    return record(topics.SNAPSHOTS, b"", summary=encode_summary(summary))
+    return record(topics.SNAPSHOTS, b"", summary=encode_header(SummaryHeader(summary=summary, tasks=NO_TASKS)))
 
 
 def minutes(watch: Watch, first: int, *each: dict[str, Any]) -> list[tuple[int, str, str]]:
@@ -304,11 +308,11 @@ def test_releases_are_told_with_what_they_rest_on() -> None:
     """To a cluster, to a share of its jobs, in the shadow, and their end."""
     base: dict[str, Any] = {"cluster": "sim", "policy": "sure", "sha256": "ab" * 32, "valid_from_ms": 0}
     releases = [
-        PolicyRelease(**base, set_by="ana", note="promoted: 12 of 12 better"),
-        ScopedRelease(**base, share_permille=125),
-        ScopedRelease(**base, role="shadow", job=JOB),
-        ScopedRelease(**base, withdrawn=True, set_by="bo"),
-        ScopedRelease(**base, role="shadow", job=JOB, withdrawn=True),
+        Release(**base, set_by="ana", note="promoted: 12 of 12 better"),
+        Release(**base, share_permille=125),
+        Release(**base, role="shadow", job=JOB),
+        Release(**base, withdrawn=True, set_by="bo"),
+        Release(**base, role="shadow", job=JOB, withdrawn=True),
     ]
     assert told(Watch(), topics.POLICY_RELEASES, *releases) == [
         ("policy.released", "sure serves cluster sim from 1970-01-01 00:00 on, set by ana: promoted: 12 of 12 better"),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.http_pool import Answer
-from services.state.notify.settings import NotifySettings
-from services.state.notify.webhook import KeyUnreadable, Webhook, reply_to
+from surescale.runtime.http_pool import Answer
+from surescale.services.state.notify.settings import NotifySettings
+from surescale.services.state.notify.webhook import KeyUnreadable, Webhook, reply_to
 from tests.support import webhook_receiver
 from tests.support.webhook_receiver import KEY, Receiver, a_receiver, answer, drip, flood, hang_up
 
@@ -24,7 +24,8 @@ def receiver() -> Iterator[Receiver]:
 
 def webhook(receiver: Receiver, **changes: object) -> Webhook:
     """Towards that receiver."""
-    return Webhook(NotifySettings(notify_url=receiver.url, notify_timeout_seconds=1.0, **changes))  # type: ignore[arg-type]
+    usual = {"notify_url": receiver.url, "notify_private": True, "notify_timeout_seconds": 1.0}
+    return Webhook(NotifySettings(**usual | changes))  # type: ignore[arg-type]
 
 
 def test_an_event_is_sent_with_its_token_and_signature(receiver: Receiver, tmp_path: Path) -> None:
@@ -52,6 +53,17 @@ def test_a_hostile_answer_costs_an_attempt(receiver: Receiver, hostile: webhook_
     reply = sender.send("a", BODY)
     assert (reply.verdict, reply.status) == ("failed", "none")
     assert sender.send("a", BODY).verdict == "delivered"
+    sender.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
+def test_an_address_of_this_machine_gets_nothing_unless_it_is_allowed(receiver: Receiver, host: str) -> None:
+    """Whatever it is called: the address that a name resolves to counts. Not even a connection is made."""
+    sender = webhook(receiver, notify_url=f"http://{host}:{receiver.port}/x?token=secret", notify_private=False)
+    reply = sender.send("a", BODY)
+    assert (reply.verdict, reply.status, receiver.requests) == ("failed", "none", [])
+    assert "is of this machine or of a private network; set SURESCALE_NOTIFY_PRIVATE=true" in reply.words
+    assert "secret" not in reply.words
     sender.close()
 
 

@@ -5,10 +5,10 @@ import pytest
 from msgspec import UNSET
 from rich.console import Console
 
-from contracts.messages import ClusterTopology, Host, JobTopology, TaskSpec
-from rescaler.cli.reschedule import run as reschedule
-from services.state.read.cluster_info import JobUnits, cluster_info, fragment_id
-from services.tools.cluster.tables import print_info, ranges
+from surescale.contracts.messages import ClusterTopology, Host, JobTopology, TaskSpec
+from surescale.rescaler.cli.reschedule import run as reschedule
+from surescale.services.state.read.cluster_info import JobUnits, cluster_info, fragment_id
+from surescale.services.tools.cluster.command import print_info, ranges
 
 CLUSTER = ClusterTopology(
     cluster="sim",

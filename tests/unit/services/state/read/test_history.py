@@ -6,10 +6,10 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from contracts.commands import Outcome
-from contracts.decisions import LoadOutlook
-from services.state.documents import HistoryDocument
-from services.state.read.history import MarkedDecision, history
+from surescale.contracts.commands import Outcome
+from surescale.contracts.decisions import LoadOutlook
+from surescale.services.state.documents import HistoryDocument
+from surescale.services.state.read.history import MarkedDecision, history
 from tests.support.view_documents import WINDOW
 
 MINUTE_MS = 60_000

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from policies.registry import SHIPPED
-from policies.scores import JobScores, PolicyScore, Scores
-from services.state.read.package_scores import scores_of, summed_up
+from surescale.policies.registry import SHIPPED
+from surescale.policies.scores import JobScores, PolicyScore, Scores
+from surescale.services.state.read.package_scores import scores_of, summed_up
 
 SHA = hashlib.sha256((SHIPPED / "sure/card.json").read_bytes()).hexdigest()
 

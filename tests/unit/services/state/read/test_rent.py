@@ -1,10 +1,10 @@
 """What jobs and clusters cost now."""
 
-from contracts.commands import Placement, RescheduleCommand
-from contracts.messages import ClusterTopology, Host
-from services.state.documents import JobRent
-from services.state.fleet_documents import ClusterRent
-from services.state.read.rent import cluster_rent, job_rent
+from surescale.contracts.commands import Placement, RescheduleCommand
+from surescale.contracts.messages import ClusterTopology, Host
+from surescale.services.state.documents import JobRent
+from surescale.services.state.fleet_documents import ClusterRent
+from surescale.services.state.read.rent import cluster_rent, job_rent
 from tests.support.controller_world import JOB, job
 
 CLUSTER = ClusterTopology(

@@ -1,13 +1,11 @@
 """The record of a shadow policy: shares, differences and what they would cost."""
 
-from msgspec import UNSET
-
-from contracts.ids import shadow_id
-from contracts.messages import Host
-from contracts.shadows import Comparison, ServedDecision, ShadowDecision, TaskDifference, Verdict
-from services.state import metrics
-from services.state.read.shadows import dollars_per_unit_minute, summaries
-from services.state.shadow_documents import answer_of
+from surescale.contracts.decisions import Comparison, ServedDecision, ShadowDecision, TaskDifference, Verdict
+from surescale.contracts.ids import shadow_id
+from surescale.contracts.messages import Host
+from surescale.services.state import metrics
+from surescale.services.state.read.shadows import dollars_per_unit_minute, summaries
+from surescale.services.state.shadow_documents import answer_of
 from tests.support.builders import JOB
 from tests.support.shadow_records import answer
 
@@ -71,4 +69,4 @@ def test_of_many_differences_the_view_keeps_the_largest() -> None:
     kept = answer_of(record).comparison
     assert kept is not None
     assert (kept.differing, [each.task for each in kept.largest]) == (5, ["t5", "t4", "t3"])
-    assert kept.served.utilisation is UNSET
+    assert kept.served.utilisation is None

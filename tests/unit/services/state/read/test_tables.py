@@ -6,51 +6,56 @@ import pytest
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
-from contracts.decisions import Amendment, PolicyUsed
-from runtime.terminal import middle_cut
-from services.state.documents import JobDocument
-from services.state.read.decision_lines import print_decisions, progress_line
-from services.state.read.tables import print_job, print_jobs
-from services.state.record_documents import (
+from surescale.contracts.commands import Progress, RescheduleCommand, SlotStandbys
+from surescale.contracts.decisions import Amendment, Decision, PolicyUsed, TaskDecision
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.rescaler_state import CommandUnderway, JobControl, WaitingAct
+from surescale.runtime.terminal import middle_cut
+from surescale.services.state.documents import JobDocument
+from surescale.services.state.read.decision_lines import print_decisions, progress_line
+from surescale.services.state.read.staleness import Stale
+from surescale.services.state.read.tables import print_job, print_jobs
+from surescale.services.state.record_documents import (
     CommandDocument,
     ConditionDocument,
     DecisionDocument,
-    GateDocument,
-    ProgressDocument,
-    StandbysDocument,
-    TaskDecisionDocument,
-    TopologyDocument,
 )
 from tests.support.builders import topology
-from tests.support.view_documents import overview
+from tests.support.view_documents import PLACE, appended, overview
 
 
-def task(name: str, current: int, desired: int, *amendments: Amendment) -> TaskDecisionDocument:
+def task(name: str, current: int, desired: int, *amendments: Amendment) -> TaskDecision:
     """Return a decision on one task."""
-    return TaskDecisionDocument(
+    return TaskDecision(
         task=name, current=current, ratio=desired / current, proposed=desired, desired=desired, amendments=amendments
     )
+
+
+def decided(decision: Decision) -> DecisionDocument:
+    """Return a decision as the view has it."""
+    return DecisionDocument(record=decision, **PLACE)
 
 
 def test_tasks_that_change_alike_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Tasks with the same change share a line; one that a guardrail touched stands apart; one that stays is left out."""
     tasks = [task(f"t{number}", 3, 4) for number in range(12)]
     tasks += [task("sink", 3, 4, Amendment(rule="step", before=6, after=4)), task("source", 1, 1)]
-    decision = DecisionDocument(
-        decision_id="d",
-        job="sim/a",
-        span_end_ms=0,
-        window_id="w",
-        policy=PolicyUsed(name="sure"),
-        seed=0,
-        settings_version=0,
-        topology_version=0,
-        action="act",
-        reason="Busy.",
-        completeness=1.0,
-        minutes_known=60,
-        tasks=tuple(tasks),
-        appended_ms=0,
+    decision = decided(
+        Decision(
+            decision_id="sim/a@0/sure",
+            job="sim/a",
+            span_end_ms=0,
+            window_id="w",
+            policy=PolicyUsed(name="sure"),
+            seed=0,
+            settings_version=0,
+            topology_version=0,
+            action="act",
+            reason="Busy.",
+            completeness=1.0,
+            minutes_known=60,
+            tasks=tuple(tasks),
+        )
     )
     print_decisions("sim/a", [decision])
     shown = capsys.readouterr().out
@@ -59,33 +64,31 @@ def test_tasks_that_change_alike_share_a_line(capsys: pytest.CaptureFixture[str]
     assert "source" not in shown
 
 
+SILENT = Stale(role="monitor", minutes=25, words="no figures for 25 min")
+
+
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_where_a_line_is_too_long_columns_are_left_out_and_nothing_is_cut(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What matters most stays; each figure shown is whole, and no line is longer than the terminal."""
     monkeypatch.setenv("COLUMNS", str(width))
-    print_jobs([overview(), overview(job="flink/b", status="down")])
+    print_jobs([overview(policy_in_use="ds2 for sure"), overview(job="flink/b", status="down")])
     shown = capsys.readouterr().out
     assert "flink/a-job-with-a-long-name  fine" in shown
     assert "…" not in shown
     assert all(len(line) <= width for line in shown.splitlines())
     assert ("418" in shown) is (width >= 120)
     assert ("LAST DECISION" in shown) is (width >= 80)
-
-
-def test_a_job_that_has_gone_silent_says_for_how_long(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its other figures are of long ago."""
-    print_jobs([overview(status="silent", silent_minutes=15)])
-    assert "silent 15 min" in capsys.readouterr().out
+    assert ("ds2 for sure" in shown) is (width >= 200)
 
 
 def job_with(*labels: str) -> JobDocument:
     """Return a job whose tasks have these labels."""
     specs = [{"task": f"t{at}", "label": label} for at, label in enumerate(labels)]
-    known = to_builtins(topology()) | {"tasks": specs, "appended_ms": 1}
+    known = to_builtins(topology()) | {"tasks": specs}
     condition = ConditionDocument(type="T", status=None, reason="R", message="m", last_transition_ms=0, observed_generation=0)
-    return replace(a_job(A_DECISION, condition), topology=convert(known, TopologyDocument))
+    return replace(a_job(A_DECISION, condition), topology=appended(convert(known, JobTopology)))
 
 
 def test_long_labels_lose_their_middle_unless_they_are_asked_for(
@@ -117,7 +120,7 @@ def test_a_decision_is_shown_with_its_load_and_its_time(capsys: pytest.CaptureFi
     ("given", "words"),
     [
         ({"status": "restarting", "restarts": 7}, "restarting, 7 in 10 min"),
-        ({"status": "unknown"}, "unknown since 00:01"),
+        ({"status": "unknown", "stale": SILENT}, "no figures for 25 min"),
         ({"status": "unknown", "window_end_ms": None}, "unknown "),
         ({"status": "unmeasured"}, "no figures at 00:01"),
         ({"status": "unmeasured", "window_end_ms": None}, "no figures yet "),
@@ -135,12 +138,13 @@ def test_what_is_not_known_is_not_fine(given: dict[str, Any], words: str, capsys
 def test_a_cluster_of_which_nothing_comes_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     """One for all its jobs, with the time of the last answer; ended jobs do not count, and other clusters have none."""
     print_jobs([
-        overview(job="prod/a", status="unknown", seen_ms=82_000), overview(job="prod/b", status="unknown", seen_ms=62_000),
-        overview(job="prod/c", status="ended"), overview(job="prod/d", status="scaling"),
-        overview(job="test/a", status="unknown"), overview(job="test/b"),
+        overview(job="prod/a", status="unknown", stale=SILENT, seen_ms=82_000),
+        overview(job="prod/b", status="unknown", stale=SILENT, seen_ms=62_000),
+        overview(job="prod/c", state="finished", status="ended"), overview(job="prod/d", status="scaling", stale=SILENT),
+        overview(job="test/a", status="unknown", stale=SILENT), overview(job="test/b"),
     ])  # fmt: skip
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "has not answered" in line]
-    assert "prod: the engine has not answered since 00:01:22 UTC" in line
+    assert "prod: no figures for 25 min: the engine has not answered since 00:01:22 UTC" in line
 
 
 @pytest.mark.parametrize(
@@ -157,10 +161,9 @@ def test_an_end_that_nobody_reported_says_so(status: Literal["applied", "failed"
         "job": "sim/a",
         "command_id": "sim/a#1.0",
         "desired_generation": 1,
-        "appended_ms": 0,
     }
-    end = ProgressDocument(**about, status=status, at_ms=60_000, code=code, detail="no actuator reported")
-    command = CommandDocument(
+    end = Progress(**about, status=status, at_ms=60_000, code=code, detail="no actuator reported")
+    command = RescheduleCommand(
         **about,
         step=0,
         base_placement_generation=0,
@@ -169,29 +172,29 @@ def test_an_end_that_nobody_reported_says_so(status: Literal["applied", "failed"
         gate_cause="change",
         issued_at_ms=0,
         changes=(),
-        progress=(end,),
     )
-    assert progress_line(command) == line
+    assert progress_line(CommandDocument(record=command, progress=(appended(end),), **PLACE)) == line
 
 
 def test_text_from_records_is_shown_and_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
     """Neither escape sequences nor line breaks nor rich's markup, in any place of a decision."""
     hostile = "x\x1b[2J\nmade up[/b]"
-    decision = DecisionDocument(
-        decision_id=hostile,
-        job="sim/a",
-        span_end_ms=0,
-        window_id="w",
-        policy=PolicyUsed(name=hostile, asked=hostile, fallback_reason=hostile),
-        seed=0,
-        settings_version=0,
-        topology_version=0,
-        action="act",
-        reason=hostile,
-        completeness=1.0,
-        minutes_known=60,
-        tasks=(task(hostile, 1, 2, Amendment(rule=hostile, before=3, after=2)),),
-        appended_ms=0,
+    decision = decided(
+        Decision(
+            decision_id="sim/a@0/sure",
+            job="sim/a",
+            span_end_ms=0,
+            window_id="w",
+            policy=PolicyUsed(name="sure", fallback_reason=hostile),
+            seed=0,
+            settings_version=0,
+            topology_version=0,
+            action="act",
+            reason=hostile,
+            completeness=1.0,
+            minutes_known=60,
+            tasks=(task(hostile, 1, 2, Amendment(rule=hostile, before=3, after=2)),),
+        )
     )
     print_decisions("sim/a", [decision])
     condition = ConditionDocument(
@@ -204,32 +207,21 @@ def test_text_from_records_is_shown_and_not_obeyed(capsys: pytest.CaptureFixture
     assert "[/b]" in shown
 
 
-A_DECISION = DecisionDocument(
-    decision_id="d", job="sim/a", span_end_ms=0, window_id="w", policy=PolicyUsed(name="sure"), seed=0, settings_version=0,
-    topology_version=0, action="hold", reason="r", completeness=1.0, minutes_known=60, tasks=(),
-    load_records_per_minute=53_223.0, appended_ms=0,
-)  # fmt: skip
+A_DECISION = decided(Decision(
+    decision_id="sim/a@0/sure", job="sim/a", span_end_ms=0, window_id="w", policy=PolicyUsed(name="sure"), seed=0,
+    settings_version=0, topology_version=0, action="hold", reason="r", completeness=1.0, minutes_known=60, tasks=(),
+    load_records_per_minute=53_223.0,
+))  # fmt: skip
 
 
 def a_job(decision: DecisionDocument, condition: ConditionDocument) -> JobDocument:
     """Return a job with a decision and a condition of its gate, and nothing else."""
-    gate = GateDocument(
-        applied_generation=0,
-        at_ms=0,
-        conditions=(condition,),
-        desired_generation=0,
-        failures=0,
-        given_up=decision.reason,
-        mode=None,
-        observed_generation=None,
-        outstanding_command_id=None,
-        pending_decision_id=None,
-        pending_reason=decision.reason,
-        phase=decision.reason,
-        standbys=(StandbysDocument(hosts=(decision.reason,), unit=1),),
-        step=decision.reason,
-        wake_up_ms=None,
-        appended_ms=0,
+    words = decision.record.reason
+    gate = JobControl(
+        phase=words,
+        pending=WaitingAct(decision_id=words, reason=words),
+        underway=CommandUnderway(decision_id=words, command_id=words, step="prepare", given_up=words),
+        standbys=(SlotStandbys(hosts=(words,), unit=1),),
     )
     return JobDocument(
         job="sim/a",
@@ -238,12 +230,12 @@ def a_job(decision: DecisionDocument, condition: ConditionDocument) -> JobDocume
         mode="observe",
         mode_set_by="default",
         window=None,
-        silent_minutes=None,
+        age_minutes=None,
         decision=decision,
-        gate=gate,
+        gate=appended(gate),
         command=None,
         rent=None,
         status="unknown",
         minute_by_task=(),
-        conditions=gate.conditions,
+        conditions=(condition,),
     )

@@ -2,23 +2,23 @@
 
 from msgspec import convert, to_builtins
 
-from contracts.messages import TaskSpec
-from services.state import metrics
-from services.state.read.task_figures import DecidedTasks, TaskFigures, task_figures
-from services.state.record_documents import TaskDecisionDocument, TopologyDocument
+from surescale.contracts.decisions import TaskDecision
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.services.state import metrics
+from surescale.services.state.read.task_figures import DecidedTasks, TaskFigures, task_figures
 from tests.support.builders import topology
 
-TOPOLOGY = convert(to_builtins(topology()) | {"appended_ms": 1}, TopologyDocument)
+TOPOLOGY = topology()
 
 
-def decided(task: str, taken: float | None, busy: float | None = None, desired: int = 4) -> TaskDecisionDocument:
+def decided(task: str, taken: float | None, busy: float | None = None, desired: int = 4) -> TaskDecision:
     """Return what a decision says of a task."""
-    return TaskDecisionDocument(
+    return TaskDecision(
         task=task, current=2, ratio=2.0, proposed=desired, desired=desired, records_per_minute=taken, utilisation=busy
     )
 
 
-def figures(load: float | None, *tasks: TaskDecisionDocument, of: TopologyDocument = TOPOLOGY) -> list[TaskFigures]:
+def figures(load: float | None, *tasks: TaskDecision, of: JobTopology = TOPOLOGY) -> list[TaskFigures]:
     """Return the figures of one job."""
     return task_figures([("sim/clicks", of, DecidedTasks(tasks=tasks, load_records_per_minute=load))])[0]
 
@@ -48,7 +48,7 @@ def test_series_are_told_apart_and_bounded() -> None:
     """A label that two tasks have is no name, a long one is cut, and beyond the most tasks the others are counted."""
     labels = ("same", "same", "x" * 500)
     specs = tuple(TaskSpec(task=f"t{at}", label=label, upstream=("source",)) for at, label in enumerate(labels))
-    wide = convert(to_builtins(TOPOLOGY) | {"tasks": to_builtins((TOPOLOGY.tasks[0], *specs))}, TopologyDocument)
+    wide = convert(to_builtins(TOPOLOGY) | {"tasks": to_builtins((TOPOLOGY.tasks[0], *specs))}, JobTopology)
     assert [each.task for each in figures(None, of=wide)] == ["t0", "t1", "x" * 120]
     found, left_out = task_figures([(f"sim/{name}", wide, DecidedTasks()) for name in "ab"], most=4)
     assert ([(each.job, each.task[:2]) for each in found][-1], left_out) == (("sim/b", "t0"), 2)

@@ -2,11 +2,11 @@
 
 from typing import get_args
 
-from policies.guardrails import ORDER
-from rescaler.control.outcomes import OutcomeReason
-from rescaler.gate_model import Cause, GateReason, Phase
-from services.state.read.status import Status
-from services.state.read.words import WORDS
+from surescale.policies.guardrails import ORDER
+from surescale.rescaler.control.outcomes import OutcomeReason
+from surescale.rescaler.gate_model import Cause, GateReason, Phase
+from surescale.services.state.read.status import Status
+from surescale.services.state.read.words import WORDS
 
 
 def test_every_word_is_in_the_table() -> None:

@@ -1,6 +1,6 @@
 """Operations on the view: a batch is condensed to those that have an effect."""
 
-from services.state.write.operations import AddMember, AddUp, DropField, Operation, Remember, SetField, condensed
+from surescale.services.state.write.operations import AddMember, AddUp, DropField, Operation, Remember, SetField, condensed
 
 
 def remember(number: int) -> Remember:

@@ -1,28 +1,18 @@
 """``surescale calibrate`` as a command: from a recording to a world, and from there to a judgement; bad input in one line."""
 
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
 from benchmarks.window_recording import write_recording
-from services.cli import main
-from simulation.load.workload import load_workload
-from simulation.model.course import course_of
-from simulation.model.worlds import CALM, world_named
+from surescale.simulation.load.workload import load_workload
+from surescale.simulation.model.course import course_of
+from surescale.simulation.model.worlds import CALM, world_named
+from tests.support.command_line import surescale
 from tests.support.simulated_recordings import FIRST_MINUTE, WORKLOAD, sized, windows_of
 
 JOB = sized("j_2521346")
-
-
-def surescale(*words: str) -> tuple[int, str, str]:
-    """Run the command line as a shell does; return exit code, standard output and standard error."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        main(words)
-    return int(ended.value.code or 0), out.getvalue(), err.getvalue()
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from contracts.errors import SettingsError
-from services.cli import cli, main
+from surescale.contracts.errors import SettingsError
+from surescale.services.cli import cli, main
 
 FAST = ["--policy", "hold", "--policy", "static", "--runs", "2", "--workers", "1"]
 JOB = "job,task,upstream,duration_s\nchain,a,,30\nchain,b,a,20\n"
@@ -144,7 +144,7 @@ def test_a_report_never_takes_the_place_of_what_it_is_made_of(files: dict[str, s
 def test_a_report_says_what_was_played(
     files: dict[str, str], tmp_path: Path, more: list[str], mode: str, seconds: float, heading: str
 ) -> None:
-    """The mode of the world, its seed and the restart: whoever has the report alone can run it again."""
+    """The mode of the world, its seed and the restart: with the report alone it can be run again."""
     out = tmp_path / "report.json"
     done = evaluate(files, "--policy", "hold", "--runs", "1", "--workers", "1", *more, "--out", str(out))
     assert done.exit_code == 0, done.stderr

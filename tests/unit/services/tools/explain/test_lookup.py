@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from contracts.topics import DECISIONS
-from contracts.wire import encode
-from services.recomputation.records import NotInKafka
-from services.tools.explain.lookup import find_decision, names_command
+from surescale.contracts.topics import DECISIONS
+from surescale.contracts.wire import encode
+from surescale.services.recomputation.records import NotInKafka
+from surescale.services.tools.explain.lookup import find_decision, names_command
 from tests.support.builders import JOB
 from tests.support.explained import decided
 

@@ -4,17 +4,15 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from contracts.decisions import Decision, PolicyUsed
-from contracts.errors import SettingsError
-from contracts.job_settings import JobSettings
-from contracts.wire import encode
-from policies.registry import SHIPPED
-from policies.released_policy import card_hash
-from services.recomputation.counterfactual import without
-from services.recomputation.question import CannotRecompute, question_of
-from services.recomputation.records import settings_named
-from services.tools.explain.explanation import explanation
-from services.tools.explain.recompute import recompute
+from surescale.contracts.decisions import Decision, PolicyUsed
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.wire import encode
+from surescale.policies.registry import SHIPPED
+from surescale.policies.released_policy import card_hash
+from surescale.services.recomputation.counterfactual import CannotRecompute, question_of, without
+from surescale.services.recomputation.records import settings_named
+from surescale.services.tools.explain.explanation import explanation, recompute
 from tests.support.builders import JOB
 from tests.support.explained import NOTHING, SETTINGS, WINDOW, decided, screen
 

@@ -5,14 +5,13 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from contracts.commands import Balance, SlotMove, TaskChange
-from contracts.decisions import Amendment, ChangeScore, SampledMinute
-from contracts.messages import EngineEvent
-from contracts.own_acts import OwnAct
-from contracts.rescaler_state import CommandUnderway, JobSummary, WaitingAct
-from services.tools.explain.explanation import explanation, heaviest_minutes, own_act_explanation
-from services.tools.explain.gate import about
-from services.tools.explain.lookup import Aftermath, FoundOwnAct
+from surescale.contracts.commands import Balance, SlotMove, TaskChange
+from surescale.contracts.decisions import Amendment, ChangeScore, SampledMinute
+from surescale.contracts.messages import EngineEvent
+from surescale.contracts.own_acts import OwnAct
+from surescale.contracts.rescaler_state import CommandUnderway, JobSummary, WaitingAct
+from surescale.services.tools.explain.explanation import explanation, heaviest_minutes, own_act_explanation
+from surescale.services.tools.explain.lookup import Aftermath, FoundOwnAct, about
 from tests.support.builders import JOB
 from tests.support.explained import NOTHING, course, decided, screen
 

@@ -3,25 +3,23 @@
 import pytest
 from click.testing import CliRunner
 
-from contracts.errors import SettingsError
-from contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
-from contracts.messages import JobTopology, TaskSpec
-from contracts.wire import decode, encode
-from services.job_settings.changes import (
-    OPTIONS,
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_settings import SETTINGS, ExcludedPeriod, JobSettings, TaskLimits
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.wire import decode, encode
+from surescale.services.job_settings.changes import (
     REQUESTS,
     STEPS,
     Recorded,
     changed,
     differences,
     newest,
-    resumed,
+    value_in_words,
     without_effect,
 )
-from services.job_settings.snapshot import SettingsSnapshot
-from services.tools.job_settings.command import command
-from services.tools.job_settings.given import CHOICES, as_settings, choice_in_words, with_tasks
-from services.tools.job_settings.overview import limits_in_force, overview
+from surescale.services.job_settings.snapshot import SettingsSnapshot
+from surescale.services.tools.job_settings.command import command
+from surescale.services.tools.job_settings.options import as_settings, limits_in_force, overview, with_tasks
 
 JOB = "sim/clicks"
 TOPOLOGY = JobTopology(
@@ -38,11 +36,10 @@ TOPOLOGY = JobTopology(
 
 def test_a_field_that_is_true_or_false_is_shown_as_its_option_has_it() -> None:
     """``--spread calibrated`` is shown as ``calibrated``, and what is not set as ``default``."""
-    for field, words in CHOICES.items():
-        for word in words:
-            assert choice_in_words(field, as_settings({field: word})[field]) == word
-        assert choice_in_words(field, None) is None
-    assert choice_in_words("align", True) is None
+    for field, setting in SETTINGS.items():
+        for word in setting.words or ():
+            assert value_in_words(field, as_settings({field: word})[field]) == word
+        assert value_in_words(field, None) == "default"
 
 
 def given(before: JobSettings | None = None, **options: object) -> JobSettings:
@@ -69,7 +66,7 @@ def test_a_change_has_a_version_a_who_and_a_when() -> None:
 
 
 def test_settings_of_the_highest_version_can_still_be_changed() -> None:
-    """Whoever wrote it must not have the last word: the record is one that readers accept, and the later of equal versions."""
+    """Its writer must not have the last word: the record is one that readers accept, and the later of equal versions."""
     forged = JobSettings(job=JOB, version=2**53, mode="observe")
     after = change(forged, mode="act")
     assert decode(encode(after), JobSettings) == after
@@ -107,20 +104,6 @@ def test_differences_leave_out_what_no_user_sets() -> None:
     before = JobSettings(job=JOB)
     assert differences(before, change(before)) == {}
     assert differences(before, change(before, parallelism_max=8)) == {"parallelism_max": (None, 8)}
-
-
-def test_resume_goes_back_before_pause_and_pin() -> None:
-    """Resuming brings the mode before the pause and the policy before the pin."""
-    history = [recorded(version=1, mode="advise", policy="static"), recorded(version=2, mode="observe", policy="hold")]
-    assert resumed(history, JOB) == {"mode": "advise", "policy": "static"}
-    assert resumed([], JOB) == {"mode": None, "policy": None}
-
-
-def test_resume_passes_by_what_was_never_in_force() -> None:
-    """A record that a higher version had passed allowed the job nothing, and must not now."""
-    late = recorded(version=2, mode="act", policy="static")
-    history = [recorded(version=3, mode="advise"), late, recorded(version=4, mode="observe", policy="hold")]
-    assert resumed(history, JOB) == {"mode": "advise", "policy": None}
 
 
 @pytest.mark.parametrize(
@@ -176,7 +159,9 @@ def test_limits_of_tasks_are_joined_to_those_there_are() -> None:
         ({"tasks": ("reduce=7..9",)}, "--task: Reduce by key=7.. is more than task Reduce by key can have"),
         ({"tasks": ("map=9..9", "reduce=2..2"), "total_limit": 10}, "--total: 10 is less than 2 scalable tasks with --task and"),
         ({"parallelism_min": 5, "tasks": ("map=..4",)}, "--min: 5 is more than the 4 that task map may have"),
-        ({"excluded": ("none", "sat")}, "--exclude: none means no excluded period at all"),
+        ({"minimum_within": ("mon: 11",), "parallelism_max": 10}, "--minimum-within: 11 is more than --max 10"),
+        ({"minimum_within": ("mon 07:30-09:00",)}, "--minimum-within: '07:30-09' in 'mon 07:30-09' is not a day"),
+        ({"excluded": ("none", "sat")}, "--exclude: none takes all of them away"),
     ],
 )
 def test_contradictory_limits_of_tasks_name_the_option(options: dict[str, object], named: str) -> None:
@@ -196,14 +181,6 @@ def test_one_step_is_both_steps() -> None:
     assert (given(step=3.0, step_up_max=5.0).step_up_max, given(step=3.0, step_up_max="default").step_up_max) == (5.0, None)
 
 
-def test_a_step_of_an_older_record_stays_until_one_of_the_two_is_named() -> None:
-    """Changing one direction does not change the other."""
-    old = JobSettings(job=JOB, version=3, step_ratio_max=1.5)
-    assert given(old, priority=1).step_ratio_max == 1.5
-    after = given(old, step_up_max=4.0)
-    assert (after.step_ratio_max, after.step_up_max, after.step_down_max) == (None, 4.0, 1.5)
-
-
 def test_default_and_none_take_limits_away() -> None:
     """The words of the command line become what a record without the limit has."""
     quotas: dict[str, object] = {"cpu_limit": 8.0, "memory_limit": 6.0, "calibrated_spread": "calibrated"}
@@ -215,16 +192,18 @@ def test_default_and_none_take_limits_away() -> None:
     options: dict[str, object] = {"rescales_a_day_max": "default", "excluded": ("none",), "block_ineffective": "default"}
     options |= {"emergency_growth": "default", "cpu_limit": "default", "memory_limit": "default", "calibrated_spread": "default"}
     freed = given(limited, **options)
-    assert {name for name in OPTIONS if getattr(freed, name) != getattr(JobSettings(job=JOB), name)} == set()
+    assert freed.excluded == ()  # a label cannot set it any more
+    freed = given(freed, excluded="default")
+    assert {name for name in SETTINGS if getattr(freed, name) != getattr(JobSettings(job=JOB), name)} == set()
 
 
 def test_every_field_that_a_user_sets_has_an_option() -> None:
     """A limit without an option could be set by nobody."""
-    kept = {"job", "version", "request", "set_by", "set_at_ms", "latency_bound", "given"}  # a bound is an objective
-    assert set(OPTIONS) | set(REQUESTS) | set(STEPS) == set(JobSettings.__struct_fields__) - kept
+    kept = {"job", "version", "request", "set_by", "set_at_ms", "applied_from"}
+    assert set(SETTINGS) | set(REQUESTS) | set(STEPS) == set(JobSettings.__struct_fields__) - kept
     assert set(REQUESTS.values()) <= set(command.commands)
     offered = {option for parameter in command.commands["set"].params for option in parameter.opts}
-    assert set(OPTIONS.values()) <= offered
+    assert {f"--{setting.option}" for setting in SETTINGS.values()} <= offered
 
 
 @pytest.mark.parametrize(
@@ -242,11 +221,9 @@ def test_a_maximum_above_the_engines_is_taken_and_said_to_have_no_effect(bound: 
 def test_what_is_set_to_its_own_default_is_set() -> None:
     """A label cannot change it any more, until somebody says default."""
     one = given(parallelism_min=1, excluded=("none",))
-    assert one.given == ("excluded", "parallelism_min")
+    assert (one.parallelism_min, one.excluded) == (1, ())
     assert differences(JobSettings(job=JOB), one) == {"parallelism_min": (None, 1), "excluded": (None, ())}
-    assert given(one, parallelism_min="default").given == ("excluded",)
-    assert given(one, parallelism_min=4).given == ("excluded",)
-    assert given(given(parallelism_min=4), parallelism_min="default").parallelism_min == 1
+    assert given(one, parallelism_min="default").parallelism_min is None
 
 
 def test_limits_in_force_have_a_source_and_an_effect() -> None:

@@ -2,15 +2,15 @@
 
 import pytest
 
-from contracts.errors import SettingsError
-from contracts.job_settings import JobSettings, Pause
-from contracts.messages import JobTopology, TaskSpec
-from contracts.pauses import pauses_of
-from contracts.wire import decode, encode
-from services.job_settings.changes import Recorded, changed, differences
-from services.job_settings.pause import pause_of, scope_of
-from services.job_settings.snapshot import SettingsSnapshot
-from services.tools.job_settings.overview import changes_of, overview
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_settings import JobSettings, Pause
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.pauses import pauses_of
+from surescale.contracts.wire import decode, encode
+from surescale.services.job_settings.changes import Recorded, changed, differences
+from surescale.services.job_settings.pause import pause_of, scope_of
+from surescale.services.job_settings.snapshot import SettingsSnapshot
+from surescale.services.tools.job_settings.options import changes_of, overview
 
 JOB = "sim/clicks"
 NOW_MS = 36_000_000  # 10:00
@@ -75,14 +75,14 @@ def snapshot(**pauses: Pause) -> SettingsSnapshot:
 def test_show_tells_what_is_paused_for_the_job_and_for_its_cluster() -> None:
     """Both, by the pipeline's clock; one that has passed is none."""
     over = Pause(direction="both", until_ms=NOW_MS, why="over", by="bob", at_ms=0)
-    both = overview(
-        snapshot(own=pause(lasting="1h"), shared=Pause(direction="down", why="audit", by="bob", at_ms=0)), "sure"
-    ).paused
+    both = overview(snapshot(own=pause(lasting="1h"), shared=Pause(direction="down", why="audit", by="bob", at_ms=0)), "sure")[
+        "paused"
+    ]
     assert both == (
         "scaling up of sim/clicks is paused by ana until 1970-01-01 11:00:00: release day; "
         "scaling down of sim is paused by bob until further notice: audit"
     )
-    assert overview(snapshot(own=over), "sure").paused == "no"
+    assert overview(snapshot(own=over), "sure")["paused"] == "no"
 
 
 def test_the_history_names_a_pause_and_its_end() -> None:

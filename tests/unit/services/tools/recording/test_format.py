@@ -6,8 +6,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.tools.recording.format import Header, RecordedJob, RecordedTopic, Recording, RecordingRejected, RecordingWriter
-from services.tools.recording.records import RawRecord
+from surescale.services.tools.recording.format import (
+    Header,
+    RawRecord,
+    RecordedJob,
+    RecordedTopic,
+    Recording,
+    RecordingRejected,
+    RecordingWriter,
+)
 from tests.support.builders import JOB, topology
 
 RECORDS = [

@@ -3,14 +3,15 @@
 import msgspec
 import pytest
 
-from contracts.errors import SettingsError
-from contracts.job_settings import JobSettings
-from contracts.messages import MinuteMarker, PolicyRelease
-from contracts.topics import CLOCK, DECISIONS, JOB_SETTINGS, POLICY_RELEASES, SNAPSHOTS, TASK_METRICS
-from contracts.windows import encode_window
-from contracts.wire import encode
-from services.tools.recording.record import RecordingRequest, checked, known_jobs, ordered
-from services.tools.recording.records import RawRecord, event_ms, is_about, is_between, job_of
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import MinuteMarker
+from surescale.contracts.releases import Release
+from surescale.contracts.topics import CLOCK, DECISIONS, JOB_SETTINGS, POLICY_RELEASES, SNAPSHOTS, TASK_METRICS
+from surescale.contracts.windows import encode_window
+from surescale.contracts.wire import encode
+from surescale.services.tools.recording.format import RawRecord, event_ms, is_about, is_between, job_of
+from surescale.services.tools.recording.record import RecordingRequest, checked, known_jobs, ordered
 from tests.support.builders import JOB, sample, topology
 from tests.unit.services.tools.recording.windows import FIRST_MINUTE, Held, decided, windows
 
@@ -59,7 +60,7 @@ def test_a_job_is_known_by_key_or_by_what_the_record_says() -> None:
 
 def test_what_concerns_a_cluster_belongs_to_its_jobs() -> None:
     """A release is part of every job's recording of that cluster, the clock of all."""
-    release = encode(PolicyRelease(cluster="sim", policy="sure", sha256="", valid_from_ms=0))
+    release = encode(Release(cluster="sim", policy="sure", sha256="", valid_from_ms=0))
     assert is_about(on(POLICY_RELEASES, release, b"sim"), OTHER)
     assert not is_about(on(POLICY_RELEASES, release, b"sim"), frozenset({"prod/other"}))
     assert is_about(on(CLOCK, b"{}"), OTHER)

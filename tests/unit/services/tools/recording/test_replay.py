@@ -7,17 +7,17 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision, PolicyUsed, TaskDecision
-from contracts.errors import SettingsError, SurescaleError
-from contracts.ids import decision_id
-from contracts.job_settings import JobSettings
-from contracts.topics import SNAPSHOTS
-from policies.registry import load_policy
-from services.tools.recording.diff import Difference, PolicyTally, SpanDiff, TaskTarget
-from services.tools.recording.records import RawRecord
-from services.tools.recording.replay import Replayed, agreement, chosen_policies, learn, replay
-from services.tools.recording.tables import agreement_line, document, print_replay
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision, PolicyUsed, TaskDecision
+from surescale.contracts.errors import SettingsError, SurescaleError
+from surescale.contracts.ids import decision_id
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.topics import SNAPSHOTS
+from surescale.policies.registry import load_policy
+from surescale.services.tools.recording.diff import PolicyTally, RecordDifference, SpanDiff, TaskTarget
+from surescale.services.tools.recording.format import RawRecord
+from surescale.services.tools.recording.replay import Replayed, agreement, chosen_policies, learn, replay
+from surescale.services.tools.recording.replay_tables import agreement_line, document, print_replay
 from tests.support.builders import JOB
 from tests.unit.services.tools.recording.windows import FIRST_MINUTE, Held, decided, windows
 
@@ -46,7 +46,7 @@ def test_a_decision_that_was_made_otherwise_is_found_and_its_fields_named() -> N
     first, *others = decided(made, "hold")
     found = run(Held(made, [msgspec.structs.replace(first, minutes_known=3), *others]), "hold")
     assert (found.policies[0].recorded.same, found.policies[0].recorded.different) == (4, 1)
-    assert found.policies[0].recorded.differences == [Difference(first.decision_id, ["minutes_known"])]
+    assert found.policies[0].recorded.differences == [RecordDifference(first.decision_id, ["minutes_known"])]
 
 
 def test_decisions_of_another_package_are_not_compared() -> None:
@@ -141,7 +141,7 @@ def test_a_job_without_windows_is_named() -> None:
 
 
 def test_windows_none_of_which_can_be_read_are_not_called_absent() -> None:
-    """Whoever recorded them must not be sent to record them again: they are of another version, and the reason says so."""
+    """Nobody must be sent to record them again: they are of another version, and the reason says so."""
     source = Held(windows(QUIET))
     source.held = [RawRecord(SNAPSHOTS, 0, 0, 0, b"sim/a", b"another layout")]
     with pytest.raises(SurescaleError, match="its 1 windows cannot be read or decided on, the first because"):

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision
-from contracts.ids import cluster_of
-from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology
-from contracts.topics import DECISIONS, JOB_SETTINGS, SNAPSHOTS
-from contracts.window_history import WindowHistory
-from contracts.windows import Window, encode_window
-from contracts.wire import encode
-from policies.decide import decide
-from policies.registry import load_policy
-from services.tools.recording.records import RawRecord
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.topics import DECISIONS, JOB_SETTINGS, SNAPSHOTS
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import Window, encode_window
+from surescale.contracts.wire import encode
+from surescale.policies.decide import decide
+from surescale.policies.registry import load_policy
+from surescale.services.tools.recording.format import RawRecord
 from tests.support.builders import JOB, row, topology
 
 FIRST_MINUTE = 600  # a span ends with it

@@ -1,27 +1,25 @@
 """``surescale tournament`` on recordings of simulated jobs: who wins, who does not, and what is refused in one line."""
 
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.lived_days import life_of
-from policies.registry import load_policy
-from services.cli import main
-from services.tools.tournament import limited
-from services.tools.tournament.report import NoTournament, Report, Version
-from services.tools.tournament.run import Ask, hold
-from simulation.evaluation.judge import EvaluationRequest, setting_of
-from simulation.load.graphs import load_graph
-from simulation.load.workload import load_workload
-from simulation.tournament import candidates
+from surescale.policies.registry import load_policy
+from surescale.services.tools.tournament import hold_limited
+from surescale.services.tools.tournament.hold import Ask, hold
+from surescale.services.tools.tournament.tournament_report import NoTournament, PolicyVersion, TournamentReport
+from surescale.simulation.evaluation.judge import EvaluationRequest, setting_of
+from surescale.simulation.load.graphs import load_graph
+from surescale.simulation.load.workload import load_workload
+from surescale.simulation.tournament import candidates
+from tests.support.command_line import surescale
 from tests.support.waiting import wait_until
 
 JOB = "j_756953"
@@ -52,7 +50,7 @@ def sure_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def asked(recording: Path, policy: str, **changes: Any) -> Ask:
     """Return what is asked of a recording."""
-    served = Version(policy=policy, sha256=load_policy(policy).sha256)
+    served = PolicyVersion(policy=policy, sha256=load_policy(policy).sha256)
     given: dict[str, Any] = {
         "recording": str(recording), "job": f"sim/{JOB}", "days": 3, "draws": 2, "folder": "", "span_minutes": 10, "seed": 0,
         "serving": served, "own": served, "seconds": 7_200.0, "checks_who_decided": False,
@@ -60,7 +58,7 @@ def asked(recording: Path, policy: str, **changes: Any) -> Ask:
     return Ask(**given | changes)
 
 
-def held(recording: Path, policy: str) -> Report:
+def held(recording: Path, policy: str) -> TournamentReport:
     """Hold a tournament in which only a few candidates take part, which takes seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidates, "SETTINGS_OF_SURE", (candidates.AS_IT_SHIPS,))
@@ -70,20 +68,12 @@ def held(recording: Path, policy: str) -> Report:
 
 
 @pytest.fixture(scope="module")
-def after_threshold(threshold_days: Path) -> Report:
+def after_threshold(threshold_days: Path) -> TournamentReport:
     """The outcome on the days under a rule that does badly."""
     return held(threshold_days, "threshold")
 
 
-def surescale(*words: str) -> tuple[int, str, str]:
-    """Run the command line as a shell does; return exit code, standard output and standard error."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        main(words)
-    return int(ended.value.code or 0), out.getvalue(), err.getvalue()
-
-
-def test_a_better_policy_wins_where_the_one_that_serves_does_badly(after_threshold: Report) -> None:
+def test_a_better_policy_wins_where_the_one_that_serves_does_badly(after_threshold: TournamentReport) -> None:
     """A step at a time does not follow a morning: ``sure`` or a calibrated rule is ahead by more than the twin's error."""
     report = after_threshold
     assert report.change == "wins"
@@ -114,14 +104,14 @@ def test_less_than_three_known_days_are_too_few(tmp_path: Path) -> None:
 def test_a_tournament_that_takes_too_much_is_stopped_and_nothing_follows(sure_days: Path) -> None:
     """Too little memory, or too little time, is one line; the process that asked goes on."""
     with pytest.raises(NoTournament):
-        limited.hold_limited(asked(sure_days, "sure"), 1)
+        hold_limited.hold_limited(asked(sure_days, "sure"), 1)
     with pytest.raises(NoTournament, match="--time-limit"):
-        limited.hold_limited(asked(sure_days, "sure", seconds=1.0), 1_024)
+        hold_limited.hold_limited(asked(sure_days, "sure", seconds=1.0), 1_024)
 
 
 def test_a_kill_in_the_middle_leaves_nothing_behind(sure_days: Path, tmp_path: Path) -> None:
     """The child ends soon after its parent; no file is left, and the next run starts over."""
-    words = [sys.executable, "-c", "from services.cli import main; main()", "tournament", str(sure_days)]
+    words = [sys.executable, "-c", "from surescale.services.cli import main; main()", "tournament", str(sure_days)]
     with (tmp_path / "log").open("wb") as log:
         parent = subprocess.Popen(words, stderr=log, stdout=log, env=os.environ | {"TMPDIR": str(tmp_path)})
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
@@ -134,7 +124,7 @@ def test_a_kill_in_the_middle_leaves_nothing_behind(sure_days: Path, tmp_path: P
 def test_a_policy_that_is_not_here_cannot_be_played(sure_days: Path) -> None:
     """A package of another folder, say."""
     with pytest.raises(NoTournament, match="what serves it cannot be played here"):
-        hold(asked(sure_days, "sure", serving=Version(policy="sure", sha256="f" * 64)), lambda stage, share: None)
+        hold(asked(sure_days, "sure", serving=PolicyVersion(policy="sure", sha256="f" * 64)), lambda stage, share: None)
 
 
 @pytest.mark.parametrize(
@@ -156,11 +146,11 @@ def test_bad_input_is_one_line(words: list[str], said: str) -> None:
 
 
 def test_the_table_is_readable_and_json_holds_the_same(
-    threshold_days: Path, after_threshold: Report, monkeypatch: pytest.MonkeyPatch
+    threshold_days: Path, after_threshold: TournamentReport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eighty columns hold names, rewards and leads."""
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(limited, "hold_limited", lambda ask, memory_mb: after_threshold)
+    monkeypatch.setattr(hold_limited, "hold_limited", lambda ask, memory_mb: after_threshold)
     code, shown, said = surescale("tournament", str(threshold_days), "--dry-run")
     assert code == 0, said
     assert max(len(line) for line in shown.splitlines()) <= 80

@@ -1,35 +1,28 @@
 """``surescale what-if`` as a command: a recording in, tables, JSON and a page out; bad input in one line."""
 
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from benchmarks.window_recording import write_recording
-from contracts.job_settings import JobSettings
-from policies.registry import load_policy
-from services.cli import main
-from services.tools.what_if.run import TimeLimitReached, play_all
-from simulation.calibration.fit import fit
-from simulation.calibration.recorded import put_together
-from simulation.model.worlds import CALM, world_named
-from simulation.what_if.scenario import scenario_of
-from simulation.what_if.variant import Variant
+from surescale.contracts.job_settings import JobSettings
+from surescale.policies.registry import load_policy
+from surescale.services.tools.recording.format import Recording
+from surescale.services.tools.what_if.variants import TimeLimitReached, play_all, read_input
+from surescale.simulation.calibration.fit import fit
+from surescale.simulation.calibration.recorded import put_together
+from surescale.simulation.model.worlds import CALM, world_named
+from surescale.simulation.what_if.play import Variant
+from surescale.simulation.what_if.scenario import scenario_of
+from tests.support.command_line import surescale
 from tests.support.simulated_recordings import sized, windows_of
 
 JOB = sized("j_2521346")
 UNITS = {"cost", "rescales", "backlog", "latency", "utilisation"}
-
-
-def surescale(*words: str) -> tuple[int, str, str]:
-    """Run the command line as a shell does; return exit code, standard output and standard error."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        main(words)
-    return int(ended.value.code or 0), out.getvalue(), err.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +62,16 @@ class _Seen(HTMLParser):
         """Take a tag."""
         self.tags.append(tag)
         self.addresses += [str(value) for name, value in attrs if name in ("href", "src", "action", "data")]
+
+
+def test_the_labels_of_the_recorded_job_are_its_limits(tmp_path: Path) -> None:
+    """Where nobody set them, as for the policies that decided on it."""
+    labels = {"surescale.minimum-within": "mon-fri 07:30-09:00: 9", "surescale.max": "9"}
+    labelled = [replace(each, topology=structs.replace(each.topology, labels=labels)) for each in RECORDED]
+    opened = Recording(write_recording(tmp_path / "labelled.ssrec", labelled))
+    settings = read_input(opened, RECORDED[0].job, "", 10).in_force.settings
+    assert settings.parallelism_max == 9
+    assert [each.least for each in settings.minimum_within or ()] == [9]
 
 
 def test_two_changes_are_compared_with_what_was_in_force(
@@ -143,7 +146,7 @@ def test_differences_below_the_errors_of_the_world_are_refused(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--try", "nope"], "--try 'nope': there is no policy 'nope'; known: target-utilisation, "),
+        (["--try", "nope"], "--try 'nope': there is no policy 'nope'; known: drs, ds2, "),
         (["--try", "paralelism_max=6"], "there is no field 'paralelism_max'; did you mean parallelism_max?"),
         (["--try", "hold,ds2"], "'ds2' is a second policy; use the option once for each"),
         (["--try", "parallelism_max=6"], "no decision is recorded, so name the policy"),

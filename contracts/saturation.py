@@ -1,0 +1,126 @@
+"""What busy counters showed of tasks that never rested, and how long that is remembered. Pure.
+
+A busy counter may cover a part of the work, as with calls to something outside. While more waits for a task than it gets through,
+it works all of its time, whatever its counter says (the "observed true processing rate" of the Flink operator's autoscaler). Once
+it has caught up nothing shows that any more, so it is kept with the job's history.
+
+It holds for a day, and each time that it has to be learned again for twice as long as before: an outage of something outside
+looks the same for once. A new submission of the job forgets it, and so does a counter that shows all of the time after all.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import structs
+
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.messages import JobTopology, Saturation, TaskSpec
+from surescale.contracts.source_load import read_or_emitted
+from surescale.contracts.windows import FIGURE, HOUR_MS, HOURS, Float32
+
+Float64 = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+LATELY_MINUTES = 10
+"""Over which a busy counter is held against what waits."""
+SEEN_MINUTES = LATELY_MINUTES + 1
+"""With the one before them, at whose end something waited."""
+USED_LEAST = 3
+"""So many of these minutes, and the newest, must show that the task never rested."""
+HELD_MOST = 0.05
+"""A task that back pressure holds for more of the minute waits for others."""
+PRESSED_LEAST = 0.2
+"""Share of the minute that a task must be held back for by the one after it to prove that that one never rests."""
+NEVER_RESTS = 0.95
+"""Share of its time from which a task counts as working all of it."""
+SHOWN_MOST = 0.9
+"""From here on a counter covers the work."""
+SHOWN_LEAST = 0.05
+"""A counter that covers less says nothing at all."""
+UNEVEN_MOST = 2.0
+"""Times the mean that the busiest subtask may do: beyond, what waits may all be its own, and says nothing of the others."""
+HOLDS_MOST_MS = HOURS * HOUR_MS
+"""After as long without it, how long it held is forgotten too."""
+
+
+def remembered(known: tuple[Saturation, ...], figures: Float32, topology: JobTopology, end_ms: int) -> tuple[Saturation, ...]:
+    """Return what is remembered of a job's tasks at the end of figures [m, N, F]; ``known`` a minute before.
+
+    ``figures``: counters of all subtasks (``of_all_subtasks``) of the last ``SEEN_MINUTES``, or fewer.
+    """
+    position = {spec.task: at for at, spec in enumerate(topology.tasks)} if known else {}
+    kept = {
+        each.task: _corrected(each, figures[1:, position[each.task]])
+        for each in known
+        if each.task in position and each.epoch == topology.epoch and end_ms < each.at_ms + each.holds_ms + HOLDS_MOST_MS
+    }
+    if never_rested(figures[-2:], topology.tasks).any():
+        for spec, shown in zip(topology.tasks, _shown(figures, topology.tasks).tolist(), strict=True):
+            if shown > 0.0:  # False where unknown
+                new = Saturation(task=spec.task, shown=shown, at_ms=end_ms, epoch=topology.epoch)
+                kept[spec.task] = _learned(kept.get(spec.task), new)
+    return tuple(each for _, each in sorted(kept.items()) if SHOWN_LEAST < each.shown < SHOWN_MOST)
+
+
+def times_understated(known: tuple[Saturation, ...], tasks: tuple[TaskSpec, ...], end_ms: int) -> Float64:
+    """Return [N] how many times the busy time is that a task's counter shows at ``end_ms``; 1 where nothing tells it."""
+    times = {each.task: 1.0 / each.shown for each in known if end_ms < each.at_ms + each.holds_ms}
+    return np.array([times.get(spec.task, 1.0) for spec in tasks])
+
+
+def never_rested(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Bool:
+    """Return [m - 1, N] whether tasks worked all of each minute of figures [m, N, F] but the first, by what waited for them.
+
+    Such a minute began and ended with more waiting than the task got through, or the only task before it was held back or busy
+    all the time; and the task was not held back itself.
+    """
+    names = ("records_in", "records_out", "queued_records_last", "parallelism", "busy_ms", "backpressured_ms", "restarts")
+    into, out, waiting, subtasks, busy, held, began = (figures[..., FIGURE[name]].astype(np.float64) for name in names)
+    processed, offered, held = read_or_emitted(into, out)[1:], subtasks[1:] * MINUTE_MS, held[1:]
+    enough = (waiting[:-1] >= processed) & (waiting[1:] >= processed)
+    if (held > 0).any():
+        parents = _only_parents(tasks)
+        never_waited = (held >= PRESSED_LEAST * offered) & (held + busy[1:] >= NEVER_RESTS * offered)
+        enough |= never_waited[:, parents] & (parents >= 0)
+    worked: Bool = enough & (processed > 0) & ~(held > HELD_MOST * offered) & ~(began[1:] > 0)
+    return worked
+
+
+def _only_parents(tasks: tuple[TaskSpec, ...]) -> npt.NDArray[np.int64]:
+    """Return [N] the index of the only task before each, if that one sends to it alone; else -1."""
+    position = {spec.task: at for at, spec in enumerate(tasks)}
+    sends = [name for spec in tasks for name in spec.upstream]
+    is_only = (len(spec.upstream) == 1 and sends.count(spec.upstream[0]) == 1 for spec in tasks)
+    return np.array([position[spec.upstream[0]] if only else -1 for spec, only in zip(tasks, is_only, strict=True)])
+
+
+def _shown(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Float64:
+    """Return [N] the share of its time that the busiest subtask showed, of tasks without rest lately and in the newest minute.
+
+    NaN for others, and where some subtasks have no work or one has nearly all of it: then a backlog says nothing of the others.
+    """
+    used = never_rested(figures, tasks)
+    subtasks, busy, busiest = (
+        figures[1:, :, FIGURE[name]].astype(np.float64) for name in ("parallelism", "busy_ms", "busy_ms_max")
+    )
+    busiest = np.where(np.isnan(busiest), busy / subtasks, busiest)
+    spent, mean, minutes = (np.where(used, each, 0.0).sum(axis=0) for each in (busiest, busy / subtasks, used))
+    is_uneven = np.array([bool(spec.hindrance) or (spec.useful_max or spec.parallelism) < spec.parallelism for spec in tasks])
+    told = used[-1] & (minutes >= USED_LEAST) & ~is_uneven & (spent <= UNEVEN_MOST * mean)  # False where NaN
+    return np.where(told, np.minimum(spent / np.maximum(minutes, 1) / MINUTE_MS, 1.0), np.nan)
+
+
+def _learned(before: Saturation | None, new: Saturation) -> Saturation:
+    """Return what a task without rest shows. Where it had ceased to hold, it holds for twice as long."""
+    if before is None:
+        return new
+    has_ceased = before.at_ms + before.holds_ms <= new.at_ms
+    return structs.replace(new, holds_ms=min(2 * before.holds_ms, HOLDS_MOST_MS) if has_ceased else before.holds_ms)
+
+
+def _corrected(known: Saturation, figures: Float32) -> Saturation:
+    """Return what is still possible after a task's newest minutes [m, F]: nobody works more than all of the time.
+
+    A mean over these minutes counts: one longer by a second is no proof.
+    """
+    shown = float(figures[:, FIGURE["busy_ms_max"]].mean()) / MINUTE_MS if len(figures) >= LATELY_MINUTES else 0.0
+    return structs.replace(known, shown=min(shown, 1.0)) if shown > known.shown else known  # False where unknown

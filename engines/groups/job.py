@@ -1,0 +1,457 @@
+"""Looks at one job: the groups of a chain, what waits for each, who reads what, what each member has got through."""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.figures import known_count
+from surescale.contracts.messages import EventKind, Input, JobState, JobTopology, ReceivedRecords, TaskSample, TaskSpec
+from surescale.contracts.topology import check_topology, under_lasting_version
+from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable
+from surescale.engines.groups.busy import Busy, busy_of
+from surescale.engines.groups.chains import Chain
+from surescale.engines.groups.hindrance import Hindrance, Hindrances
+from surescale.engines.groups.workers import HINDRANCE_LETTERS_MAX, MembersEach
+from surescale.engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
+from surescale.engines.kafka.positions import Answer, Partition, Positions, in_words
+from surescale.engines.ports.event_log import EventLog, changes
+from surescale.engines.ports.minutes import Clock, JobSnapshot
+from surescale.engines.ports.requirement import Required
+from surescale.engines.ports.source import HELD, SourceUnavailable
+from surescale.runtime.backoff import Throttle
+from surescale.runtime.printable import printable
+
+ENGINE = "kafka"
+MEMBERS_MAX = 10_000
+REBALANCE_MS = 5_000
+"""A group that rebalances is asked again for so long; then what its commits have done meanwhile says whether it is at work."""
+BUSY_MOST = 4.0
+"""A counter that grew by so many times the time since it last moved counts no time of one member, or has gone on from before."""
+SAY_EVERY_S = 600.0
+_CO_PARTITIONED = re.compile(r"^streams?\Z|faust|streamspartitionassignor|co-?partition", re.IGNORECASE)
+"""Assignors that give the partitions of one number of all topics to one member."""
+_log = logging.getLogger("surescale.monitor")
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What one member has done since the attempt began. ``busy_s``: its own counter when last asked; it moved at ``moved_ms``."""
+
+    records_in: int = 0
+    busy_ms: int | None = None
+    busy_s: float | None = None
+    moved_ms: int = 0
+    received: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Task:
+    """What is remembered of one group."""
+
+    positions: Positions = field(default_factory=Positions)
+    members: dict[str, _Counted] = field(default_factory=dict)
+    topics: frozenset[str] = frozenset()
+    """That counted when it last had members at rest."""
+    written: int = 0
+    """Records that came into its output topics since the attempt began."""
+    outputs: Positions = field(default_factory=Positions)
+    hindrances: Hindrances = field(default_factory=Hindrances)
+    hindrance: Hindrance | None = None
+    told_unknown: str = ""
+    each: MembersEach = field(default_factory=MembersEach)
+    settled: GroupDescription | None = None
+    """The group when it was last at rest."""
+    last_members: int = 1
+    seldom: Throttle = field(default_factory=lambda: Throttle(SAY_EVERY_S))
+
+
+class ChainJob:
+    """Looks at one job, for one thread. The first look only notes where everything stands.
+
+    An attempt is a set of members: when one joins or leaves, partitions move and all counters begin again.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        chain: Chain,
+        groups: GroupReader,
+        broker: TopicOffsets,
+        requirement: Callable[[str], Required | None],
+        failing: Callable[[str, str], str],
+        events: EventLog,
+        clock: Clock,
+        speed: float,
+    ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            job: its id.
+            chain: its groups.
+            groups: asks the broker for groups.
+            broker: asks the broker for the ends of topics.
+            requirement: what the actuator was asked for, None where it is not known.
+            failing: how the workers of a task fail to start.
+            events: what happened.
+            clock: of the pipeline.
+            speed: milliseconds of that clock in one of the wall's.
+        """
+        self._job, self._chain, self._groups, self._broker = job, chain, groups, broker
+        self._requirement, self._failing = requirement, failing
+        self._events, self._clock, self._speed = events, clock, speed
+        self._tasks = {task: _Task() for task in chain.groups}
+        self._attempt = self._last_ms = self._began_ms = 0
+        self._unsettled_ms: int | None = None
+        self._was_settled = False
+        self._stood: tuple[int, dict[str, GroupDescription]] = (0, {})  # how far unsettled groups had come, and when
+        self._moving: frozenset[str] = frozenset()  # tasks whose unsettled groups are at work
+        self._topology: JobTopology | None = None
+
+    def look(self) -> JobSnapshot:
+        """Look at the job; takes two requests a group and three for all topics.
+
+        Raises:
+            SourceUnavailable: no usable answer, or a group rebalances.
+        """
+        try:
+            asked = self._groups.look([self._chain.group_of(task) for task in self._tasks])
+            seen = {task: asked[self._chain.group_of(task)] for task in self._tasks}
+            seen = self._settled(seen)
+            reads = {task: self._reads(task, seen[task]) for task in self._tasks}
+            answer = self._ask(reads)
+            required = self._requirement(self._chain.name)
+        except (GroupsUnavailable, OffsetsUnavailable) as problem:
+            raise SourceUnavailable(f"{self._job}: {problem}; {HELD}") from None
+        now_ms = self._clock.now_ms()
+        is_settled = all(group.state == "stable" for group in seen.values())
+        upstream = {task: self._chain.upstream(task, topics) for task, topics in reads.items()}
+        for task, topics in reads.items():
+            self._tasks[task].positions.look(answer, topics, now_ms)
+            self._tasks[task].outputs.look(answer, self._chain.groups[task].writes, now_ms)
+        samples = self._samples(seen, upstream, now_ms) if is_settled else self._none(seen, now_ms)
+        for task, group in seen.items():
+            self._note(task, group, now_ms)
+        specs = tuple(self._spec(task, seen[task], upstream[task], required, now_ms) for task in self._tasks)
+        return JobSnapshot(self._topology_of(specs, seen, required, now_ms), samples)
+
+    # What is asked
+
+    def _settled(self, seen: dict[str, GroupDescription]) -> dict[str, GroupDescription]:
+        """Return the groups as they count now. Refuse a look at those that are not there or just begin to deal out partitions.
+
+        A group that goes on committing while it deals them out is at work: with cooperative protocols and KIP-848 one member that
+        is slow to join again holds up only what it has to give away. One whose commits stand still, such as a whole group that
+        stopped to wait for that member, is not.
+        """
+        for task, group in seen.items():
+            if group.state == "dead":
+                raise SourceUnavailable(
+                    f"{self._job}: there is no group {group.group} ({task}); {self._remedy(task)}; until then its figures are "
+                    "unknown and it is held"
+                )
+            if len(group.members) > MEMBERS_MAX:
+                raise SourceUnavailable(
+                    f"{self._job}: group {group.group} has {len(group.members)} members; {MEMBERS_MAX} is the most"
+                )
+        for task, group in seen.items():
+            if group.state == "stable":
+                self._tasks[task].settled = group
+        unsettled = {task: group for task, group in seen.items() if group.state == "rebalancing"}
+        now_ms = self._clock.now_ms()
+        if not unsettled:
+            self._unsettled_ms, self._moving = None, frozenset()
+            return seen
+        if self._unsettled_ms is None:
+            self._unsettled_ms, self._stood = now_ms, (now_ms, unsettled)
+        if now_ms - self._unsettled_ms < REBALANCE_MS:
+            raise SourceUnavailable(f"{self._job}: group {next(iter(unsettled.values())).group} is rebalancing")
+        if now_ms - self._stood[0] >= REBALANCE_MS:
+            before = self._stood[1]
+            self._moving = frozenset(task for task in unsettled if task in before and _moved(before[task], unsettled[task]))
+            self._stood = (now_ms, unsettled)
+        return seen | {task: _at_work(seen[task], self._tasks[task].settled) for task in self._moving & unsettled.keys()}
+
+    def _remedy(self, task: str) -> str:
+        """Return what brings a group that is not there: workers that crash at their start never join it."""
+        return self._failing(self._chain.name, task) or "start its consumers, or correct its name in SURESCALE_GROUPS_FILE"
+
+    def _reads(self, task: str, group: GroupDescription) -> frozenset[str]:
+        """Return the topics that count for a group: those of the file, else what its members are assigned.
+
+        A group without members has only what it committed. While one deals out its partitions, the topics from before count.
+        """
+        named, remembered = frozenset(self._chain.groups[task].reads), self._tasks[task]
+        if named:
+            return named
+        if group.state == "stable" and any(member.partitions for member in group.members):
+            # What a group at work deals out just now may be nobody's for a moment.
+            remembered.topics = group.topics | remembered.topics if task in self._moving else group.topics
+            return remembered.topics
+        return remembered.topics or group.topics
+
+    def _ask(self, reads: dict[str, frozenset[str]]) -> Answer:
+        """Return what the topics hold. One that the file names must be there at the first look; later it may vanish."""
+        named = {topic for group in self._chain.groups.values() for topic in (*group.reads, *group.writes)}
+        answer = self._broker.look(sorted(named.union(*reads.values())))
+        known = {topic for task in self._tasks.values() for each in (task.positions, task.outputs) for topic, _ in each.logs}
+        missing = sorted(answer.missing if not answer.extents else answer.missing & named - known)
+        if missing:
+            raise self._broker.missing(missing)
+        return answer
+
+    def _note(self, task: str, group: GroupDescription, now_ms: int) -> None:
+        remembered = self._tasks[task]
+        positions = remembered.positions
+        found = remembered.hindrances.look(positions, group.members, now_ms) if group.state == "stable" else None
+        if group.state == "empty":
+            found = Hindrance(f"group {group.group} has no members; start its consumers", caps=False)
+        if found is not None and remembered.hindrance is None:
+            self._tell("hindered", task, found.words, now_ms)
+        remembered.hindrance = found
+        for number, words in enumerate(positions.notes):
+            self._tell(f"offsets{number}", task, words, now_ms)
+        unknown = in_words(positions.unknown)
+        if unknown and not remembered.told_unknown:
+            self._tell("unknown", task, unknown, now_ms)
+        remembered.told_unknown = unknown
+
+    def _tell(self, what: str, task: str, words: str, now_ms: int) -> None:
+        _log.warning("%s: %s: %s", self._job, task, words, extra={"job": self._job})
+        event_id = f"{what}:{self._job}:{task}:{now_ms}"
+        self._events.add("exception", event_id, now_ms, job=self._job, detail=f"{task}: {words}")
+
+    # Figures
+
+    def _samples(
+        self,
+        seen: dict[str, GroupDescription],
+        upstream: dict[str, tuple[str, ...]],
+        now_ms: int,
+    ) -> tuple[TaskSample, ...]:
+        is_first, was_settled = not self._last_ms, self._was_settled
+        before = {task: self._tasks[task].members.keys() for task in seen}
+        self._note_members(seen, now_ms)
+        busy = busy_of({task: (self._chain.groups[task], group.members) for task, group in seen.items()})
+        found: list[TaskSample] = []
+        for task, group in seen.items():
+            self._say_unknown(task, busy[task])
+            spent_ms = self._count_busy(task, group, busy[task], now_ms)
+            are_new = was_settled and bool(before[task]) and not before[task] & {each.id for each in group.members}
+            self._tasks[task].positions.read(group.committed, now_ms, are_new=are_new, busy_ms=spent_ms)
+            found += self._of_group(task, group, upstream[task], now_ms)
+        self._last_ms, self._was_settled = now_ms, True
+        return () if is_first else tuple(found)
+
+    def _say_unknown(self, task: str, busy: Sequence[Busy]) -> None:
+        """Name the first member whose busy time is unknown, which makes the task's unknown; seldom."""
+        silent = [each.problem for each in busy if each.problem]
+        if silent and self._tasks[task].seldom.is_time():
+            more = f"; {len(silent) - 1} more members do not tell either" if len(silent) > 1 else ""
+            words = "%s: the busy time of %s is unknown: %s%s; correct metrics and busy in SURESCALE_GROUPS_FILE"
+            _log.warning(words, self._job, task, silent[0], more, extra={"job": self._job})
+
+    def _none(self, seen: dict[str, GroupDescription], now_ms: int) -> tuple[TaskSample, ...]:
+        """Return no samples of groups that are not at rest, but keep in mind how far they are and what was written."""
+        self._was_settled = False
+        for task, group in seen.items():
+            remembered = self._tasks[task]
+            remembered.positions.read(group.committed, now_ms, are_new=group.state == "empty")
+            remembered.written += sum(remembered.outputs.arrived.values())
+        return ()
+
+    def _note_members(self, seen: dict[str, GroupDescription], now_ms: int) -> None:
+        """Begin a new attempt if somebody joined or left."""
+        if all(self._tasks[task].members.keys() == {each.id for each in group.members} for task, group in seen.items()):
+            return
+        words = changes(
+            [(task, len(self._tasks[task].members)) for task in seen], [(task, len(seen[task].members)) for task in seen]
+        )
+        if self._attempt:
+            kind: EventKind = "rescaled" if words else "job_restarted"
+            detail = words or "other members, as many as before"
+            self._events.add(kind, f"members:{self._job}:{now_ms}", now_ms, job=self._job, detail=detail)
+        else:
+            self._events.add("job_started", f"watched:{self._job}:{now_ms}", now_ms, job=self._job, detail="watched from now on")
+        was_watched, self._attempt, self._began_ms = bool(self._attempt), now_ms, self._last_ms or now_ms
+        for task, group in seen.items():
+            remembered = self._tasks[task]
+            remembered.written = 0
+            known, fresh = remembered.members, 0.0 if was_watched else None  # what it did before we watched is not counted
+            remembered.members = {
+                each.id: _Counted(busy_s=known[each.id].busy_s, moved_ms=known[each.id].moved_ms)
+                if each.id in known
+                else _Counted(busy_s=fresh, moved_ms=self._began_ms)
+                for each in group.members
+            }
+
+    def _of_group(self, task: str, group: GroupDescription, upstream: Sequence[str], now_ms: int) -> list[TaskSample]:
+        remembered = self._tasks[task]
+        positions = remembered.positions
+        remembered.written += sum(remembered.outputs.arrived.values())
+        samples = []
+        for subtask, (member, mine) in enumerate(zip(group.members, _dealt(group, list(positions.lag)), strict=True)):
+            counted = remembered.members[member.id]
+            self._count(counted, mine, positions, upstream)
+            samples.append(
+                TaskSample(
+                    job=self._job,
+                    task=task,
+                    subtask=subtask,
+                    attempt=self._attempt,
+                    sampled_at_ms=now_ms,
+                    records_in=counted.records_in,
+                    # The broker does not know which member wrote a record; only the sum over a task is used.
+                    records_out=remembered.written if not subtask else 0,
+                    bytes_in=0,
+                    bytes_out=0,
+                    busy_ms=counted.busy_ms,
+                    idle_ms=None if counted.busy_ms is None else max(0, now_ms - self._began_ms - counted.busy_ms),
+                    backpressured_ms=0,  # a topic in between holds nobody back
+                    # What is known of it; the topology says what is not.
+                    queued_records=None if positions.known is None else sum(positions.lag[each] or 0 for each in mine),
+                    parallelism=len(group.members),
+                    # Of the whole group, since partitions move between its members.
+                    arrived_records=None if upstream or positions.counted is None else 0 if subtask else positions.counted,
+                    received=tuple(ReceivedRecords(task=each, records=counted.received.get(each, 0)) for each in upstream),
+                    watermark_lag_ms=positions.lag_ms,
+                    as_of_ms=now_ms,
+                )
+            )
+        return samples
+
+    def _count(self, counted: _Counted, mine: list[Partition], positions: Positions, upstream: Sequence[str]) -> None:
+        counted.records_in += sum(positions.moved.get(each, 0) for each in mine)
+        for other in upstream:
+            writes = self._chain.groups[other].writes
+            moved = sum(positions.moved.get(each, 0) for each in mine if each[0] in writes)
+            counted.received[other] = counted.received.get(other, 0) + moved
+
+    def _count_busy(self, task: str, group: GroupDescription, busy: Sequence[Busy], now_ms: int) -> float | None:
+        """Count how long the members were busy, and return how long since the look before; None if one does not tell."""
+        spent_ms: float | None = 0.0
+        for member, told in zip(group.members, busy, strict=True):
+            counted = self._tasks[task].members[member.id]
+            before_ms = counted.busy_ms or 0
+            if not _add_busy(counted, told.seconds, self._speed, now_ms) and self._tasks[task].seldom.is_time():
+                words = "%s: the busy time of %s is unknown for now: the counter of member %s grew by more "
+                words += "than the time that passed; it must count seconds, and of that member only"
+                _log.warning(words, self._job, task, printable(member.client_id), extra={"job": self._job})
+            spent_ms = None if spent_ms is None or counted.busy_ms is None else spent_ms + counted.busy_ms - before_ms
+        return spent_ms
+
+    # Topology
+
+    def _spec(
+        self, task: str, group: GroupDescription, upstream: tuple[str, ...], required: Required | None, now_ms: int
+    ) -> TaskSpec:
+        remembered = self._tasks[task]
+        asked = (required.counts.get(task) or None) if required is not None else None
+        if group.members:
+            remembered.last_members = len(group.members)
+        hindrance = remembered.hindrance
+        words = printable(hindrance.words)[:HINDRANCE_LETTERS_MAX] if hindrance is not None else ""
+        most = remembered.last_members if hindrance is not None and hindrance.caps else _useful(group, remembered.positions)
+        return TaskSpec(
+            task=task,
+            upstream=upstream,
+            parallelism=remembered.last_members,
+            max_parallelism=MEMBERS_MAX,
+            sharing_group=task,
+            inputs=tuple(Input(task=each, ship="hash") for each in upstream),
+            required=asked,
+            useful_max=most,
+            hindrance=self._failing(self._chain.name, task) or words,
+            fixed=remembered.each.look(len(group.members), asked, now_ms),
+            backlog_partly_unknown=remembered.positions.partly_unknown,
+        )
+
+    def _topology_of(
+        self, specs: tuple[TaskSpec, ...], seen: dict[str, GroupDescription], required: Required | None, now_ms: int
+    ) -> JobTopology:
+        topology = JobTopology(
+            job=self._job,
+            version=now_ms,
+            at_ms=now_ms,
+            tasks=specs,
+            attempt=self._attempt,
+            state=_state(seen),
+            engine=ENGINE,
+            epoch=required.epoch if required is not None else "",
+            requirement_id=required.id if required is not None else "",
+            engine_name=self._chain.name,
+            labels=dict(self._chain.labels),
+        )
+        try:
+            check_topology(topology)
+        except RecordRejected as rejected:
+            raise SourceUnavailable(f"{self._job}: {rejected}; correct reads and writes in SURESCALE_GROUPS_FILE") from None
+        self._topology = under_lasting_version(topology, self._topology)
+        return self._topology
+
+
+def _state(seen: dict[str, GroupDescription]) -> JobState:
+    states = {group.state for group in seen.values()}
+    return "restarting" if "rebalancing" in states else "suspended" if "empty" in states else "running"
+
+
+def _moved(before: GroupDescription, now: GroupDescription) -> bool:
+    return any(at > before.committed.get(each, -1) for each, at in now.committed.items())
+
+
+def _at_work(group: GroupDescription, settled: GroupDescription | None) -> GroupDescription:
+    """Return a group that deals out its partitions and reads meanwhile as if it were at rest.
+
+    A partition that is told to be nobody's counts for who had it before. Of classic groups the broker tells no partition until
+    all are dealt out.
+    """
+    told = {each for member in group.members for each in member.partitions}
+    had = {member.id: member.partitions - told for member in settled.members} if settled is not None else {}
+    members = tuple(replace(each, partitions=each.partitions | had.get(each.id, frozenset())) for each in group.members)
+    assignor = group.assignor or (settled.assignor if settled is not None else "")
+    return replace(group, state="stable", members=members, assignor=assignor)
+
+
+def _add_busy(counted: _Counted, busy_s: float | None, speed: float, now_ms: int) -> bool:
+    """Add what a member's counter grew by (None: it does not tell), and return whether that is possible.
+
+    It is unknown if not, as of a process that goes on under a new id, and has counted since it began.
+    """
+    before_s, passed_ms = counted.busy_s, now_ms - counted.moved_ms
+    if busy_s != before_s:
+        counted.busy_s, counted.moved_ms = busy_s, now_ms
+    if busy_s is None or before_s is None:
+        counted.busy_ms = None
+        return True
+    # A counter that fell belongs to a process that started over.
+    spent_ms = (busy_s - before_s if busy_s >= before_s else busy_s) * 1_000 * speed
+    is_possible = not 0 < passed_ms * BUSY_MOST < spent_ms  # a clock that was set back tells nothing
+    counted.busy_ms = known_count(round((counted.busy_ms or 0) + spent_ms)) if is_possible else None
+    return is_possible
+
+
+def _dealt(group: GroupDescription, partitions: Sequence[Partition]) -> list[list[Partition]]:
+    """Return the partitions that count for each member: its own, each once, and for the first one those that nobody has."""
+    reader = {each: index for index, member in reversed(list(enumerate(group.members))) for each in member.partitions}
+    found: list[list[Partition]] = [[] for _ in group.members]
+    for each in partitions:
+        found[reader.get(each, 0)].append(each)
+    return found
+
+
+def _useful(group: GroupDescription, positions: Positions) -> int | None:
+    """Return how many members can have a partition.
+
+    Range deals out each topic by itself, and an assignor that keeps partitions of one number together deals out numbers: the
+    widest topic counts. The other assignors deal out all partitions together.
+    """
+    if not positions.lag:
+        return None
+    if group.assignor == "range":
+        return max(Counter(topic for topic, _ in positions.lag).values())
+    if _CO_PARTITIONED.search(group.assignor):
+        assigned = {each for member in group.members for each in member.partitions}
+        return max(Counter(topic for topic, _ in positions.lag.keys() | assigned).values())
+    return len(positions.lag)

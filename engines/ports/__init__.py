@@ -1,0 +1,1 @@
+"""What engines plug into: the ports of sources and actuators, and what implementations of them share."""

@@ -1,0 +1,180 @@
+"""Worker processes on this machine as an actuator sees them: a number of workers is asked for, and a reconciler makes it so.
+
+What is asked for is a file with a number that grows (`engines.processes.worker_store`), written under a lock: compared and
+changed in one step. A thread reconciles the workers, command or not: one that dies is started again. The workers outlive this
+process, and whoever comes next finds them by their locks.
+"""
+
+import logging
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from surescale.contracts.capabilities import Capabilities
+from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.messages import Host
+from surescale.engines.groups import GroupsSettings
+from surescale.engines.groups.actuator import UNKNOWN_TASK, ReconcilerThread, chain_of, check_epoch
+from surescale.engines.groups.chains import Chain
+from surescale.engines.groups.workers import HINDRANCE_LETTERS_MAX
+from surescale.engines.ports.actuator import (
+    REQUIREMENT_CHANGED,
+    Accepted,
+    EngineRefused,
+    EngineUnavailable,
+    JobStatus,
+)
+from surescale.engines.ports.requirement import Requirements, covers, in_words
+from surescale.engines.ports.source import SourceUnavailable
+from surescale.engines.processes import PROCESSES, ProcessesSettings
+from surescale.engines.processes.reconcile import WorkerReconciler
+from surescale.engines.processes.worker_store import FolderUnavailable, Requirement, WorkerStore
+from surescale.engines.settings import ClusterSettings, SourceSettings
+from surescale.runtime.printable import printable
+
+_log = logging.getLogger("surescale.workers")
+
+
+@dataclass(slots=True)
+class ProcessesEngine:
+    """``EngineApi`` on the workers of one cluster on this machine. Keeps nothing that is needed after a restart."""
+
+    reconciler: WorkerReconciler
+    cluster: str
+    _reconciling: ReconcilerThread = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._reconciling = ReconcilerThread(self.reconciler.reconcile, FolderUnavailable, _log)
+
+    @classmethod
+    def of(cls, settings: ClusterSettings, timeout_s: float) -> Self:
+        """Return the one of a role's settings; nothing here is asked for long.
+
+        Raises:
+            SettingsError: the groups file cannot be used.
+        """
+        return cls(WorkerReconciler.of(settings), settings.cluster)
+
+    def start(self) -> Self:
+        """Tend the workers in a thread of its own; it ends with the process, the workers do not."""
+        self._reconciling.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop reconciling. The workers run on."""
+        self._reconciling.stop()
+
+    # The port
+
+    def capabilities(self) -> Capabilities:
+        """Return what this machine can do."""
+        return PROCESSES
+
+    def request(self, command: RescheduleCommand) -> Accepted:
+        """Ask for the command's number of workers, if nobody has asked for another one since the decision."""
+        with _answers_of_the_port():
+            chain = self._chain(command.job)
+            required, expected = self._required(chain), command.expected
+            check_epoch(command, required.epoch, f"the job was started again, as {required.epoch}")
+            if covers(required.counts, command.targets):
+                return Accepted()
+            for task in command.targets:
+                if task not in required.counts:
+                    raise EngineRefused(
+                        UNKNOWN_TASK,
+                        f"{task}: SURESCALE_GROUPS_FILE does not say how its workers are started; add workers.command",
+                    )
+            if expected is not None and not covers(required.counts, expected.required):
+                raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(required.counts)}")
+            self._write(chain, required, command.targets)
+        return Accepted()
+
+    def look(self, job: str) -> JobStatus:
+        """Return what is asked for, and the workers that are up. One that drains still runs."""
+        with _answers_of_the_port():
+            chain = self._chain(job)
+            required = self._required(chain)
+            alive = self.reconciler.store.workers(chain.name)
+            running = dict.fromkeys(required.counts, 0)
+            for worker in alive:
+                if worker.task in running and (worker.draining_ms is not None or self.reconciler.answers(chain, worker)):
+                    running[worker.task] += 1
+            short = any(running[task] < count for task, count in required.counts.items())
+            return JobStatus(
+                epoch=required.epoch,
+                requirement_id=required.id,
+                required=dict(required.counts),
+                running=running,
+                state="running" if any(running.values()) else "restarting",
+                waiting_for="slots" if short and self._is_full() else "",
+                hindrance=self.reconciler.failures(chain, required) if short else "",
+            )
+
+    def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
+        """Ask for something else, if the command is what is required now."""
+        with _answers_of_the_port():
+            chain = self._chain(command.job)
+            required = self._required(chain)
+            check_epoch(command, required.epoch, f"the job was started again, as {required.epoch}")
+            if covers(required.counts, put_back):
+                return
+            if not covers(required.counts, command.targets):
+                raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(required.counts)}")
+            self._write(chain, required, put_back)
+
+    # Inside
+
+    def _chain(self, job: str) -> Chain:
+        return chain_of(job, self.cluster, self.reconciler.chains)
+
+    def _required(self, chain: Chain) -> Requirement:
+        required = self.reconciler.store.requirement(chain.name)
+        if required is None:
+            raise EngineUnavailable(f"the workers of {chain.name} have not been started yet")
+        return required
+
+    def _write(self, chain: Chain, required: Requirement, counts: Mapping[str, int]) -> None:
+        if self.reconciler.store.change(chain.name, required, counts) is None:
+            raise EngineRefused(REQUIREMENT_CHANGED, "somebody else is changing what is asked for")
+
+    def _is_full(self) -> bool:
+        store = self.reconciler.store
+        return sum(len(store.workers(job)) for job in store.jobs()) >= self.reconciler.workers_max
+
+
+@contextmanager
+def _answers_of_the_port() -> Iterator[None]:
+    try:
+        yield
+    except FolderUnavailable as away:
+        raise EngineUnavailable(str(away)) from None
+
+
+class RequiredProcesses(Requirements):
+    """The folder of the workers."""
+
+    def __init__(self, settings: SourceSettings) -> None:
+        super().__init__(PROCESSES)
+        self._store = WorkerStore(Path(settings.part(ProcessesSettings).workers_folder), settings.cluster)
+        self._most = settings.part(GroupsSettings).workers_max
+
+    def look(self, job: str) -> Requirement | None:
+        """Read the file."""
+        return self._store.requirement(job)
+
+    def failing(self, job: str, task: str) -> str:
+        """Return how one fails, with what it said last."""
+        required = self.required(job)
+        found = self._store.failing(job, task, required.counts.get(task, 0)) if required is not None else ""
+        return printable(found)[:HINDRANCE_LETTERS_MAX]
+
+    def hosts(self) -> tuple[Host, ...]:
+        """Return this machine."""
+        try:
+            running = sum(len(self._store.workers(job)) for job in self._store.jobs())
+        except FolderUnavailable as away:
+            raise SourceUnavailable(str(away)) from None
+        return (Host(host=socket.gethostname(), slots=self._most, free_slots=max(0, self._most - running)),)

@@ -1,0 +1,36 @@
+"""Checks of the worker processes on this machine: those that crash at their start are named, with what they said last."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from surescale.engines.groups.chains import chains_of
+from surescale.engines.ports.findings import Finding
+from surescale.engines.processes import ProcessesSettings
+from surescale.engines.processes.worker_store import FolderUnavailable, WorkerStore
+from surescale.engines.settings import SourceSettings
+
+_SUBJECT = "workers"
+
+
+def processes(settings: SourceSettings) -> Iterator[Finding]:
+    """Compare the workers that live with those that are asked for, job by job."""
+    store = WorkerStore(Path(settings.part(ProcessesSettings).workers_folder), settings.cluster)
+    try:
+        for name in chains_of(settings):
+            yield _job(store, name)
+    except FolderUnavailable as away:
+        yield Finding("problem", _SUBJECT, str(away), "run doctor as the rescaler's user, on its machine")
+
+
+def _job(store: WorkerStore, name: str) -> Finding:
+    required = store.requirement(name)
+    if required is None:
+        return Finding("warning", _SUBJECT, f"{name}: none was started yet", "start the rescaler, which starts them")
+    for task, count in required.counts.items():
+        failing = store.failing(name, task, count)
+        if failing:
+            log = store.file(name, task, 0, "log").parent
+            return Finding("problem", _SUBJECT, f"{name}: {failing}", f"mend it; it is tried again. Its whole output is in {log}")
+    live = sum(each.task in required.counts for each in store.workers(name))
+    detail = f"{name}: {live} live, {sum(required.counts.values())} are asked for"
+    return Finding("ok", _SUBJECT, detail)

@@ -1,1 +1,0 @@
-"""Sources of figures: one port, one module per kind of engine."""

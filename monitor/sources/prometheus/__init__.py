@@ -1,1 +1,0 @@
-"""Prometheus as a source: an expression for each figure, asked once a minute for all tasks of a job."""

@@ -1,1 +1,0 @@
-"""Parallel units: which hosts a job uses, which units on them, and which task runs where."""

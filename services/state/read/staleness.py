@@ -1,0 +1,192 @@
+"""How old what is known of a job is, and which role is behind. The one place that says so. Pure."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, Protocol
+
+from surescale.contracts.clock import MINUTE_MS, pipeline_time_ms, wall_time_ms
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.messages import ClockSegment, JobTopology
+from surescale.runtime.instants import to_the_minute, to_the_second
+from surescale.services.state.record_documents import ViewDocument
+
+FRESH_MINUTES = 2
+"""What is older says nothing about now."""
+WHO = "`surescale doctor` says who is at fault: engine, monitor, Spark or Kafka"
+
+
+class Stale(ViewDocument, frozen=True, kw_only=True):
+    """What has not come although it is due."""
+
+    role: Literal["monitor", "spark", "agent", "rescaler"]
+    """The role that should have written it; monitor: or the engine that it asks."""
+    minutes: int
+    """For how long, by the pipeline's clock; by the wall's where that runs slower."""
+    words: str
+    """Both for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The present time, by the clocks of the pipelines of a view.
+
+    Attributes:
+        clocks: the present segment of each pipeline; without any, the clock is the wall's.
+        wall_ms: the wall's time.
+    """
+
+    clocks: Collection[ClockSegment]
+    wall_ms: int
+
+    def minutes_since(self, event_ms: int) -> int:
+        """Return how many whole minutes ago an instant of the pipeline's clock was; 0 for one that is still to come.
+
+        Where that clock runs faster than the wall's, the wall's minutes count, and while it stands before its trace has ended
+        the wall's are added. A view holds several only if pipelines share their topics: then the least counts, since nothing
+        tells whose the instant is.
+        """
+        clocks = self.clocks or (None,)
+        return max(0, int(min(_age_ms(each, event_ms, self.wall_ms) for each in clocks) // MINUTE_MS))
+
+
+def _age_ms(clock: ClockSegment | None, event_ms: int, wall_ms: int) -> float:
+    event_age_ms = pipeline_time_ms(clock, wall_ms) - event_ms
+    if clock is None:
+        return event_age_ms
+    has_more = clock.end_ms is None or clock.until_ms < clock.end_ms
+    stands_ms = max(0, wall_ms - wall_time_ms(clock, clock.until_ms)) if has_more else 0
+    return event_age_ms / max(1.0, clock.speed) + stands_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """The newest signs of life about a job, as instants of the pipeline's clock in milliseconds; None: there is none.
+
+    Attributes:
+        window_end_ms: end of the newest window.
+        first_window_end_ms: end of the oldest window that the view keeps.
+        decided_ms: ends of the spans of the newest decisions, newest first.
+        unanswered_ms: the end of the span of the oldest decision that the rescaler has not answered.
+    """
+
+    window_end_ms: int | None = None
+    first_window_end_ms: int | None = None
+    decided_ms: tuple[int, ...] = ()
+    unanswered_ms: int | None = None
+
+
+def stale_of(topology: JobTopology | None, signs: Signs, now: Present, span_minutes: int) -> Stale | None:
+    """Return what is due and has not come, for a job that should run; None if nothing is.
+
+    A role later on the way is judged only while those before it are at work.
+
+    Args:
+        topology: of the job.
+        signs: of life about it.
+        now: the present time.
+        span_minutes: from one decision to the next, at least.
+    """
+    if topology is None or topology.state != "running" or signs.window_end_ms is None:
+        return None
+    silent = now.minutes_since(signs.window_end_ms)
+    if silent > FRESH_MINUTES:
+        is_seen = topology.at_ms > signs.window_end_ms + FRESH_MINUTES * MINUTE_MS
+        return _stale("spark" if is_seen else "monitor", "no figures for", silent)
+    if signs.unanswered_ms is not None and (waits := now.minutes_since(signs.unanswered_ms)) > FRESH_MINUTES:
+        return _stale("rescaler", "no answer for", waits)
+    # A policy may have a span of its own, which only its decisions tell; those of emergencies come between.
+    gaps = (after - before for after, before in pairwise(signs.decided_ms))
+    span_ms = max(span_minutes * MINUTE_MS, *gaps, 0)
+    since_ms = signs.decided_ms[0] if signs.decided_ms else signs.first_window_end_ms
+    if since_ms is None or now.minutes_since(since_ms + span_ms) <= FRESH_MINUTES:
+        return None
+    if not signs.decided_ms:
+        return Stale(role="agent", minutes=now.minutes_since(since_ms), words="no decision yet")
+    return _stale("agent", "no decision for", now.minutes_since(since_ms))
+
+
+def _stale(role: Literal["monitor", "spark", "agent", "rescaler"], what: str, minutes: int) -> Stale:
+    return Stale(role=role, minutes=minutes, words=f"{what} {_long(minutes)}")
+
+
+def _long(minutes: int) -> str:
+    """Return minutes as people say them.
+
+    >>> _long(25), _long(90), _long(3 * 24 * 60)
+    ('25 min', '1 h 30 min', '3 days')
+    """
+    hours = minutes // 60
+    if hours >= 48:
+        return f"{hours // 24} days"
+    return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
+
+
+class Overview(Protocol):
+    """What is told of each job."""
+
+    @property
+    def job(self) -> str:
+        """Its id."""
+
+    @property
+    def stale(self) -> Stale | None:
+        """What is due and has not come."""
+
+    @property
+    def state(self) -> str | None:
+        """Its state by its engine."""
+
+    @property
+    def window_end_ms(self) -> int | None:
+        """End of its newest window."""
+
+    @property
+    def seen_ms(self) -> int | None:
+        """When the monitor last told its topology."""
+
+
+def at_fault(jobs: Iterable[Overview]) -> list[tuple[str, Stale]]:
+    """Return cluster and what has not come, for each cluster of which all jobs that should run lack something.
+
+    The words name the cluster, and what to do. A single job that lacks something among others is its own trouble.
+    """
+    by_cluster: dict[str, list[Overview]] = {}
+    for job in jobs:
+        if job.state == "running" and job.window_end_ms is not None:
+            by_cluster.setdefault(cluster_of(job.job), []).append(job)
+    found = []
+    for cluster, every in sorted(by_cluster.items()):
+        lacking = [job.stale for job in every if job.stale is not None]
+        if len(lacking) == len(every):
+            least = min(lacking, key=lambda each: each.minutes)
+            seen = max((job.seen_ms for job in every if job.seen_ms is not None), default=None)
+            why = why_stale(least, max(job.window_end_ms or 0 for job in every), seen)
+            found.append((cluster, Stale(role=least.role, minutes=least.minutes, words=f"{cluster}: {least.words}: {why}")))
+    return found
+
+
+def why_stale(stale: Stale, window_end_ms: int, seen_ms: int | None) -> str:
+    """Return what is known of the cause, and what to do.
+
+    Args:
+        stale: what has not come.
+        window_end_ms: end of the newest window.
+        seen_ms: when the monitor last saw the engine; None: unknown.
+    """
+    if stale.role == "agent":
+        return "figures come and nobody decides on them; see whether `surescale agent` runs (`surescale doctor`)"
+    if stale.role == "rescaler":
+        return "decisions are made and nobody carries them out; see whether `surescale rescaler` runs (`surescale doctor`)"
+    if stale.role == "spark":
+        return f"the engine was seen at {_time(seen_ms or 0)} UTC, but no window is newer than {minute_of(window_end_ms)}; {WHO}"
+    return f"the engine has not answered since {_time(max(seen_ms or 0, window_end_ms))} UTC, or nobody asks it; {WHO}"
+
+
+def minute_of(at_ms: int) -> str:
+    """Return hours and minutes of an instant, UTC."""
+    return to_the_minute(at_ms)[-len("00:00") :]
+
+
+def _time(at_ms: int) -> str:
+    return to_the_second(at_ms)[-len("00:00:00") :]

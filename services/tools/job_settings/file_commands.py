@@ -1,0 +1,126 @@
+"""``surescale job apply`` and ``surescale job export``: settings of many jobs as files."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from surescale.runtime import options
+from surescale.runtime.printable import printable
+
+if TYPE_CHECKING:
+    from surescale.contracts.settings import PipelineSettings
+    from surescale.services.job_settings.files import Entry, Plan
+
+WOULD_CHANGE = 3
+NAME_MAX = 256  # of the record's field
+
+
+@click.command("apply")
+@click.option(
+    "--file", "-f", "path", required=True, type=click.Path(exists=True, path_type=Path), help="File, or folder of files."
+)
+@click.option("--dry-run", is_flag=True, help=f"Write nothing; exit code {WOULD_CHANGE} if there is something to write.")
+@click.option("--prune", is_flag=True, help="Take back what these files once set for jobs that they no longer name.")
+@click.option("--name", help="What the files are known by (default: the name of the file or folder).")
+@options.by
+@options.connected()
+@click.pass_context
+def apply(
+    ctx: click.Context, settings: "PipelineSettings", path: Path, dry_run: bool, prune: bool, name: str | None, by: str | None
+) -> None:
+    """Set jobs as a file or a folder says.
+
+    A folder stands for all its files that end in .toml. Everything is checked before anything is written. A setting that a job's
+    entry leaves out is left to the job's label, or else to its engine.
+    """
+    from surescale.contracts.errors import SettingsError
+    from surescale.services.job_settings.files import plans, read_entries
+    from surescale.services.job_settings.snapshot import read_jobs
+
+    known = name or path.resolve().name
+    if len(known) > NAME_MAX:
+        raise SettingsError(f"--name: has {len(known)} characters; give at most {NAME_MAX}")
+    entries = read_entries(path)
+    _check_policies(entries, settings.policy_folder)
+    found = plans(entries, read_jobs(settings), known, options.author(by), prune=prune)
+    changes = [plan for plan in found if plan.is_change]
+    for plan in changes:
+        click.echo("\n".join(map(printable, _lines(plan, known))))
+    if not dry_run:
+        _write(settings, changes)
+    click.echo(f"{len(changes)} {'would change' if dry_run else 'changed'}, {len(found) - len(changes)} as they are")
+    if dry_run and changes:
+        ctx.exit(WOULD_CHANGE)
+
+
+@click.command("export")
+@click.argument("patterns", nargs=-1, metavar="[JOB|PATTERN]...")
+@options.connected()
+def export(settings: "PipelineSettings", patterns: tuple[str, ...]) -> None:
+    """Print what is set, as a file for `apply`.
+
+    Without names, of all jobs. A job for which nothing is set is left out.
+    """
+    from fnmatch import fnmatchcase
+
+    from surescale.contracts.errors import SettingsError
+    from surescale.services.job_settings.changes import newest
+    from surescale.services.job_settings.files import exported
+    from surescale.services.job_settings.snapshot import read_jobs
+
+    known = read_jobs(settings)
+    for pattern in patterns:
+        if not any(fnmatchcase(job, pattern) for job in known.names):
+            raise SettingsError(f"JOB: no job fits {pattern!r}; known: {', '.join(sorted(known.names)[:3]) or 'none yet'}")
+    chosen = [job for job in known.names if not patterns or any(fnmatchcase(job, pattern) for pattern in patterns)]
+    click.echo(exported(newest(known.records.get(job, ()), job) for job in chosen), nl=False)
+
+
+def _check_policies(entries: "list[Entry]", folder: str) -> None:
+    """Refuse a policy that is not there, by the first entry that names it."""
+    from surescale.contracts.errors import SettingsError, SurescaleError
+    from surescale.services.tools.policy_releases.folder import verified
+
+    named = {str(entry.wanted["policy"]): entry for entry in reversed(entries) if entry.wanted["policy"] is not None}
+    for policy, entry in named.items():
+        try:
+            verified(policy, folder)
+        except SurescaleError as error:
+            raise SettingsError(f"{entry.where}: {error}") from None
+
+
+def _lines(plan: "Plan", name: str) -> list[str]:
+    """Return what changes for one job, for people."""
+    from surescale.services.job_settings.changes import change_in_words
+
+    what = ", ".join(change_in_words(field, *pair) for field, pair in plan.differences.items())
+    hand = ", ".join(change_in_words(field, *pair) for field, pair in plan.by_hand.items())
+    return [
+        f"{plan.after.job}: {what or f'is as it should be, and {name} owns it from now on'} ({plan.why})",
+        *([f"  changed by hand since it was applied, last by {plan.before.set_by}: {hand}"] if hand else []),
+        *([f"  {plan.note}"] if plan.note else []),
+    ]
+
+
+def _write(settings: "PipelineSettings", changes: "list[Plan]") -> None:
+    """Write all changes.
+
+    Raises:
+        SettingsError: somebody else changed a job at the same time.
+        ConnectionError: Kafka did not take all of them.
+    """
+    from surescale.contracts.errors import SettingsError
+    from surescale.contracts.topics import JOB_SETTINGS
+    from surescale.runtime.topic_records import send_all
+    from surescale.services.job_settings.changes import newest
+    from surescale.services.job_settings.snapshot import read_jobs
+
+    if not changes:
+        return
+    send_all(settings, JOB_SETTINGS, [(plan.after.job.encode(), plan.after) for plan in changes])
+    records = read_jobs(settings).records
+    for plan in changes:
+        now = newest(records[plan.after.job], plan.after.job)
+        if now != plan.after:
+            raise SettingsError(f"{now.job}: {now.set_by} changed its settings at the same time; apply the file again")

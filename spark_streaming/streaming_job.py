@@ -1,0 +1,369 @@
+"""Runs the streaming query: read task metrics, parse them on executors, merge, produce, save.
+
+Only this file knows ``readStream`` and ``writeStream``. A batch does these in order: collect, merge and produce (a window as soon
+as it is made), wait for the acknowledgements, save the state with the offsets that it has come to. That is all that a restart
+needs: each query begins at the offsets of the newest state, and Spark's own checkpoint is only scratch. After a kill before the
+state was saved, windows may be produced twice, with equal identities and bytes.
+"""
+
+import contextlib
+import logging
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException
+
+from surescale.contracts.errors import RecordRejected
+from surescale.contracts.topics import CLOCK, DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
+from surescale.contracts.windows import Window
+from surescale.runtime.backoff import Stopped
+from surescale.runtime.beats import allowed, beat, pause
+from surescale.runtime.health import HealthServer
+from surescale.runtime.kafka import wait_for_topics
+from surescale.runtime.kafka_rotation import PASSWORD, SecretFiles, fixed_secrets
+from surescale.runtime.kafka_security import jvm_options
+from surescale.runtime.tracing.setup import tracer_of
+from surescale.runtime.watchdog import Watchdog
+from surescale.spark_streaming.beginning import starting_offsets
+from surescale.spark_streaming.checkpoint_lock import held
+from surescale.spark_streaming.collected import reached, split
+from surescale.spark_streaming.metrics import JobMeter
+from surescale.spark_streaming.minutes import MinuteRules, Refused
+from surescale.spark_streaming.pipeline_clock import PipelineClock
+from surescale.spark_streaming.places import Place, place_of
+from surescale.spark_streaming.publisher import Publisher
+from surescale.spark_streaming.restarts import Restarts
+from surescale.spark_streaming.session import start_session, warm_up
+from surescale.spark_streaming.settings import SparkSettings
+from surescale.spark_streaming.stages import parsed
+from surescale.spark_streaming.state_store import Saved, StateStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+WATCH_EVERY_S = 0.2
+LOOK_EVERY_S = 5.0
+START_MAY_TAKE_S = 600.0
+"""On a busy machine, or where executors wait for room on a cluster."""
+SPARK_MAY_TAKE_S = 600.0
+"""For a batch, and for what it does between batches. While Kafka is away a task waits two minutes, and a cluster tries it four
+times; then the query fails and starts again."""
+STAGES = ("collect", "merge", "publish", "save")
+_FETCHES = {"max.poll.records": 20_000, "max.partition.fetch.bytes": 8 * 2**20, "fetch.max.wait.ms": 10}
+"""After every poll Spark's connector asks the broker twice for the topic's ends and throws away what was fetched beyond the poll.
+With Kafka's 500 records a poll that takes longer than reading them. And where a poll reached the log's end, Kafka's client has
+begun the next fetch by then, which the broker holds until something comes; a broker answers one request of a connection after the
+other, so each batch stood still for Kafka's default of 500 ms. Nobody fetches between batches, so a short wait costs nothing."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the process has done since it started; shown by the health endpoint."""
+
+    batches: int = 0
+    samples: int = 0
+    windows: int = 0
+    late: int = 0
+    dead_letters: int = 0
+    restarts: int = 0
+    batch_ms: int = 0
+    """Duration of the last batch, from the start of ``foreachBatch``."""
+    stage_ms: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+    """Total time per stage; excludes Spark's own planning and commit."""
+
+
+class Assembler:
+    """Turns each batch of one query into windows, from the state ``saved`` on; ``foreachBatch`` calls it in the driver."""
+
+    def __init__(
+        self,
+        store: StateStore,
+        saved: Saved,
+        publisher: Publisher,
+        clock: PipelineClock,
+        counts: Counts,
+        meter: JobMeter,
+        watchdog: Watchdog,
+    ) -> None:
+        self._store = store
+        self._watchdog = watchdog
+        self._publisher = publisher
+        self._clock = clock
+        self._counts = counts
+        self._meter = meter
+        self._saved = saved
+        self.failure: Exception | None = None
+        self.is_at_work = False  # and watched as a loop of its own
+        self._staged_s = 0.0  # in stages that have ended
+
+    def __call__(self, frame: "DataFrame", _: int) -> None:
+        """Assemble a batch, and keep any error: Spark passes on only its text. An error ends the query, and this with it."""
+        try:
+            with self._watchdog.loop("the batch"):
+                self.is_at_work = True
+                self._assemble(frame)
+        except Exception as error:
+            self.failure = error
+            raise
+        finally:
+            self.is_at_work = False
+
+    def _assemble(self, frame: "DataFrame") -> None:
+        began_s, began_ns = time.monotonic(), time.time_ns()
+        minutes = self._saved.minutes
+        with self._timed("collect"):
+            with allowed(SPARK_MAY_TAKE_S):
+                table = frame.toArrow()
+            records, unparsed = split(table)
+        markers = ((records.markers[row], header) for row, header in records.traces.items())
+        traces = {(marker.job, marker.minute_end_ms): header for marker, header in markers}
+        too_large: list[RecordRejected] = []
+
+        def publish(windows: Sequence[Window]) -> None:
+            with self._timed("publish"):
+                too_large.extend(self._publisher.windows(windows, traces, began_ns))
+
+        with self._timed("merge"):
+            fed = minutes.feed(records, self._clock.at(records.append_ms), publish)
+        with self._timed("publish"):
+            self._publisher.dead_letters((*unparsed, *fed.refused))
+            self._publisher.flush_or_raise()
+        offsets = self._saved.offsets | reached(records, unparsed)
+        if offsets != self._saved.offsets:  # a query's first batch may be empty
+            with self._timed("save"):
+                self._saved = Saved(self._saved.batch + 1, minutes, offsets)
+                self._store.save(self._saved)
+        self._counts.batches += 1
+        self._counts.samples += fed.samples
+        refused: tuple[Refused | RecordRejected, ...] = (*unparsed, *fed.refused, *too_large)
+        self._counts.windows += len(fed.windows) - len(too_large)
+        self._counts.late += fed.late
+        self._counts.dead_letters += len(refused)
+        took_s = time.monotonic() - began_s
+        self._counts.batch_ms = round(took_s * 1000)
+        self._meter.on_batch(sum(table.column("records").to_pylist()), fed.windows, refused, took_s)
+
+    @contextlib.contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        """Add the time spent to a stage; the clock of a stage around it stands still meanwhile."""
+        beat()
+        began_s, before_s = time.monotonic(), self._staged_s
+        yield
+        took_s = time.monotonic() - began_s
+        self._counts.stage_ms[stage] += (took_s - (self._staged_s - before_s)) * 1000
+        self._staged_s = before_s + took_s
+
+
+def read_task_metrics(session: "SparkSession", settings: SparkSettings, begin: str, *, with_headers: bool = False) -> "DataFrame":
+    """Return the stream of raw records from the offsets ``begin`` on; reading their headers too costs something for each."""
+    return (
+        session.readStream.format("kafka")
+        .options(**{f"kafka.{name}": value for name, value in jvm_options(settings).items()})
+        .option("kafka.bootstrap.servers", settings.bootstrap)
+        .options(**{f"kafka.{name}": str(value) for name, value in _FETCHES.items()})
+        .option("subscribe", TopicNames(settings.topic_prefix)(TASK_METRICS))
+        .option("startingOffsets", begin)
+        .option("maxOffsetsPerTrigger", settings.spark_batch_records_max)
+        .option("failOnDataLoss", str(settings.spark_fail_on_data_loss).lower())
+        .option("includeHeaders", str(with_headers).lower())
+        .load()
+    )
+
+
+def start_query(
+    session: "SparkSession",
+    settings: SparkSettings,
+    assembler: Assembler,
+    scratch: Path,
+    begin: str,
+    *,
+    with_headers: bool = False,
+) -> "StreamingQuery":
+    """Start a query at the offsets ``begin``; what Spark writes down for itself goes to a new folder in ``scratch``."""
+    folder = scratch / "query"
+    shutil.rmtree(folder, ignore_errors=True)
+    return (
+        parsed(read_task_metrics(session, settings, begin, with_headers=with_headers), with_headers=with_headers)
+        .writeStream.queryName("windows")
+        .foreachBatch(assembler)
+        .option("checkpointLocation", str(folder))
+        .trigger(processingTime=f"{settings.spark_trigger_ms} milliseconds")
+        .start()
+    )
+
+
+class Job:
+    """The role: waits for Kafka, runs the query, and starts it again after Kafka went away and came back.
+
+    Args:
+        settings: of the pipeline and of this job.
+        stop: set to end the role.
+        log: where the role reports.
+        open_clock: waits for the topics, then opens the pipeline's clock.
+    """
+
+    def __init__(
+        self,
+        settings: SparkSettings,
+        *,
+        stop: threading.Event,
+        log: logging.Logger,
+        open_clock: Callable[..., PipelineClock] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._stop = stop
+        self._log = log
+        self._open_clock = open_clock or open_clock_when_ready
+        self._counts = Counts()
+        self._restarts = Restarts(settings.spark_checkpoint, partial(pause, stop), log)
+        self._watchdog = Watchdog("spark", settings.hung_after_s, log)
+        self._query: StreamingQuery | None = None
+        self._has_triggered = False
+        self._seen_batches, self._looked_s = 0, 0.0
+        self._meter = JobMeter(self._counts, lambda: self._query)
+        self._tracer = tracer_of("spark")
+
+    def run(self) -> None:
+        """Run until told to stop.
+
+        Raises:
+            SurescaleError: the settings or the saved state can't be used, or Kafka keeps refusing the query's work.
+        """
+        try:
+            checkpoint = place_of(self._settings.spark_checkpoint)
+            with held(checkpoint, self._log) as check:
+                self._work(checkpoint, check)
+        finally:
+            self._tracer.close()
+        self._log.info("stopped: %s", asdict(self._counts))
+
+    def _work(self, checkpoint: Place, check: Callable[[], None]) -> None:
+        rules = MinuteRules(
+            self._settings.window_minutes,
+            self._settings.allowed_lateness_ms,
+            self._settings.ahead_of_clock_ms_max,
+            self._settings.forget_job_after_ms,
+        )
+        store = StateStore(checkpoint, rules, check)
+        store.load()  # what cannot be used ends the process before Spark starts
+        health = HealthServer(self._settings, self.report, self._watchdog, self._meter.metrics)
+        with self._watchdog, health, self._watchdog.loop("the main loop"), _scratch(checkpoint) as scratch:
+            with allowed(START_MAY_TAKE_S):
+                session = start_session(self._settings, scratch)
+            try:
+                self._log.info("Spark %s at %s", session.version, self._settings.spark_master)
+                with allowed(START_MAY_TAKE_S):
+                    warm_up(session)
+                self.run_queries(session, store, scratch)
+            except Stopped:
+                pass
+            finally:
+                session.stop()
+
+    def report(self) -> Mapping[str, Any]:
+        """Return the health: ready once the query has finished its first trigger."""
+        query = self._query
+        if query is not None and not self._has_triggered:
+            self._has_triggered = _has_triggered(query)
+        return {"role": "spark", "ready": query is not None and self._has_triggered, **asdict(self._counts)}
+
+    def run_queries(self, session: "SparkSession", store: StateStore, scratch: Path) -> None:
+        """Run one query after another until told to stop; a new one starts only after Kafka went away.
+
+        Raises:
+            SurescaleError: Kafka keeps refusing the query's work.
+            Exception: whatever else ended a query.
+        """
+        while not self._stop.is_set():
+            saved = store.load()
+            try:
+                clock = self._open_clock(self._settings, stop=self._stop, log=self._log)
+                with contextlib.closing(clock):
+                    begin = starting_offsets(self._settings, saved.offsets)
+                    publisher = Publisher(self._settings, stop=self._stop, tracer=self._tracer)
+                    meters = (self._counts, self._meter, self._watchdog)
+                    self._run_query(session, Assembler(store, saved, publisher, clock, *meters), scratch, begin)
+            except KafkaException as away:  # it answered a moment ago
+                self._restart(away, made_progress=False)
+
+    def _run_query(self, session: "SparkSession", assembler: Assembler, scratch: Path, begin: str) -> None:
+        batches_before = self._counts.batches
+        secrets = SecretFiles(self._settings, (*PASSWORD, *fixed_secrets(self._settings)))
+        query = start_query(session, self._settings, assembler, scratch, begin, with_headers=self._tracer.is_on)
+        self._query = query
+        self._log.info("query started, checkpoint %s", self._settings.spark_checkpoint)
+        try:
+            with self._watchdog.apart("Spark", more_s=SPARK_MAY_TAKE_S) as spark:
+                while query.isActive and not self._stop.wait(WATCH_EVERY_S) and not self._has_new_secrets(query, secrets):
+                    beat()
+                    if assembler.is_at_work or self._turns(query):
+                        spark.beat()
+            if query.isActive:
+                query.stop()
+            elif not self._stop.is_set():
+                error = assembler.failure or query.exception() or RuntimeError("the query ended by itself")
+                self._restart(error, made_progress=self._counts.batches > batches_before or _has_triggered(query))
+        finally:
+            self._query, self._has_triggered = None, False
+
+    def _turns(self, query: "StreamingQuery") -> bool:
+        """Say whether Spark has gone on to another batch since the last call, or waits for records."""
+        before, self._seen_batches = self._seen_batches, self._counts.batches
+        if self._seen_batches != before:
+            return True
+        if time.monotonic() - self._looked_s < LOOK_EVERY_S:
+            return False
+        self._looked_s = time.monotonic()
+        return not query.status["isTriggerActive"]
+
+    def _has_new_secrets(self, query: "StreamingQuery", secrets: SecretFiles) -> bool:
+        """Return whether to start another query, whose clients read the secrets of Kafka again; never within a batch."""
+        changed = ", ".join(secrets.changed())
+        if not changed or query.status["isTriggerActive"]:
+            return False
+        self._log.info("%s changed: a new query reads it", changed)
+        return True
+
+    def _restart(self, error: Exception, *, made_progress: bool) -> None:
+        self._restarts.after(error, made_progress=made_progress)
+        self._counts.restarts = self._restarts.count
+
+
+def open_clock_when_ready(settings: SparkSettings, *, stop: threading.Event, log: logging.Logger) -> PipelineClock:
+    """Wait for the topics the query needs, then open the pipeline's clock.
+
+    Raises:
+        KafkaException: Kafka went away again after it had answered.
+        runtime.backoff.Stopped: the process was told to stop.
+    """
+    topics = [TASK_METRICS, SNAPSHOTS, DEAD_LETTERS, *([CLOCK] if settings.pipeline_clock else [])]
+    wait_for_topics(settings, topics, stop=stop, log=log)
+    return PipelineClock(settings, stop=stop, log=log)
+
+
+@contextlib.contextmanager
+def _scratch(checkpoint: Place) -> Iterator[Path]:
+    """Yield a folder for Spark's temporary files, inside a local checkpoint's; the next start removes what a kill left there."""
+    if checkpoint.local is None:
+        with tempfile.TemporaryDirectory(prefix="surescale-spark-", ignore_cleanup_errors=True) as name:
+            yield Path(name)
+        return
+    folder = checkpoint.local / "scratch"
+    shutil.rmtree(folder, ignore_errors=True)
+    (checkpoint / "scratch").make()  # it may be a link to a faster disk, which stays
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_triggered(query: "StreamingQuery") -> bool:
+    return query.lastProgress is not None or query.status["message"].startswith("Waiting for")

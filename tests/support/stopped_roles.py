@@ -1,0 +1,52 @@
+"""A pipeline of which roles have stopped, as the records that were written before."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from surescale.contracts import topics
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.ids import decision_id
+from surescale.contracts.messages import ClusterTopology
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import encode_window
+from surescale.contracts.wire import encode
+from surescale.services.state.write.projections import Record
+from tests.support.builders import JOB, row, topology
+from tests.support.view_pipeline import decision, outcome
+
+LIVED = 40  # minutes for which all roles were at work
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """For how many minutes each role has written nothing."""
+
+    monitor: int = 0
+    spark: int = 0
+    agent: int = 0
+    rescaler: int = 0
+
+    def records(self) -> list[Record]:
+        """Return what was written before, up to the present minute; decisions every ten minutes."""
+        return [Record(topic, 0, offset, JOB.encode(), value, 7) for offset, (topic, value) in enumerate(self._written())]
+
+    def _written(self) -> Iterator[tuple[str, bytes]]:
+        now = time.time_ns() // 1_000_000 // MINUTE_MS
+        begun = now - max(self.monitor, self.spark, self.agent, self.rescaler) - LIVED
+        yield topics.JOB_TOPOLOGY, encode(replace(topology(), at_ms=(now - self.monitor) * MINUTE_MS))
+        yield topics.CLUSTER_TOPOLOGY, encode(ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=()))
+        history, figures = WindowHistory(JOB, 60), row(records_in=600, busy_ms=20_000, idle_ms=40_000)
+        rows = {"source": figures, "map": figures, "sink": figures}
+        for minute in range(begun, now - max(self.monitor, self.spark) + 1):
+            yield topics.SNAPSHOTS, encode_window(history.close(minute * MINUTE_MS, rows, topology()))
+        for end in range(begun, now + 1, 10):
+            end_ms = end * MINUTE_MS
+            made = replace(decision(1), span_end_ms=end_ms, decision_id=decision_id(JOB, end_ms, "sure"))
+            held = replace(outcome(1, 0, "held", reason="hold"), span_end_ms=end_ms, decision_id=made.decision_id)
+            if end <= now - max(self.monitor, self.spark, self.agent):
+                yield topics.DECISIONS, encode(made)
+                if end <= now - self.rescaler:
+                    yield topics.RESCHEDULE_EVENTS, encode(held)

@@ -1,0 +1,115 @@
+"""What is remembered of busy counters that cover a part of the work."""
+
+from typing import Final
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from surescale.contracts.capabilities import SIMULATED
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.messages import JobTopology, Saturation, TaskSpec
+from surescale.contracts.saturation import LATELY_MINUTES, SHOWN_MOST, remembered, times_understated
+from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import FIGURES, HOUR_MS, Float32, decode_window, encode_window
+from tests.support.builders import row
+
+SUBTASKS: Final = 4
+TASKS: Final = (TaskSpec(task="calls", parallelism=SUBTASKS, scalable=True),)
+REAL: Final = JobTopology(job="a/job", version=0, at_ms=0, tasks=TASKS, engine="flink", epoch="first")
+DAY_MS: Final = 24 * HOUR_MS
+
+
+def minute(busy: float, *, waiting: float = 0.0, subtasks: int = SUBTASKS) -> dict[str, Float32]:
+    """Return a minute of the task with 1,000 records, ``busy`` its share of busy time and ``waiting`` at its end."""
+    times = {"busy_ms": busy * subtasks * MINUTE_MS, "busy_ms_max": busy * MINUTE_MS, "backpressured_ms": 0.0}
+    figures = {"records_in": 1_000.0, "queued_records_last": waiting, "parallelism": subtasks, "coverage": 1.0, "restarts": 0.0}
+    return {"calls": row(**times, **figures)}
+
+
+class Job:
+    """A job whose minutes close one after another."""
+
+    def __init__(self, topology: JobTopology = REAL) -> None:
+        self.history = WindowHistory(topology.job, 60)
+        self.topology, self.end_ms = topology, 0
+
+    def times(self, minutes: int, busy: float, waiting: float = 0.0) -> float:
+        """Let minutes pass; return how many times the busy time is that the task then shows."""
+        for _ in range(minutes):
+            self.end_ms += MINUTE_MS
+            window = self.history.close(self.end_ms, minute(busy, waiting=waiting), self.topology)
+        return float(times_understated(decode_window(encode_window(window)).saturations, TASKS, self.end_ms)[0])
+
+    def rest(self, duration_ms: int) -> float:
+        """Let time pass without a minute, and then a quiet one."""
+        self.end_ms += duration_ms
+        return self.times(1, 0.1)
+
+
+def test_what_a_backlog_showed_outlasts_it_for_a_day() -> None:
+    """A quarter of the time while records waited: four times as much, until a day after the last such minute."""
+    job = Job()
+    assert job.times(3, 0.25, waiting=5_000.0) == 1.0
+    assert job.times(7, 0.25, waiting=5_000.0) == 4.0
+    assert job.times(60, 0.1) == 4.0
+    assert job.rest(DAY_MS - 62 * MINUTE_MS) == 4.0
+    assert job.times(1, 0.1) == 1.0
+
+
+def test_what_had_to_be_learned_again_holds_for_twice_as_long() -> None:
+    """One day, two, four, and never more than the eight that a history lasts."""
+    job = Job()
+    for days in (1, 2, 4, 8, 8):
+        job.times(4, 0.25, waiting=5_000.0)
+        assert job.rest(days * DAY_MS - 2 * MINUTE_MS) == 4.0
+        assert job.times(1, 0.1) == 1.0
+
+
+def test_backlogs_while_it_holds_do_not_lengthen_it() -> None:
+    """It is learned anew from the newest, and holds for a day from there."""
+    job = Job()
+    for shown in (0.25, 0.5, 0.25):
+        assert job.times(10, shown, waiting=5_000.0) == 1.0 / shown
+    assert job.rest(DAY_MS - 2 * MINUTE_MS) == 4.0
+    assert job.times(1, 0.1) == 1.0
+
+
+def test_a_new_submission_and_the_simulated_engine_remember_nothing() -> None:
+    """Other code may have another counter; the simulated one is exact."""
+    job = Job()
+    job.times(10, 0.25, waiting=5_000.0)
+    job.topology = msgspec.structs.replace(REAL, epoch="second")
+    assert job.times(1, 0.1) == 1.0
+    assert Job(msgspec.structs.replace(REAL, engine=SIMULATED.engine)).times(10, 0.25, waiting=5_000.0) == 1.0
+
+
+def test_a_counter_that_shows_more_than_it_could_corrects_what_is_remembered() -> None:
+    """After an outage of a service the same task works half of its time, and later all of it."""
+    job = Job()
+    assert job.times(10, 0.25, waiting=5_000.0) == 4.0
+    assert job.times(LATELY_MINUTES, 0.5) == pytest.approx(2.0)
+    assert job.times(LATELY_MINUTES, 0.95) == 1.0
+
+
+def test_a_task_that_is_gone_and_comes_back_starts_anew() -> None:
+    """Nothing is said of tasks that the job does not have."""
+    known = (Saturation(task="old", shown=0.25, at_ms=0, epoch="first"),)
+    figures = np.full((2, 1, len(FIGURES)), np.nan, dtype=np.float32)
+    assert remembered(known, figures, REAL, MINUTE_MS) == ()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0.0, 1.0), st.sampled_from([0.0, np.nan, 5_000.0]), st.integers(1, 20)), min_size=1, max_size=12)
+)
+def test_it_says_something_only_of_counters_that_showed_too_little(stretches: list[tuple[float, float, int]]) -> None:
+    """Whatever happens: never less than once, and never anything where no minute had a backlog."""
+    job, was_told = Job(), False
+    for busy, waiting, minutes in stretches:
+        times = job.times(minutes, busy, waiting=waiting)
+        was_told |= waiting > 0 and busy < SHOWN_MOST
+        assert 1.0 <= times <= 20.0
+        assert was_told or times == 1.0

@@ -1,0 +1,196 @@
+"""Settings of jobs as files, without Kafka: read, matched, compared, written back."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_settings import SETTINGS, ExcludedPeriod, JobSettings, LatencyBound, PeriodMinimum, TaskLimits
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.releases import Releases
+from surescale.contracts.wire import decode, encode
+from surescale.services.job_settings.changes import Recorded, applied_to
+from surescale.services.job_settings.files import Plan, exported, plans, read_entries
+from surescale.services.job_settings.snapshot import KnownJobs
+
+NAME = "jobs.toml"
+TASKS = (TaskSpec(task="source", scalable=False, max_parallelism=1), TaskSpec(task="map", upstream=("source",), label="Map it"))
+
+
+def known(*records: JobSettings, jobs: tuple[str, ...] = ("sim/clicks", "sim/views")) -> KnownJobs:
+    """Return what Kafka knows: these jobs, and these records in their order."""
+    history: dict[str, tuple[Recorded, ...]] = {}
+    for each in records:
+        history[each.job] = (*history.get(each.job, ()), Recorded(each, append_ms=1))
+    topologies = {job: JobTopology(job=job, version=1, at_ms=0, tasks=TASKS) for job in jobs}
+    return KnownJobs(topologies, {}, history, Releases([]), now_ms=60_000)
+
+
+def planned(folder: Path, text: str, *records: JobSettings, prune: bool = False) -> dict[str, Plan]:
+    """Return what a file would do."""
+    (folder / NAME).write_text(text)
+    made = plans(read_entries(folder / NAME), known(*records), NAME, "ann", prune=prune)
+    return {plan.after.job: plan for plan in made}
+
+
+def applied(plan: Plan) -> JobSettings:
+    """Return what a plan writes."""
+    assert plan.is_change
+    return plan.after
+
+
+def test_a_table_sets_what_it_names_and_leaves_the_rest_to_labels_and_engine(tmp_path: Path) -> None:
+    """What somebody set before and the file leaves out is taken back; the version rises, and the record names the file."""
+    before = JobSettings(job="sim/clicks", version=4, parallelism_max=3, priority=9, set_by="bob")
+    text = '[jobs."sim/clicks"]\nmode = "act"\nmax = 12\nalign = false\ntask = ["map=2..6"]\nstep = 3\nstep-up = 5\n'
+    plan = planned(tmp_path, text, before)["sim/clicks"]
+    after = applied(plan)
+    assert (after.version, after.set_by, after.applied_from) == (5, "ann", NAME)
+    assert (after.mode, after.parallelism_max, after.priority, after.align) == ("act", 12, None, False)
+    assert (after.step_up_max, after.step_down_max) == (5.0, 3.0)
+    assert after.tasks == {"map": TaskLimits(parallelism_min=2, parallelism_max=6)}
+    assert plan.differences["priority"] == (9, None)
+
+
+def test_a_pattern_is_for_all_jobs_that_fit(tmp_path: Path) -> None:
+    """Each gets a record of its own."""
+    made = planned(tmp_path, '[jobs."sim/*"]\nmax = 5\n')
+    assert {job: plan.after.parallelism_max for job, plan in made.items()} == {"sim/clicks": 5, "sim/views": 5}
+
+
+def test_the_same_again_is_no_change(tmp_path: Path) -> None:
+    """Also after a pause, which is nobody's setting, and not the file's."""
+    text = '[jobs."sim/clicks"]\nmax = 12\n'
+    first = applied(planned(tmp_path, text)["sim/clicks"])
+    paused = msgspec.structs.replace(first, version=2, adopted_at_ms=5, applied_from=None)
+    for records in ((first,), (first, paused)):
+        assert not planned(tmp_path, text, *records)["sim/clicks"].is_change
+
+
+def test_what_was_changed_by_hand_is_said_and_set_again(tmp_path: Path) -> None:
+    """With both values."""
+    text = '[jobs."sim/clicks"]\nmax = 12\n'
+    first = applied(planned(tmp_path, text)["sim/clicks"])
+    by_hand = msgspec.structs.replace(first, version=2, parallelism_max=30, set_by="bob", applied_from=None)
+    plan = planned(tmp_path, text, first, by_hand)["sim/clicks"]
+    assert plan.by_hand == {"parallelism_max": (12, 30)}
+    assert (applied(plan).version, plan.after.parallelism_max) == (3, 12)
+
+
+def test_settings_that_are_as_wanted_become_the_files(tmp_path: Path) -> None:
+    """So that it can take them back later."""
+    plan = planned(tmp_path, '[jobs."sim/clicks"]\nmax = 12\n', JobSettings(job="sim/clicks", version=1, parallelism_max=12))
+    assert plan["sim/clicks"].differences == {}
+    assert applied(plan["sim/clicks"]).applied_from == NAME
+
+
+def test_pruning_takes_back_what_the_file_no_longer_names_and_nothing_else(tmp_path: Path) -> None:
+    """Once; other files' jobs and those set by hand stay, and so does a job's pause."""
+    gone = JobSettings(job="sim/clicks", version=1, parallelism_max=12, applied_from=NAME)
+    others = JobSettings(job="sim/other", version=1, parallelism_max=3, applied_from="other.toml")
+    hand = JobSettings(job="sim/hand", version=1, parallelism_max=3)
+    text = '[jobs."sim/views"]\nmax = 5\n'
+    assert planned(tmp_path, text, gone, others, hand).keys() == {"sim/views"}
+    made = planned(tmp_path, text, gone, others, hand, prune=True)
+    assert made.keys() == {"sim/views", "sim/clicks"}
+    after = applied(made["sim/clicks"])
+    assert (after.parallelism_max, after.applied_from, after.version) == (None, "", 2)
+    assert decode(encode(after), JobSettings) == after
+    assert applied_to([Recorded(gone, 1), Recorded(after, 2)], "sim/clicks") is None
+    assert planned(tmp_path, text, gone, after, prune=True).keys() == {"sim/views"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[jobs."sim/clicks"]\nmaxx = 3', "[jobs.\"sim/clicks\"]: there is no setting 'maxx'; known: max"),
+        ('[jobs."sim/clicks"]\nmax = "many"', '[jobs."sim/clicks"]: max = "many": Expected `int'),
+        ('[jobs."sim/clicks"]\nmax = 0', "max = 0: Expected `int` >= 1"),
+        ('[jobs."sim/clicks"]\nmax = [3]', "max: [3] cannot be read"),
+        ('[jobs."sim/clicks"]\nmax = ["3"]', "max: takes one value, not a list"),
+        ('[jobs."sim/clicks"]\nexclude = "sat"', 'exclude: write a list, like exclude = ["PERIOD"]'),
+        ('[jobs."sim/clicks"]\nexclude = ["someday"]', "'someday' in 'someday' is not a day, time or time zone"),
+        ('[jobs."sim/clicks"]\ntask = ["map=2..", "map=3.."]', "a task is named twice; name each once"),
+        ('[jobs."sim/clicks"]\nspread = "wide"', 'spread = "wide": give calibrated or shipped'),
+        ('[jobs."sim/clicks"]\nmin = 9\nmax = 3', '[jobs."sim/clicks"]: sim/clicks: --min: 9 is more than --max 3'),
+        ('[jobs."sim/clicks"]\ntask = ["nap=2.."]', "there is no task 'nap'; known: Map it, map, source"),
+        ('[jobs."sim/clicks"]\nmax = 3\n[jobs."sim/c*"]\nmax = 4', '[jobs."sim/c*"]: sim/clicks has an entry already, '),
+        ('[jobs."sim/x*"]\nmax = 3', '[jobs."sim/x*"]: no job fits; correct or remove it (jobs known: sim/clicks, sim/views)'),
+        ('[jobs."clicks"]\nmax = 3', "is no name of a job; write CLUSTER/NAME"),
+        ("[job.x]\nmax = 3", "there is no 'job'; write [jobs.\"CLUSTER/NAME\"]"),
+        ("[jobs]", "names no job"),
+        ("jobs.x = 3", '[jobs."x"]: is not a table of settings'),
+        ("[jobs", "is not TOML: "),
+        ('[jobs."sim/a"]\n[jobs."sim/a"]', "is not TOML: "),
+        ('[jobs."sim/other"]\nmax = 3', "sim/other is set by other.toml; take it out there"),
+    ],
+)
+def test_bad_input_is_one_line_with_the_file_and_the_entry(tmp_path: Path, text: str, said: str) -> None:
+    """Before anything is planned."""
+    with pytest.raises(SettingsError) as refused:
+        planned(tmp_path, text, JobSettings(job="sim/other", version=1, applied_from="other.toml"))
+    assert str(refused.value).startswith(f"{tmp_path / NAME}: ")
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_folder_is_all_its_files(tmp_path: Path) -> None:
+    """Two of them may not name one job; one without files is refused."""
+    with pytest.raises(SettingsError, match=r"holds no file that ends in \.toml"):
+        read_entries(tmp_path)
+    for name, job in (("a.toml", "sim/clicks"), ("b.toml", "sim/views"), ("notes.txt", "no TOML at all")):
+        (tmp_path / name).write_text(f'[jobs."{job}"]\nmax = 3\n')
+    assert [entry.name for entry in read_entries(tmp_path)] == ["sim/clicks", "sim/views"]
+    (tmp_path / "b.toml").write_text('[jobs."sim/clicks"]\nmax = 4\n')
+    with pytest.raises(SettingsError, match=r"b\.toml: .*has an entry already, .*a\.toml"):
+        plans(read_entries(tmp_path), known(), "jobs", "ann")
+
+
+PERIOD = ExcludedPeriod(days=("mon", "sun"), starts="22:00", ends="06:00", zone="Europe/Berlin")
+VALUES: dict[str, Any] = {
+    "mode": st.sampled_from(["act", "advise", "observe"]),
+    "tasks": st.dictionaries(
+        st.text("abc é\"'\\\x7f=;", min_size=1).filter(lambda name: name == name.strip()),
+        st.sampled_from([TaskLimits(pinned=True), TaskLimits(parallelism_min=2), TaskLimits(parallelism_max=3)]),
+        max_size=3,
+    ),
+    "excluded": st.sampled_from([(), (PERIOD,), (PERIOD, ExcludedPeriod(days=("sat",), emergencies=False))]),
+    "minimum_within": st.sampled_from([(), (PeriodMinimum(period=PERIOD, least=20),)]),
+    "objective": st.sampled_from(["cost", "latency", LatencyBound(seconds=30.0, share=0.05)]),
+    "on_drift": st.sampled_from(["adopt", "insist", "stop"]),
+    "policy": st.sampled_from(["hold", "target-utilisation"]),
+}
+FLOATS = {"step_up_max", "step_down_max"}
+SHARES = {"utilisation"}
+
+
+def values_of(field: str) -> st.SearchStrategy[Any]:
+    """Return what a field may hold."""
+    if field in VALUES:
+        return VALUES[field]  # type: ignore[no-any-return]
+    if SETTINGS[field].words:
+        return st.booleans()
+    if field in FLOATS | SHARES:
+        return st.floats(0.1, 0.9) if field in SHARES else st.floats(1.5, 9.0)
+    return st.integers(1, 50)
+
+
+@given(st.fixed_dictionaries({}, optional={field: values_of(field) for field in SETTINGS}))
+def test_what_is_exported_sets_the_same(tmp_path_factory: pytest.TempPathFactory, chosen: dict[str, Any]) -> None:
+    """Every setting, whatever it holds."""
+    given_settings = msgspec.convert(
+        msgspec.to_builtins({"type": "job-settings/1", "job": "sim/cl icks", **chosen}), JobSettings, strict=False
+    )
+    text = exported([given_settings])
+    if not chosen:
+        assert text == ""
+        return
+    path = tmp_path_factory.mktemp("exported") / NAME
+    path.write_text(text, encoding="utf-8")
+    (entry,) = read_entries(path)
+    assert entry.name == "sim/cl icks"
+    assert entry.wanted == {field: getattr(given_settings, field) for field in SETTINGS}

@@ -1,0 +1,146 @@
+"""A pipeline of which a role has stopped: what people and programs are told, by the wall's clock, over a view in Redis."""
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+from click.testing import CliRunner, Result
+from msgspec.structs import replace
+
+from surescale.contracts import topics
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.messages import ClockSegment
+from surescale.contracts.wire import encode
+from surescale.services.state import metrics
+from surescale.services.state.connection import connect
+from surescale.services.state.read.command import state_command
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.read.staleness import Present
+from surescale.services.state.write.operations import condensed
+from surescale.services.state.write.projections import Record, project
+from surescale.services.state.write.view_store import ViewStore
+from tests.support.builders import JOB, topology
+from tests.support.stopped_roles import LIVED, Stopped
+
+PREFIX = "stale-"
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[redis.Redis]:
+    """A Redis without a view under the prefix of these tests."""
+    client = connect(redis_url)
+    ViewStore(client, PREFIX).flush()
+    yield client
+    ViewStore(client, PREFIX).flush()
+    client.close()
+
+
+def view_of(client: redis.Redis, stopped: Stopped) -> Queries:
+    """Project what the roles wrote before they stopped."""
+    store, at = ViewStore(client, PREFIX), {("decisions", 0): 0}
+    assert store.begin(at, None)
+    assert store.write(condensed([each for record in stopped.records() for each in project(record)]), at, at)
+    return Queries(client, PREFIX)
+
+
+def told(redis_url: str, *arguments: str) -> Result:
+    """Run `surescale state` on that view."""
+    environment = {"SURESCALE_REDIS_URL": redis_url, "SURESCALE_TOPIC_PREFIX": PREFIX, "COLUMNS": "200"}
+    return CliRunner(env=environment).invoke(state_command, arguments)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "role", "status", "words"),
+    [
+        (Stopped(monitor=25, spark=25, agent=25, rescaler=25), "monitor", "unknown", "no figures for 2"),
+        (Stopped(spark=25), "spark", "unknown", "no figures for 2"),
+        (Stopped(agent=25), "agent", "stalled", "no decision for "),
+        (Stopped(rescaler=25), "rescaler", "stalled", "no answer for "),
+        (Stopped(agent=25, rescaler=25), "agent", "stalled", "no decision for "),
+    ],
+    ids=["all", "spark", "agent", "rescaler", "agent and rescaler"],
+)
+def test_with_a_role_dead_for_25_minutes_no_job_is_fine(
+    client: redis.Redis, redis_url: str, stopped: Stopped, role: str, status: str, words: str
+) -> None:
+    """Neither in the list nor on the job's page, in the metrics or by the exit code; the role's card has the reason."""
+    queries = view_of(client, stopped)
+    (overview,), whole = queries.jobs(), queries.job(JOB)
+    assert overview.stale is not None
+    assert overview.stale == whole.stale
+    assert (overview.status, whole.status, overview.stale.role) == (status, status, role)
+    assert overview.stale.words.startswith(words)
+    readings = {each.metric: each.value for each in metrics.of_jobs([overview])}
+    assert readings[metrics.JOB_STALE] == 1.0
+    assert (readings[metrics.JOB_AGE] >= 25 * 60) is (status == "unknown")
+    assert {each.role: each.problem is not None for each in queries.pipeline().stages}[role]
+    for arguments in ((), (JOB,), ("--json",), (JOB, "--json")):
+        shown = told(redis_url, *arguments)
+        assert shown.exit_code == 1
+        assert words in shown.stdout
+        assert "fine" not in shown.stdout
+    assert "`surescale doctor`" in told(redis_url).stdout
+
+
+def test_with_all_roles_at_work_a_job_is_fine(client: redis.Redis, redis_url: str) -> None:
+    """And nothing is said of any role."""
+    queries = view_of(client, Stopped())
+    (overview,) = queries.jobs()
+    assert (overview.status, overview.stale) == ("fine", None)
+    assert {each.problem for each in queries.pipeline().stages} == {None}
+    assert (told(redis_url).exit_code, told(redis_url, JOB).exit_code) == (0, 0)
+
+
+def test_a_job_that_has_left_is_no_longer_missed(client: redis.Redis, redis_url: str) -> None:
+    """Its monitor has told its end: it stands last, and neither the exit code nor a metric speaks of it."""
+    view_of(client, Stopped())
+    left = replace(topology(), job="sim/renamed", state="finished", version=8)
+    (record,) = [Record(topics.JOB_TOPOLOGY, 0, 1_000, b"sim/renamed", encode(left), 7)]
+    at = {("job-topology", 0): 1_001}
+    assert ViewStore(client, PREFIX).write(condensed(list(project(record))), at, {("decisions", 0): 0})
+    queries = Queries(client, PREFIX)
+    assert {job.job: job.status for job in queries.jobs()} == {JOB: "fine", "sim/renamed": "ended"}
+    assert {each.labels for each in metrics.of_jobs(queries.jobs())} == {(JOB,)}
+    assert told(redis_url).exit_code == 0
+
+
+def test_before_the_first_decision_is_due_nothing_is_missing(client: redis.Redis) -> None:
+    """Then it is: the agent never came. A longer span gives it longer."""
+    assert LIVED < 60
+    queries = view_of(client, Stopped(agent=10_000))
+    queries.span_minutes = 24 * 60
+    ViewStore(client, PREFIX).client.delete(*client.scan_iter(f"*{PREFIX}*decisions*"))
+    assert queries.jobs()[0].stale is None
+    queries.span_minutes = 10
+    stale = queries.jobs()[0].stale
+    assert stale is not None
+    assert stale.words == "no decision yet"
+
+
+def clock(speed: float = 1.0, until_minute: int = 1_000, end_minute: int | None = 1_000) -> ClockSegment:
+    """Return a clock that starts at 0 when the wall's does."""
+    end_ms = None if end_minute is None else end_minute * MINUTE_MS
+    return ClockSegment(
+        pipeline="main", sequence=0, e0_ms=0, w0_ms=0, speed=speed, until_ms=until_minute * MINUTE_MS, end_ms=end_ms
+    )
+
+
+@pytest.mark.parametrize(
+    ("clocks", "wall_ms", "minutes"),
+    [
+        ([], 13 * MINUTE_MS - 1, 2),
+        ([], 13 * MINUTE_MS, 3),
+        ([clock()], 13 * MINUTE_MS, 3),
+        ([clock(speed=60.0)], 2 * MINUTE_MS, 1),
+        ([clock(speed=60.0)], 4 * MINUTE_MS, 3),
+        ([clock(until_minute=12)], 100 * MINUTE_MS, 90),
+        ([clock(speed=60.0, until_minute=70)], 26 * MINUTE_MS, 25),
+        ([clock(until_minute=12, end_minute=12)], 100 * MINUTE_MS, 2),
+        ([clock(), clock(until_minute=5, end_minute=5)], 13 * MINUTE_MS, 0),
+    ],
+)
+def test_an_age_is_told_by_the_clock_of_the_pipeline_and_by_the_wall_where_that_stands(
+    clocks: list[ClockSegment], wall_ms: int, minutes: int
+) -> None:
+    """A clock that waits for an answer goes on by the wall's; one whose trace has ended does not."""
+    assert Present(clocks, wall_ms).minutes_since(10 * MINUTE_MS) == minutes

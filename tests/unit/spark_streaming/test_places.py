@@ -1,0 +1,147 @@
+"""Where a checkpoint lies: the same files in a local folder, in an object store, and in a file system that only renames."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyarrow.fs import FileSelector, LocalFileSystem, _MockFileSystem  # type: ignore[import-untyped]
+
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.windows import encode_window
+from surescale.spark_streaming.checkpoint_lock import TakenOver, held
+from surescale.spark_streaming.minutes import Minutes
+from surescale.spark_streaming.places import Place, place_of
+from surescale.spark_streaming.state_store import FOLDER, Saved, StateStore
+from surescale.spark_streaming.streaming_job import _scratch
+from tests.support.object_store import BUCKET, object_store
+from tests.unit.spark_streaming.pipeline import RULES, feed, marker, sample
+
+LOG = logging.getLogger("test")
+MINUTE = 60_000
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[None]:
+    """An object store that ``s3://`` leads to."""
+    with object_store():
+        yield
+
+
+@pytest.fixture(params=["local", "s3", "s3a", "renaming"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """A folder of each kind; in memory and without anything of S3's or a disk's the last one."""
+    if request.param == "local":
+        return place_of(str(tmp_path / "checkpoint"))
+    if request.param == "renaming":  # as HDFS does
+        return Place(_MockFileSystem(), "checkpoint", "mock://checkpoint")
+    request.getfixturevalue("bucket")
+    return place_of(f"{request.param}://{BUCKET}/{tmp_path.name}/checkpoint")
+
+
+def test_files_are_written_replaced_read_and_removed(place: Place) -> None:
+    """By name; a folder inside has files of its own."""
+    place.make()
+    assert place.names() == []
+    place.write("b", b"one")
+    place.write("a", b"")
+    place.write("b", b"two" * 3_000_000)
+    place.write("c.zst", b"as it is")
+    inside = place / "windows"
+    inside.make()
+    inside.write("c", b"three")
+    assert (place.names(), inside.names()) == (["a", "b", "c.zst"], ["c"])
+    assert (place.read("a"), place.read("b"), inside.read("c")) == (b"", b"two" * 3_000_000, b"three")
+    assert place._files.get_file_info(f"{place._path}/c.zst").size == len(place.read("c.zst")) == len(b"as it is")
+    place.remove("a")
+    place.remove("a")  # gone already
+    assert place.names() == ["b", "c.zst"]
+    with pytest.raises(FileNotFoundError):
+        place.read("a")
+
+
+def test_windows_go_on_from_a_state_of_each_kind(place: Place) -> None:
+    """After a restart, with rows in files of their own, byte for byte; old states and rows go."""
+    whole, store = Minutes(RULES), StateStore(place, RULES)
+    for minute in range(1, 12):
+        saved = store.load()
+        records = (sample(minute * MINUTE, 3 * minute), marker(minute))
+        windows = feed(*records, minutes=saved.minutes).windows
+        assert list(map(encode_window, windows)) == list(map(encode_window, feed(*records, minutes=whole).windows))
+        store.save(Saved(saved.batch + 1, saved.minutes, {0: minute}))
+        store = StateStore(place, RULES)
+    assert store.load().offsets == {0: 11}
+    assert [name for name in (place / FOLDER).names() if name.startswith("state")] == [
+        f"state-{batch:012d}.npz.zst" for batch in (8, 9, 10)
+    ]
+
+
+def test_what_a_kill_left_half_written_is_no_file(tmp_path: Path) -> None:
+    """It goes at the next start."""
+    place = Place(_MockFileSystem(), "checkpoint", "mock://checkpoint")
+    place.make()
+    place._files.open_output_stream("checkpoint/.half-state").close()
+    assert place.names() == []
+    place.make()
+    assert place._files.get_file_info(FileSelector("checkpoint")) == []
+
+
+def test_in_a_store_the_process_that_came_last_works_on(bucket: None, tmp_path: Path) -> None:
+    """The one before it saves nothing any more, and says who does."""
+    place = place_of(f"s3://{BUCKET}/{tmp_path.name}")
+    with held(place, LOG) as first_check:
+        first = StateStore(place, RULES, first_check)
+        first.save(Saved(0, Minutes(RULES), {0: 1}))
+        with held(place, LOG) as second_check:
+            second = StateStore(place, RULES, second_check)
+            found = second.load()
+            with pytest.raises(TakenOver, match=r"s3://.* was taken over by process \d+ on .*: this process ends"):
+                first.save(Saved(1, Minutes(RULES), {0: 2}))
+            second.save(Saved(1, found.minutes, {0: 3}))
+    assert StateStore(place, RULES).load().offsets == {0: 3}
+
+
+def test_scratch_of_a_checkpoint_in_a_store_lies_on_this_machine(bucket: None) -> None:
+    """And goes with the process."""
+    with _scratch(place_of(f"s3://{BUCKET}/any")) as scratch:
+        assert scratch.is_dir()
+    assert not scratch.exists()
+
+
+def test_a_bucket_that_does_not_exist_is_one_line(bucket: None) -> None:
+    """Before Spark starts, with the setting."""
+    says = r"^SURESCALE_SPARK_CHECKPOINT: s3://other/checkpoint.* cannot be .*$"
+    with pytest.raises(SettingsError, match=says) as refused, held(place_of("s3://other/checkpoint"), LOG):
+        pass
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "not set; set it to a folder, or use --checkpoint"),
+        ("ftp://host/checkpoint", "ftp: is no store; use a folder, or a URL with one of file, s3, gs, abfs, abfss, hdfs"),
+        ("dbfs:/checkpoint", "dbfs: is no store"),
+        ("s3://key:secret@bucket/checkpoint", "s3://bucket/checkpoint holds a password"),
+    ],
+)
+def test_what_names_no_store_is_refused_in_one_line(text: str, says: str) -> None:
+    """Instead of becoming a folder of that name."""
+    with pytest.raises(SettingsError) as refused:
+        place_of(text)
+    assert str(refused.value).startswith(f"SURESCALE_SPARK_CHECKPOINT: {says}")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}"])
+def test_a_folder_is_named_by_path_or_url(form: str, tmp_path: Path) -> None:
+    """Both are local: with a lock, synced files and scratch inside."""
+    assert place_of(form.format(tmp_path)).local == tmp_path
+    assert isinstance(place_of(form.format(tmp_path))._files, LocalFileSystem)
+
+
+@pytest.mark.parametrize(("text", "kind"), [("gs://bucket/checkpoint", "gcs"), ("abfss://box@me.dfs.core.windows.net/c", "abfs")])
+def test_other_stores_are_known_by_their_scheme(text: str, kind: str) -> None:
+    """Each asks for its credentials only when it is used."""
+    place = place_of(text)
+    assert (place._files.type_name, place.local, str(place)) == (kind, None, text)
