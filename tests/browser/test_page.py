@@ -19,7 +19,6 @@ from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS, SNAPSHOTS
 from surescale.contracts.wire import decode, encode
 from surescale.runtime.kafka import create_topics
-from surescale.runtime.ports import free_port
 from surescale.runtime.topic_records import append_ms, parsed, read_topics, value_of
 from surescale.services.state.access import Tokens
 from surescale.services.state.operate import Operator
@@ -28,7 +27,7 @@ from surescale.services.state.write.projections import Record, project
 from tests.conftest import KafkaForTests
 from tests.support.browsed_page import keep, settled, violations
 from tests.support.builders import JOB
-from tests.support.served_page import Served, View, recorded
+from tests.support.served_page import Served, View, recorded, serving
 from tests.support.stopped_roles import Stopped
 from tests.support.view_pipeline import send
 from tests.wire.messages import MESSAGES
@@ -67,11 +66,10 @@ def pipeline() -> list[Record]:
 
 
 @pytest.fixture
-def served(view: View) -> Iterator[Served]:
+def served(page: "Page", view: View) -> Iterator[Served]:
     """The API over that view."""
-    made = Served(view, free_port())
-    yield made
-    made.stop()
+    with serving(page, view) as made:
+        yield made
 
 
 def test_every_page_shows_the_demo_in_light_and_dark(
@@ -278,16 +276,13 @@ def test_a_token_is_asked_for_and_used(page: "Page", view: View, pipeline: list[
     """The page itself is open; its data are not."""
     (tmp_path / "tokens").write_text("a-token-of-sixteen-or-more\n")
     view.take(pipeline)
-    served = Served(view, free_port(), Tokens(str(tmp_path / "tokens")))
-    try:
+    with serving(page, view, Tokens(str(tmp_path / "tokens"))) as served:
         page.expected_errors = 100  # type: ignore[attr-defined]  # the browser itself logs each 401
         page.goto(served.url)
         page.get_by_label("Token").fill("a-token-of-sixteen-or-more")
         page.get_by_role("button", name="Continue").click()
         page.get_by_text("2 jobs").wait_for()
         page.get_by_text("live", exact=True).wait_for()
-    finally:
-        served.stop()
 
 
 def test_a_refusal_from_before_the_token_does_not_ask_for_it_again(
@@ -296,7 +291,6 @@ def test_a_refusal_from_before_the_token_does_not_ask_for_it_again(
     """The stream was asked for without a token, and its refusal comes late: the stream is asked for again with it."""
     (tmp_path / "tokens").write_text("a-token-of-sixteen-or-more\n")
     view.take(pipeline)
-    served = Served(view, free_port(), Tokens(str(tmp_path / "tokens")))
     held: list[Route] = []
 
     def hold_the_first(route: "Route") -> None:
@@ -305,7 +299,7 @@ def test_a_refusal_from_before_the_token_does_not_ask_for_it_again(
         else:
             held.append(route)
 
-    try:
+    with serving(page, view, Tokens(str(tmp_path / "tokens"))) as served:
         page.expected_errors = 100  # type: ignore[attr-defined]  # the browser itself logs each 401
         page.route("**/events", hold_the_first)
         page.goto(served.url)
@@ -316,8 +310,6 @@ def test_a_refusal_from_before_the_token_does_not_ask_for_it_again(
         page.get_by_text("live", exact=True).wait_for()
         assert page.get_by_text("2 jobs").is_visible()
         assert page.get_by_label("Token").count() == 0
-    finally:
-        served.stop()
 
 
 def test_who_may_operate_pauses_and_resumes_on_the_page_and_nobody_else_sees_buttons(
@@ -331,7 +323,6 @@ def test_who_may_operate_pauses_and_resumes_on_the_page_and_nobody_else_sees_but
     (tmp_path / "operate").write_text("ana a-token-of-sixteen-or-more\n")
     view.take(pipeline)
     execute = Operator(settings, logging.getLogger("test")).execute
-    served = Served(view, free_port(), Tokens("", str(tmp_path / "operate")), execute)
 
     def project_settings() -> list[JobSettings]:
         records = read_topics(settings, [JOB_SETTINGS])[JOB_SETTINGS]
@@ -339,7 +330,7 @@ def test_who_may_operate_pauses_and_resumes_on_the_page_and_nobody_else_sees_but
         view.take(Record(JOB_SETTINGS, 0, int(each.offset() or 0), key, value_of(each), append_ms(each)) for each in records)
         return parsed(records, JobSettings)
 
-    try:
+    with serving(page, view, Tokens("", str(tmp_path / "operate")), execute=execute) as served:
         page.goto(f"{served.url}{PAGES['job']}")
         page.get_by_role("heading", name="Task graph").wait_for()
         assert page.get_by_role("button", name="Pause").count() == 0
@@ -361,5 +352,3 @@ def test_who_may_operate_pauses_and_resumes_on_the_page_and_nobody_else_sees_but
         assert [each.pause is None for each in project_settings()] == [False, True]
         page.get_by_role("button", name="Resume").wait_for(state="detached")
         assert page.get_by_role("button", name="Approve the advice").count() == 0
-    finally:
-        served.stop()

@@ -18,7 +18,6 @@ from surescale.contracts.windows import Window, encode_window
 from surescale.policies.decide import decide
 from surescale.policies.registry import load_policy
 from surescale.runtime.kafka import create_topics
-from surescale.runtime.ports import free_port
 from surescale.runtime.topic_records import append_ms, read_topics, value_of
 from surescale.services.recomputation.counterfactual import question_of, without
 from surescale.services.state.counterfactuals import Counterfactuals
@@ -27,7 +26,7 @@ from surescale.services.state.write.projections import Record
 from surescale.simulation.model.worlds import CALM
 from tests.conftest import KafkaForTests
 from tests.support.browsed_page import keep, settled, violations
-from tests.support.served_page import Served, View
+from tests.support.served_page import View, serving
 from tests.support.simulated_recordings import sized, windows_of
 from tests.support.view_pipeline import send
 
@@ -60,8 +59,7 @@ def test_a_decision_is_made_again_without_a_task_and_a_minute(
             Record(topic, int(each.partition() or 0), int(each.offset() or 0), _key(each.key()), value_of(each), append_ms(each))
             for each in records
         )
-    served = Served(view, free_port(), decide_without=Counterfactuals(settings).answer)
-    try:
+    with serving(page, view, decide_without=Counterfactuals(settings).answer) as served:
         page.goto(f"{served.url}#/decisions/{quote(decision.decision_id, safe='')}")
         settled(page)
         card = page.get_by_role("region", name="What if a task or minute were missing")
@@ -94,8 +92,6 @@ def test_a_decision_is_made_again_without_a_task_and_a_minute(
         page.get_by_text("is no longer in Kafka: snapshots are kept only for a while").wait_for()
         page.get_by_text(f"surescale explain {gone.decision_id} --without").wait_for()
         assert violations(page) == []
-    finally:
-        served.stop()
 
 
 def an_hour_before(decision: Decision) -> Decision:

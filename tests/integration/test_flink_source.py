@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.integration, pytest.mark.flink]
 WORK_MICROS = 1_000  # a thousand records a second and subtask at most
 SENT = 60_000  # more than Flink's buffers hold
-FIRST = 80  # some for each partition
+FIRST = 160  # some for each of eight partitions, but for one time in ten million
 APART = 2_000  # records that the source may read between Flink's readings of two gauges: two seconds' worth
 
 

@@ -29,17 +29,23 @@ def watched(flink: LiveFlink, job: LiveJob, **changes: str) -> Iterator[tuple[Fl
 def look_until(
     source: FlinkSource, job: str, condition: Callable[[JobSnapshot], bool], what: str, timeout_s: float = 90.0
 ) -> JobSnapshot:
-    """Return the first look that a condition holds of; the source may be away meanwhile."""
+    """Return the first look that a condition holds of; the source may be away meanwhile. A failure tells the last answer."""
+    answers: list[JobSnapshot | SourceUnavailable] = []
 
     def once() -> JobSnapshot | None:
         try:
             source.jobs()
-            found = source.follow(job).look()
-        except SourceUnavailable:
-            return None
-        return found if condition(found) else None
+            answers[:] = [source.follow(job).look()]
+        except SourceUnavailable as error:
+            answers[:] = [error]
+        (found,) = answers
+        return found if isinstance(found, JobSnapshot) and condition(found) else None
 
-    return wait_until(once, timeout_s, what)
+    try:
+        return wait_until(once, timeout_s, what)
+    except AssertionError as error:
+        error.add_note(f"the last answer: {answers}")
+        raise
 
 
 def total(look: JobSnapshot, figure: str, label: str = "Source: source") -> int:

@@ -2,15 +2,16 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import zstandard
 from aiohttp import web
 
-from surescale.runtime.ports import LOOPBACK
+from surescale.runtime.ports import LOOPBACK, free_port
 from surescale.services.state.access import Tokens
 from surescale.services.state.api import DecideWithout, make_app
 from surescale.services.state.connection import connect
@@ -20,6 +21,9 @@ from surescale.services.state.read.queries import Queries
 from surescale.services.state.write.operations import condensed
 from surescale.services.state.write.projections import Record, project
 from surescale.services.state.write.view_store import Positions, ViewStore
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 RECORDED = Path(__file__).parent.parent / "recordings" / "page" / "pipeline.zst"
 BATCH = 200
@@ -108,3 +112,14 @@ class Served:
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         await web.TCPSite(self._runner, LOOPBACK, self._port).start()
+
+
+@contextmanager
+def serving(page: "Page", view: View, tokens: Tokens | None = None, **work: Any) -> Iterator[Served]:
+    """Give the API to a page that is left before the API goes: it would complain that nobody answers."""
+    served = Served(view, free_port(), tokens, **work)
+    try:
+        yield served
+    finally:
+        page.goto("about:blank")
+        served.stop()
