@@ -17,6 +17,8 @@ TEST_PROCESSES ?= 2
 # One more than cores: tests on real servers wait for most of their time.
 LIVE_PROCESSES ?= 3
 PYTEST = $(BIN)/python -m pytest
+# The links of docs/decisions/0026-one-import-root.md.
+ROOMS := $(filter-out %.py %.typed %__pycache__,$(wildcard src/surescale/*))
 # Folders whose tests need no server, but for those marked integration; and all others.
 QUICK_TESTS := $(addprefix tests/,unit properties ports wire model reference fuzz architecture)
 LIVE_TESTS := $(addprefix tests/,e2e integration faults ports browser kubernetes unit/spark_streaming)
@@ -29,6 +31,8 @@ install: $(STAMP) ## Make .venv with the run-time and test parts (no torch); the
 $(STAMP): locks/bootstrap.txt locks/runtime.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' || \
 	  { echo "surescale needs Python 3.11 or 3.12; $(PYTHON) is $$($(PYTHON) -V 2>&1). Set PYTHON=python3.11 (Debian: apt-get install python3.11 python3.11-venv)"; exit 1; }
+	@# Some archives and checkouts turn links into files.
+	@for room in $(ROOMS); do test -L $$room || ln -sf ../../$${room##*/} $$room; done
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 	  { echo "cannot make a virtual environment: install venv (Debian: apt-get install python3-venv)"; exit 1; }
 	@echo "installing Python packages into $(VENV), once" >&2
