@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help install install-train demo demo-consumers demo-flink flink-test faults check live test nightly model fuzz lint format locks sbom reference bench page page-figures up down clean
-.PHONY: chart compose-test constant-load-test docs kubernetes-test prometheus-test
+.PHONY: chart compose-test constant-load-test dist docs kubernetes-test prometheus-test
 
 PYTHON ?= python3
 VENV   := .venv
@@ -105,6 +105,9 @@ format: install ## Format the code
 
 sbom: install ## Write a bill of materials (CycloneDX) of each image into build/sbom, from the committed locks
 	@$(BIN)/python -m compose.sbom build/sbom
+
+dist: install ## Build the source archive, and the wheel from it, into dist
+	@$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python
 
 locks: install ## Resolve the lock files again
 	@./locks/compile.sh

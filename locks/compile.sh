@@ -2,9 +2,11 @@
 # Writes the lock files again: names, versions and hashes, no addresses. Run by `make locks`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# With --upgrade the newest versions that fit, else those that the lock files already name.
+upgrade=("$@")
 compile() {
     .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-        --no-emit-index-url --no-emit-find-links --no-annotate "$@"
+        --no-emit-index-url --no-emit-find-links --no-annotate "${upgrade[@]}" "$@"
 }
 runtime=(--extra kafka --extra onnx --extra agent --extra spark --extra redis --extra http --extra placement
          --extra local --extra telemetry --extra evidence --extra test --extra lint)
