@@ -7,12 +7,13 @@ CLUSTERS = "clusters"
 CLOCKS = "clocks"
 COUNTS = "counts"
 FLOORS = "floors"
+SIZES = "sizes"
 POSITIONS = "positions"
 
 TIMELINES = ("windows", "decisions", "outcomes", "commands", "progress", "balances", "events", "dead-letters", "shadows")
 _PARTS = ("", ".bodies", ".groups")
 
-_SINGLE = "|".join((JOBS, CLUSTERS, CLOCKS, COUNTS, FLOORS, POSITIONS))
+_SINGLE = "|".join((JOBS, CLUSTERS, CLOCKS, COUNTS, FLOORS, SIZES, POSITIONS))
 _OWNED = "|".join(map(re.escape, ("job", "cluster", "releases", *(f"{name}{part}" for name in TIMELINES for part in _PARTS))))
 
 

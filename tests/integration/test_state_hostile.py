@@ -4,12 +4,16 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 import redis
 
 from surescale.contracts import topics
 from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.commands import Balance
 from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import ClockSegment
+from surescale.contracts.releases import Release
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.window_history import WindowHistory
 from surescale.contracts.windows import WindowCounts, encode_window
@@ -27,6 +31,7 @@ from surescale.services.state.write.projector import Projector
 from surescale.services.state.write.view_store import ViewStore
 from tests.support import view_pipeline
 from tests.support.builders import JOB, row, topology
+from tests.support.shadow_records import shadow_decision
 from tests.support.view_pipeline import a_pipeline, send
 from tests.support.waiting import wait_until
 
@@ -110,7 +115,7 @@ def test_offsets_that_are_none_make_the_view_be_rebuilt(
     assert store.dump() == whole
 
 
-@pytest.mark.parametrize("harm", ["jobs gone", "jobs lost a member", "clusters gone", "floors gone", "another kind", "positions"])
+@pytest.mark.parametrize("harm", ["jobs gone", "jobs lost a member", "clusters gone", "sizes gone", "another kind", "positions"])
 def test_a_view_that_has_lost_keys_is_built_anew(
     settings: PipelineSettings, store: ViewStore, projector: Projector, harm: str
 ) -> None:
@@ -126,8 +131,8 @@ def test_a_view_that_has_lost_keys_is_built_anew(
             store.client.srem(jobs, JOB)
         case "clusters gone":
             store.client.delete(store.key(keys.CLUSTERS))
-        case "floors gone":
-            store.client.delete(store.key(keys.FLOORS))
+        case "sizes gone":
+            store.client.delete(store.key(keys.SIZES))
         case "another kind":
             store.client.set(jobs, "x")
         case _:
@@ -139,60 +144,121 @@ def test_a_view_that_has_lost_keys_is_built_anew(
     assert projector.rebuilds == rebuilds + 1
 
 
-def test_a_key_of_another_kind_is_healed_when_it_is_written_next(
-    settings: PipelineSettings, store: ViewStore, projector: Projector
+def of_every_kind() -> list[tuple[str, str, msgspec.Struct | bytes | None]]:
+    """Return records that together make keys of every kind."""
+    balance = Balance(cluster="sim", generation=1, sequence=0, status="settled", reason="none_better", at_ms=1, hosts_version=1)
+    return [
+        *a_pipeline(),
+        (topics.CLOCK, "main", ClockSegment(pipeline="main", sequence=0, e0_ms=0, w0_ms=0, speed=1.0, until_ms=1)),
+        (topics.POLICY_RELEASES, "sim", Release(cluster="sim", policy="sure", sha256="", valid_from_ms=0)),
+        (topics.RESCHEDULE_EVENTS, "sim", balance),
+        (topics.SHADOW_DECISIONS, "sim", shadow_decision(1)),
+    ]
+
+
+HARMS = ("gone", "of another kind", "an entry gone", "an entry more")
+
+
+def harm(store: ViewStore, key: str, how: str) -> None:
+    """Do to a key what an eviction or another program does."""
+    client, kind = store.client, store.client.type(key)
+    if how in ("gone", "of another kind"):
+        client.delete(key)
+        if how == "of another kind":
+            client.set(key, "x")
+    elif kind == "hash":
+        client.hdel(key, client.hkeys(key)[0]) if how == "an entry gone" else client.hset(key, "other", "x")
+    elif kind == "set":
+        client.spop(key) if how == "an entry gone" else client.sadd(key, "other")
+    else:
+        client.zpopmin(key) if how == "an entry gone" else client.zadd(key, {"other": 1})
+
+
+def test_every_key_that_is_not_what_it_was_is_noticed(settings: PipelineSettings, store: ViewStore, projector: Projector) -> None:
+    """Whatever kind of key, and whatever became of it; a timeline that vanished together with its documents too."""
+    send(settings, *of_every_kind())
+    projector.catch_up(60)
+    whole = store.dump()
+    present = {key.removeprefix(store.key("")).partition(":")[0] for key in whole}
+    timelines = {f"{name}{part}" for name in keys.TIMELINES for part in ("", ".bodies")}
+    assert present > timelines | {keys.JOBS, keys.CLUSTERS, keys.CLOCKS, keys.COUNTS, keys.SIZES, "job", "cluster", "releases"}
+    spare = f"spare of {settings.topic_prefix}"
+    for key in whole.keys() - {store.key(keys.POSITIONS)}:
+        store.client.copy(key, spare, replace=True)
+        for how in HARMS:
+            harm(store, key, how)
+            assert not store.is_whole(), (key, how)
+            store.client.copy(spare, key, replace=True)
+            assert store.is_whole(), (key, how)
+    store.client.delete(spare)
+    for name in keys.TIMELINES:
+        owned = [key for key in whole if key.startswith((store.key(f"{name}:"), store.key(f"{name}.")))]
+        assert len(owned) in (2, 3)
+        saved = {key: store.dump()[key] for key in owned}
+        store.client.delete(*owned)
+        assert not store.is_whole(), name
+        store.give_up()
+        projector.catch_up(60)
+        assert {key: store.dump()[key] for key in owned} == saved
+    assert store.dump() == whole
+
+
+@pytest.mark.parametrize("how", ["gone", "of another kind", "an entry gone"])
+def test_a_key_that_lost_something_is_not_taken_for_whole_when_it_is_written_next(
+    settings: PipelineSettings, store: ViewStore, projector: Projector, how: str
 ) -> None:
     """The record that met it is not lost, and the view is built anew once."""
     send(settings, *a_pipeline())
     projector.catch_up(60)
     whole, rebuilds = store.dump(), projector.rebuilds
-    key = store.key(keys.job(JOB))
-    store.client.delete(key)
-    store.client.set(key, "x")
+    harm(store, store.key(keys.job(JOB)), how)
     newer = encode(JobSettings(job=JOB, version=99, priority=7))
     send(settings, (topics.JOB_SETTINGS, JOB, newer))
     projector.catch_up(60)
     found = store.dump()
     assert projector.rebuilds == rebuilds + 1
     assert found.keys() == whole.keys()
+    assert store.is_whole()
     kept = Queries(store.client, settings.topic_prefix).job(JOB).settings
     assert kept is not None
     assert kept.record.version == 99
 
 
-@pytest.mark.parametrize("harm", ["job gone", "job of another kind", "timeline gone", "documents gone", "a document gone"])
-def test_a_job_that_lost_keys_is_noticed_and_the_view_built_anew(
-    settings: PipelineSettings, service: Callable[..., str], harm: str, tmp_path: Path
+OF_A_JOB = tuple(keys.timeline("decisions", JOB).replace("decisions", f"decisions{part}") for part in ("", ".bodies"))
+LOST = {
+    "a job": (keys.job(JOB),),
+    "a cluster": (keys.cluster("sim"),),
+    "a timeline": OF_A_JOB[:1],
+    "its documents": OF_A_JOB[1:],
+    "a timeline with its documents": OF_A_JOB,
+    "dead letters with their documents": (keys.timeline("dead-letters", "*"), keys.bodies("dead-letters", "*")),
+}
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_keys_that_are_lost_are_noticed_and_the_view_built_anew(
+    settings: PipelineSettings, service: Callable[..., str], lost: str, tmp_path: Path
 ) -> None:
-    """With no record of that job: the role looks by itself."""
+    """With no further record: the role looks by itself."""
     send(settings, *a_pipeline())
     service()
     health = f"http://127.0.0.1:{settings.health_port}/health"
     wait_until(lambda: is_ok(health), timeout_s=60, what="the view")
     with closing(connect(settings.redis_url)) as client:
         store = ViewStore(client, settings.topic_prefix)
-        wait_until(store.is_whole, what="a whole view")
+        wait_until(lambda: client.hget(store.key(keys.COUNTS), "windows") == "60", what="the whole view")
         whole = store.dump()
-        job, timeline, bodies = (
-            store.key(name) for name in (keys.job(JOB), keys.timeline("decisions", JOB), keys.bodies("decisions", JOB))
-        )
-        match harm:
-            case "job gone":
-                client.delete(job)
-            case "job of another kind":
-                client.delete(job)
-                client.set(job, "x")
-            case "timeline gone":
-                client.delete(timeline)
-            case "documents gone":
-                client.delete(bodies)
-            case _:
-                client.hdel(bodies, client.hkeys(bodies)[0])
-        assert not store.is_whole()
-        log = tmp_path / "state.log"
-        wait_until(lambda: "the view in Redis has lost keys of a job" in log.read_text(), timeout_s=60, what="its line")
-        wait_until(lambda: store.positions() is not None and store.is_whole() and is_ok(health), timeout_s=60, what="the view")
-        assert store.dump() == whole
+        owned = [key for name in LOST[lost] for key in client.keys(store.key.pattern(name))]
+        assert client.delete(*owned) >= len(LOST[lost])
+        built_anew(store, whole, health, tmp_path / "state.log")
+
+
+def built_anew(store: ViewStore, whole: dict[str, object], health: str, log: Path) -> None:
+    """Wait until the role has said that keys are lost, and the view is what it was."""
+    assert not store.is_whole()
+    wait_until(lambda: "the view in Redis has lost keys" in log.read_text(), timeout_s=60, what="its line")
+    wait_until(lambda: store.positions() is not None and store.is_whole() and is_ok(health), timeout_s=60, what="the view")
+    wait_until(lambda: store.dump() == whole, timeout_s=60, what="what it was")
 
 
 @pytest.fixture
@@ -245,3 +311,24 @@ def test_a_redis_that_drops_keys_is_refused_until_it_no_longer_does(
     wait_until(lambda: is_ok(health), timeout_s=60, what="the view")
     assert Queries(evicting, settings.topic_prefix).job_ids() == [JOB]
     assert "Traceback" not in log.read_text()
+
+
+def test_keys_that_redis_drops_while_it_is_full_come_back(
+    settings: PipelineSettings, service: Callable[..., str], evicting: redis.Redis, tmp_path: Path
+) -> None:
+    """Even where it drops them between two looks of the role, and nobody else writes."""
+    evicting.config_set("maxmemory-policy", "noeviction")
+    send(settings, *a_pipeline())
+    service(SURESCALE_REDIS_URL=address(evicting))
+    health = f"http://127.0.0.1:{settings.health_port}/health"
+    wait_until(lambda: is_ok(health), timeout_s=60, what="the view")
+    store = ViewStore(evicting, settings.topic_prefix)
+    wait_until(lambda: evicting.hget(store.key(keys.COUNTS), "windows") == "60", what="the whole view")
+    whole = store.dump()
+    evicting.config_set("maxmemory-policy", "allkeys-random")
+    evicting.config_set("maxmemory", int(evicting.info("memory")["used_memory"]) - 4_096)
+    wait_until(lambda: evicting.set("filler", "x") and int(evicting.info("stats")["evicted_keys"]) > 2, what="an eviction")
+    evicting.config_set("maxmemory", "0")
+    evicting.delete("filler")
+    wait_until(lambda: store.positions() is not None and store.is_whole() and is_ok(health), timeout_s=60, what="the view")
+    wait_until(lambda: store.dump() == whole, timeout_s=60, what="what it was")

@@ -4,8 +4,8 @@ Any number of processes may write: a transaction goes through only if the stored
 Keys: `services.state.keys`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import msgspec
 import redis
@@ -23,7 +23,6 @@ Positions = dict[tuple[str, int], int]
 # The offsets move last: if the script fails because a key is of another kind, they stay where they are.
 _TAKE_IN = """
 local positions, floors, counts = KEYS[1], KEYS[2], KEYS[3]
-local indexes = {KEYS[4], KEYS[5]}
 local added = {}
 local function add(count, by) added[count] = (added[count] or 0) + by end
 
@@ -63,40 +62,44 @@ for _, sum in ipairs(sums) do add(sum[1], sum[2]) end
 -- Write a sum of 0 too: which counts exist must not depend on how records were batched.
 -- A count that would overflow stays as it is: the records that claim such numbers must not stop the view.
 for count, by in pairs(added) do redis.pcall('HINCRBY', counts, count, string.format('%.0f', by)) end
-for _, index in ipairs(indexes) do redis.call('HSET', floors, index, redis.call('SCARD', index)) end
 for _, move in ipairs(moves) do redis.call('HSET', positions, move[1], move[2]) end
 """
 
-# Beside the floors stands how many members each index has: one that lost some, or is gone, would leave jobs out in silence.
-_LOOK = """
-local positions = redis.pcall('HGETALL', KEYS[1])
-if positions.err then return {} end
-for at = 3, #KEYS do
-  local size, told = redis.pcall('SCARD', KEYS[at]), redis.pcall('HGET', KEYS[2], KEYS[at])
-  if type(size) ~= 'number' or type(told) ~= 'string' or tonumber(told) ~= size then return {} end
+# `sizes` says of each key what it is and how many entries it has, of itself too. It is written in the transaction that changes a
+# key, which goes through only where the key was as it says: so neither a key that was lost nor one that began anew is taken for
+# whole. Nobody has to know which keys there should be.
+_SIZES = """
+local COUNTS = {hash = 'HLEN', set = 'SCARD', zset = 'ZCARD'}
+local function size(key)
+  local kind = redis.call('TYPE', key).ok
+  return kind .. ' ' .. (COUNTS[kind] and redis.call(COUNTS[kind], key) or 0)
 end
-return positions
-"""
-
-# The mark goes into a job's hash with the job's first record only: a hash that was lost and begun again by a later one lacks it.
-_ADD_JOB = """
-if redis.call('SADD', KEYS[1], ARGV[1]) == 1 then redis.call('HSET', KEYS[2], 'known', '1') end
-"""
-
-# Of each job of the index: the mark in its hash, and as many documents as identities in each timeline.
-_AUDIT = """
-local prefix, names = ARGV[1], cmsgpack.unpack(ARGV[2])
-local jobs = redis.pcall('SMEMBERS', KEYS[1])
-if jobs.err then return 0 end
-for _, job in ipairs(jobs) do
-  if redis.pcall('HEXISTS', prefix .. 'job:' .. job, 'known') ~= 1 then return 0 end
-  for _, name in ipairs(names) do
-    local ids = redis.pcall('ZCARD', prefix .. name .. ':' .. job)
-    local bodies = redis.pcall('HLEN', prefix .. name .. '.bodies:' .. job)
-    if type(ids) ~= 'number' or ids ~= bodies then return 0 end
+local function is_as_told(key)
+  return size(key) == (redis.call('HGET', KEYS[1], key) or 'none 0')
+end
+local function are_as_told(keys)
+  if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return 0 end
+  for _, key in ipairs(keys) do
+    if not is_as_told(key) then return 0 end
   end
+  return 1
 end
-return 1
+"""
+
+_TELL = f"""{_SIZES}
+for at = 2, #KEYS do
+  local found = size(KEYS[at])
+  if found == 'none 0' then redis.call('HDEL', KEYS[1], KEYS[at]) else redis.call('HSET', KEYS[1], KEYS[at], found) end
+end
+redis.call('HSET', KEYS[1], KEYS[1], '')
+redis.call('HSET', KEYS[1], KEYS[1], size(KEYS[1]))
+"""
+
+_ARE_AS_TOLD = f"{_SIZES} return are_as_told(KEYS)"
+
+_IS_WHOLE = f"""{_SIZES}
+if are_as_told(KEYS) == 0 then return 0 end
+return are_as_told(redis.call('HKEYS', KEYS[1]))
 """
 
 _SET_NEWEST = """
@@ -105,6 +108,9 @@ if not known or (cjson.decode(known).record.version or 0) <= tonumber(ARGV[3]) t
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 end
 """
+
+
+_OF_ALL = (keys.SIZES, keys.JOBS, keys.CLUSTERS, keys.CLOCKS, keys.COUNTS, keys.FLOORS)
 
 
 class ViewStore:
@@ -116,48 +122,49 @@ class ViewStore:
     def __init__(self, client: redis.Redis, prefix: str) -> None:
         self.client, self.key = client, Keys(prefix)
         self._text = as_text(client)
-        self._take_in, self._look = client.register_script(_TAKE_IN), client.register_script(_LOOK)
-        self._add_job, self._audit = client.register_script(_ADD_JOB), client.register_script(_AUDIT)
-        self._indexes = [self.key(keys.JOBS), self.key(keys.CLUSTERS)]
-        self._set_newest = client.register_script(_SET_NEWEST)
+        self._take_in, self._set_newest = client.register_script(_TAKE_IN), client.register_script(_SET_NEWEST)
+        self._tell, self._are_as_told = client.register_script(_TELL), client.register_script(_ARE_AS_TOLD)
+        self._is_whole = client.register_script(_IS_WHOLE)
 
     def positions(self) -> Positions | None:
-        """Return the offsets that the view covers, None if there is no view, or none that is whole."""
-        return self._positions(self.client)
+        """Return the offsets that the view covers, None if there is no view, or one that lacks jobs or clusters."""
+        found = self._positions(self.client)
+        return found if found is not None and self._is_intact(self.client, map(self.key, _OF_ALL)) else None
 
     def begin(self, positions: Positions, before: Positions | None) -> bool:
         """Replace the whole view with an empty one at these offsets; False if another writer has moved it from ``before``."""
-
-        def begin(pipe: Pipeline) -> None:
-            pipe.delete(*self.own_keys(), self.key(keys.POSITIONS))
-            pipe.hset(self.key(keys.FLOORS), mapping=dict.fromkeys(self._indexes, 0))
+        with self._watched() as pipe:
+            if self.positions() != before:
+                return False
+            own = list(self.own_keys())
+            pipe.multi()
+            pipe.delete(*own, self.key(keys.POSITIONS))
             pipe.hset(self.key(keys.POSITIONS), mapping=dict(_places(positions)))
-
-        return self._change(before, begin)
+            self._tell(keys=[self.key(keys.SIZES)], client=pipe)
+            return _goes_through(pipe)
 
     def write(self, operations: Sequence[Operation], positions: Positions, before: Positions) -> bool:
         """Apply operations and move to ``positions``, all or nothing; False if the view is no longer at ``before``.
 
-        If a key is of another kind than the view's, the view is given up, so that it is built anew.
+        If a key that they change has lost entries or is of another kind, the view is given up, so that it is built anew.
         """
-
-        def apply(pipe: Pipeline) -> None:
+        changed = sorted(map(self.key, _changed_by(operations)))
+        with self._watched(*changed) as pipe:
+            if self._positions(pipe) != before:
+                return False
+            if not self._is_intact(pipe, changed):
+                self.give_up()
+                return False
+            pipe.multi()
             for operation in operations:
                 self._apply(pipe, operation)
             self._finish(pipe, operations, positions)
-
-        try:
-            return self._change(before, apply)
-        except redis.ResponseError as error:
-            if "WRONGTYPE" not in str(error):
-                raise
-            self.give_up()
-            return False
+            self._tell(keys=[self.key(keys.SIZES), *changed], client=pipe)
+            return _goes_through(pipe)
 
     def is_whole(self) -> bool:
-        """Say whether every job of the index has its keys. Takes a dozen questions a job, in Redis."""
-        said = msgspec.msgpack.encode(keys.TIMELINES)
-        return bool(self._audit(keys=[self.key(keys.JOBS)], args=[self.key(""), said]))
+        """Say whether every key has all its entries. Asks two questions a key, in Redis."""
+        return bool(self._is_whole(keys=[self.key(keys.SIZES)]))
 
     def give_up(self) -> None:
         """Let whoever writes next build the view anew: it may have lost keys."""
@@ -181,24 +188,23 @@ class ViewStore:
         """Yield every key of this view and of no other."""
         return filter(self.key.is_own, self._text.scan_iter(match=self.key.pattern("*"), count=1000))
 
-    def _change(self, before: Positions | None, change: Callable[[Pipeline], object]) -> bool:
-        key = self.key(keys.POSITIONS)
+    @contextmanager
+    def _watched(self, *changed: str) -> Iterator[Pipeline]:
+        """Watch the offsets and keys: a transaction goes through only if nobody has changed or dropped one since."""
         with self.client.pipeline() as pipe:
-            pipe.watch(key)
-            if self._positions(pipe) != before:
-                return False
-            pipe.multi()
-            change(pipe)
-            try:
-                pipe.execute()
-            except redis.WatchError:
-                return False
-        return True
+            pipe.watch(self.key(keys.POSITIONS), *changed)
+            yield pipe
+
+    def _is_intact(self, client: redis.Redis, names: Iterable[str]) -> bool:
+        return bool(self._are_as_told(keys=[self.key(keys.SIZES), *names], client=client))
 
     def _positions(self, client: redis.Redis) -> Positions | None:
-        names = [self.key(keys.POSITIONS), self.key(keys.FLOORS), *self._indexes]
-        said = iter(cast(Sequence[str], self._look(keys=names, client=client)))
-        return _positions(dict(zip(said, said, strict=True)))
+        try:
+            return _positions(as_text(client).hgetall(self.key(keys.POSITIONS)))
+        except redis.ResponseError as error:
+            if "WRONGTYPE" not in str(error):
+                raise
+            return None
 
     def _apply(self, pipe: Pipeline, operation: Operation) -> None:
         match operation:
@@ -208,14 +214,12 @@ class ViewStore:
                 self._set_newest(keys=[self.key(key)], args=[field, value, version], client=pipe)
             case DropField(key, field):
                 pipe.hdel(self.key(key), field)
-            case AddMember(keys.JOBS, member):
-                self._add_job(keys=[self.key(keys.JOBS), self.key(keys.job(member))], args=[member], client=pipe)
             case AddMember(key, member):
                 pipe.sadd(self.key(key), member)
 
     def _finish(self, pipe: Pipeline, operations: Sequence[Operation], positions: Positions) -> None:
         """Remember and count, then move the offsets, in one call: packed together, each costs a quarter of a call."""
-        names = [keys.POSITIONS, keys.FLOORS, keys.COUNTS, keys.JOBS, keys.CLUSTERS]
+        names = [keys.POSITIONS, keys.FLOORS, keys.COUNTS]
         places: dict[tuple[str, str], int] = {}
         items = [operation for operation in operations if isinstance(operation, Remember)]
         packed = []
@@ -224,12 +228,37 @@ class ViewStore:
             at = places.get(owner)
             if at is None:
                 at = places[owner] = len(names) + 1  # Lua counts from 1
-                names += [keys.timeline(*owner), keys.bodies(*owner), keys.groups(*owner)]
+                names += _of_timeline(item)
             packed.append((at, item.id, item.score, item.keep, item.group, item.latest_wins, item.timeline, item.adds))
         sums = [(operation.count, operation.by) for operation in operations if isinstance(operation, AddUp)]
         said = msgspec.msgpack.encode((packed, sums, _places(positions)))
         bodies = [pack(item.body) for item in items]  # not packed: Redis' msgpack knows text only
         self._take_in(keys=[self.key(name) for name in names], args=[said, *bodies], client=pipe)
+
+
+def _changed_by(operations: Iterable[Operation]) -> set[str]:
+    """Return the names of the keys that operations change, apart from the offsets."""
+    found = {keys.FLOORS, keys.COUNTS}
+    for operation in operations:
+        match operation:
+            case SetField(key) | DropField(key) | AddMember(key):
+                found.add(key)
+            case Remember():
+                found.update(_of_timeline(operation))
+    return found
+
+
+def _of_timeline(item: Remember) -> tuple[str, str, str]:
+    owner = (item.timeline, item.owner)
+    return keys.timeline(*owner), keys.bodies(*owner), keys.groups(*owner)
+
+
+def _goes_through(pipe: Pipeline) -> bool:
+    try:
+        pipe.execute()
+    except redis.WatchError:
+        return False
+    return True
 
 
 def _places(positions: Positions) -> list[tuple[str, int]]:
