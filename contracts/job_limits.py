@@ -7,9 +7,20 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 from zoneinfo import ZoneInfo
 
+import msgspec
+
 from surescale.contracts.capabilities import SIMULATED
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits, Weekday, effective
+from surescale.contracts.job_settings import (
+    ExcludedPeriod,
+    JobSettings,
+    LatencyBound,
+    Objective,
+    PeriodBounds,
+    TaskLimits,
+    Weekday,
+    effective,
+)
 from surescale.contracts.messages import TaskSpec
 from surescale.contracts.settings import SPAN_MINUTES
 
@@ -17,6 +28,10 @@ GROWTH_MAX = 200
 """Of a task on a real engine whose owner set no maximum. It bounds growth only, and is the default of Flink's
 ``job.autoscaler.vertex.max-parallelism``."""
 NO_LIMITS = TaskLimits()
+RESTART_ASSUMED_S = 120.0
+"""How long a restart is taken to last before a period that has a minimum, where neither its owner nor a measurement says."""
+_LENIENCE = ("latency", "balanced", "cost")
+"""Objectives without a bound on latency, the strictest first."""
 
 
 class Bounds(NamedTuple):
@@ -82,19 +97,85 @@ def minutes_known_min(settings: JobSettings) -> int:
     return int(effective(settings, "minutes_known_min"))
 
 
-def minimum_within(settings: JobSettings, at_ms: int, restart_ms: int | None = None) -> int:
-    """Return the least subtasks of every task that the owner's periods ask for at a time (milliseconds of the epoch); 0: none.
+class InPeriods(NamedTuple):
+    """The periods that decide at a time, each the strictest of those that hold; None: none has such a bound."""
 
-    Where it is known how long a restart takes, by its owner or as measured, a period counts from the span before: the decision
-    that could still be carried out in time is then made for it.
+    least: PeriodBounds | None = None
+    most: PeriodBounds | None = None
+    objective: PeriodBounds | None = None
+
+
+def in_periods(settings: JobSettings, at_ms: int, ahead_ms: int = 0) -> InPeriods:
+    """Return what the owner's periods decide at a time (milliseconds of the epoch).
+
+    ``ahead_ms``: how long before its period begins a minimum already counts. The highest minimum, the lowest maximum and the
+    objective that bears the least latency count.
     """
     if not settings.minimum_within:
-        return 0
-    owner_s = settings.restart_seconds
-    restart_s = owner_s if owner_s is not None or restart_ms is None else restart_ms / 1000.0
-    minutes = 1 if restart_s is None else SPAN_MINUTES + math.ceil(restart_s / 60.0)
-    times_ms = range(at_ms, at_ms + minutes * MINUTE_MS, MINUTE_MS)
-    return max((each.least for each in settings.minimum_within if any(covers(each.period, ms) for ms in times_ms)), default=0)
+        return InPeriods()
+    now = [each for each in settings.minimum_within if covers(each.period, at_ms)]
+    wide = [each for each in settings.minimum_within if each.least > 1 and _covers_within(each.period, at_ms, ahead_ms)]
+    return InPeriods(
+        least=max(wide, key=lambda each: each.least, default=None),
+        most=min((each for each in now if each.most is not None), key=lambda each: each.most or 0, default=None),
+        objective=min(
+            (each for each in now if each.objective is not None), key=lambda each: _lenience(each.objective), default=None
+        ),
+    )
+
+
+def _covers_within(period: ExcludedPeriod, at_ms: int, ahead_ms: int) -> bool:
+    """Return whether a period covers a time, or begins at most so much later. Periods begin at whole minutes."""
+    return any(covers(period, ms) for ms in range(at_ms, at_ms + ahead_ms + 1, MINUTE_MS))
+
+
+def _lenience(objective: Objective | LatencyBound | None) -> tuple[int, float, float]:
+    """Return what objectives are compared by: the lower, the less latency one bears."""
+    if isinstance(objective, LatencyBound):
+        return 0, objective.seconds, objective.share
+    return 1 + _LENIENCE.index(objective or "cost"), 0.0, 0.0
+
+
+def minimum_within(settings: JobSettings, at_ms: int, ahead_ms: int = 0) -> int:
+    """Return the least subtasks of every task that the owner's periods ask for; 0: none. Arguments as of ``in_periods``."""
+    period = in_periods(settings, at_ms, ahead_ms).least
+    return 0 if period is None else period.least
+
+
+def restart_ahead_ms(settings: JobSettings, restart_ms: int | None) -> int:
+    """Return how long before a period a decision must be made so that its size runs when the period begins.
+
+    That is what a restart takes, by its owner, else as measured (``restart_ms``), else ``RESTART_ASSUMED_S``; and a minute in
+    which figures arrive, are decided on, and the decision is taken up.
+    """
+    measured_s = RESTART_ASSUMED_S if restart_ms is None else restart_ms / 1000.0
+    restart_s = measured_s if settings.restart_seconds is None else settings.restart_seconds
+    return (1 + math.ceil(restart_s / 60.0)) * MINUTE_MS
+
+
+def span_ahead_ms(settings: JobSettings, restart_ms: int | None) -> int:
+    """Return how long before a period its minimum counts: the last decision at a span's end that is in time is made for it."""
+    return SPAN_MINUTES * MINUTE_MS + restart_ahead_ms(settings, restart_ms)
+
+
+def at_time(settings: JobSettings, engine: str, at_ms: int) -> JobSettings:
+    """Return a job's settings with the maximum and the objective that its periods give it at a time.
+
+    A period's maximum is every task's, and lifts none. Its minimum is not among them (``minimum_within``): a decision may be made
+    for it before it holds.
+    """
+    _, narrow, wanted = in_periods(settings, at_ms)
+    changes: dict[str, object] = {}
+    if narrow is not None and narrow.most is not None:
+        most, owners = narrow.most, parallelism_max(settings, engine)
+        changes["parallelism_max"] = most if owners is None else min(most, owners)
+        changes["tasks"] = {
+            name: msgspec.structs.replace(limits, parallelism_max=min(most, limits.parallelism_max or most))
+            for name, limits in (settings.tasks or {}).items()
+        }
+    if wanted is not None:
+        changes["objective"] = wanted.objective
+    return msgspec.structs.replace(settings, **changes) if changes else settings
 
 
 def task_limits(settings: JobSettings, spec: TaskSpec) -> TaskLimits:

@@ -55,18 +55,29 @@ class ExcludedPeriod(Part, frozen=True, kw_only=True):
     emergencies: bool = True  # an overloaded task may grow even then
 
 
-class PeriodMinimum(Part, frozen=True, kw_only=True):
-    """The least subtasks that every task has within a period, however little comes."""
-
-    period: ExcludedPeriod
-    least: Parallelism
-
-
 class LatencyBound(Part, frozen=True, kw_only=True):
     """The least subtasks with which at most ``share`` of a job's minutes have a latency above ``seconds``, source to sink."""
 
     seconds: Annotated[float, Meta(gt=0.0, le=86_400.0)]
     share: Annotated[float, Meta(ge=0.0001, le=0.5)] = 0.01
+
+
+class PeriodBounds(Part, frozen=True, kw_only=True):
+    """What the owner wants within a period: of every task, and of the job. The strictest of all that hold at a time counts."""
+
+    period: ExcludedPeriod
+    least: Parallelism = 1  # 1: no minimum
+    most: Parallelism | None = None  # null: no maximum
+    objective: Objective | LatencyBound | None = None  # null: the job's own
+
+    def __post_init__(self) -> None:
+        """Check what the types do not say.
+
+        Raises:
+            ValueError: the minimum is above the maximum.
+        """
+        if self.most is not None and self.least > self.most:
+            raise ValueError(f"min {self.least} is above max {self.most}; give at most that or a higher max")
 
 
 Direction = Literal["up", "down", "both"]
@@ -187,14 +198,15 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
             form="PERIOD",
         ),
     ] = None
+    # Records of 0.1.0 gave it this name, when a minimum was all that a period could have.
     minimum_within: Annotated[
-        Annotated[tuple[PeriodMinimum, ...], Meta(max_length=100)] | None,
+        Annotated[tuple[PeriodBounds, ...], Meta(max_length=100)] | None,
         Setting(
-            "minimum-within",
-            "Lowest parallelism of a task within a time, like 'mon-fri 07:30-09:00 Europe/Berlin: 20'; repeatable, replaces all; "
-            "none: no such time.",
+            "within",
+            "Bounds of a task and objective within a time, like 'mon-fri 07:30-09:00 Europe/Berlin: min 20', with max N and "
+            "objective WORD as wanted; repeatable, replaces all; none: no such time.",
             default=(),
-            form="PERIOD: N",
+            form="PERIOD: BOUNDS",
         ),
     ] = None
     rescales_a_day_max: Annotated[

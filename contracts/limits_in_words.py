@@ -1,25 +1,33 @@
-"""Excluded periods and limits of single tasks as people write and read them. Pure; every text read back gives the same value."""
+"""Periods, bounds within them, and limits of single tasks as people write and read them. Pure.
+
+Every text read back gives the same value.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
+from itertools import zip_longest
 
 import msgspec
 
 from surescale.contracts.errors import SettingsError
-from surescale.contracts.job_limits import WEEKDAYS, is_zone
-from surescale.contracts.job_settings import ExcludedPeriod, PeriodMinimum, TaskLimits
-from surescale.contracts.messages import Parallelism
+from surescale.contracts.job_limits import WEEKDAYS, InPeriods, covers, is_zone
+from surescale.contracts.job_settings import ExcludedPeriod, PeriodBounds, TaskLimits
+from surescale.contracts.objectives import in_words as objective_in_words
+from surescale.contracts.objectives import read_objective
 
 NONE = "none"
 PINNED, FREE = "pinned", "free"
 STRICT = "strict"
 HOW_PERIOD = "write DAYS HH:MM-HH:MM ZONE, like 'mon-fri 09:00-17:30 Europe/Berlin' or '2026-12-24..2026-12-26 UTC strict'"
+HOW_WITHIN = "write PERIOD: BOUNDS, like 'mon-fri 07:30-09:00 Europe/Berlin: min 20 max 40 objective latency' or one of these"
 HOW_TASK = "write NAME=MIN..MAX, NAME=MIN.., NAME=..MAX, NAME=pinned or NAME=free"
 _TIMES = re.compile(r"(\d\d:\d\d)-(\d\d:\d\d)")
 _DATES = re.compile(r"(\d{4}-\d\d-\d\d)?\.\.(\d{4}-\d\d-\d\d)?")
 _DAYS = re.compile(r"(mon|tue|wed|thu|fri|sat|sun)(?:-(mon|tue|wed|thu|fri|sat|sun))?")
 _BOUNDS = re.compile(r"(\d*)\.\.(\d*)")
+_WITHIN = re.compile(r"(.*?):\s*((?:min|max|objective)\b.*)")
+_SIZES = {"min": "least", "max": "most"}
 
 
 def read_period(text: str) -> ExcludedPeriod:
@@ -34,22 +42,29 @@ def read_period(text: str) -> ExcludedPeriod:
     >>> read_period("fri-mon 22:00-06:00 Europe/Berlin").days
     ('fri', 'sat', 'sun', 'mon')
     """
+    try:
+        return _period(text)
+    except SettingsError as error:
+        raise SettingsError(f"--exclude: {error}; {HOW_PERIOD}") from None
+
+
+def _period(text: str) -> ExcludedPeriod:
     said: set[str] = set()
     found: dict[str, object] = {}
     for part in text.split():
         name, values = _part(part, text)
         if name in said:
-            raise SettingsError(f"--exclude: {text!r} says {part!r} twice; {HOW_PERIOD}")
+            raise SettingsError(f"{text!r} says {part!r} twice")
         said.add(name)
         found |= values
     if not said - {"zone", STRICT}:
-        raise SettingsError(f"--exclude: {text!r} names no days and no times; {HOW_PERIOD}")
+        raise SettingsError(f"{text!r} names no days and no times")
     try:
         period = msgspec.convert(found, ExcludedPeriod)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"--exclude: {text!r}: {error}; {HOW_PERIOD}") from None
+        raise SettingsError(f"{text!r}: {error}") from None
     if why := _why_never(period):
-        raise SettingsError(f"--exclude: {text!r} never comes: {why}; {HOW_PERIOD}")
+        raise SettingsError(f"{text!r} never comes: {why}")
     return period
 
 
@@ -82,7 +97,7 @@ def _part(part: str, text: str) -> tuple[str, dict[str, object]]:
         return "weekdays", {"days": tuple(dict.fromkeys(days))}
     if is_zone(part):
         return "zone", {"zone": part}
-    raise SettingsError(f"--exclude: {part!r} in {text!r} is not a day, time or time zone; {HOW_PERIOD}")
+    raise SettingsError(f"{part!r} in {text!r} is not a day, time or time zone")
 
 
 def _weekdays(text: str) -> list[str]:
@@ -110,26 +125,82 @@ def period_in_words(period: ExcludedPeriod) -> str:
     return " ".join(part for part in parts if part)
 
 
-def read_minimum(text: str) -> PeriodMinimum:
-    """Return a minimum within a period.
+def read_within(text: str) -> PeriodBounds:
+    """Return the bounds within a period: of ``min N``, ``max N`` and ``objective WORD`` those that are named, in any order.
 
     Raises:
         SettingsError: names the part and how to write it.
 
-    >>> read_minimum("mon-fri 07:30-09:00 Europe/Berlin: 20").least
+    >>> read_within("mon-fri 07:30-09:00 Europe/Berlin: min 20, objective latency").least
     20
     """
-    period, _, least = text.rpartition(":")
-    how = "write PERIOD: N, like 'mon-fri 07:30-09:00 Europe/Berlin: 20'"
-    if not least.strip().isdecimal() or STRICT in period.split():
-        raise SettingsError(f"--minimum-within: {text!r} is not a minimum within a period; {how}")
     try:
-        return PeriodMinimum(period=read_period(period), least=msgspec.convert(int(least), Parallelism))
-    except (SettingsError, msgspec.ValidationError) as error:
-        raise SettingsError(f"--minimum-within: {str(error).removeprefix('--exclude: ').partition('; ')[0]}; {how}") from None
+        return _within(text)
+    except msgspec.ValidationError as error:
+        why = str(error)
+        raise SettingsError(f"--within: {text!r}: {why[0].lower()}{why[1:].partition(' - at ')[0]}; {HOW_WITHIN}") from None
+    except SettingsError as error:
+        raise SettingsError(f"--within: {error}; {HOW_WITHIN}") from None
 
 
-READ_EACH: Mapping[str, Callable[[str], object]] = {"excluded": read_period, "minimum_within": read_minimum}
+def _within(text: str) -> PeriodBounds:
+    if (parts := _WITHIN.fullmatch(text.strip())) is None:
+        raise SettingsError(f"{text!r} names no min, max or objective")
+    period, words = parts[1], parts[2].replace(",", " ").split()
+    if STRICT in period.split():
+        raise SettingsError(f"{text!r} is {STRICT}, which only --exclude can be")
+    found: dict[str, object] = {"period": _period(period)}
+    for name, value in zip_longest(words[::2], words[1::2]):
+        field = _SIZES.get(name, name)
+        if field in found:
+            raise SettingsError(f"{text!r} says {name} twice")
+        if name in _SIZES and value and value.isdecimal():
+            found[field] = int(value)
+        elif name == "objective" and value:
+            found[field] = _objective(value)
+        else:
+            raise SettingsError(f"{' '.join(filter(None, (name, value)))!r} in {text!r} is no bound")
+    return msgspec.convert(found, PeriodBounds)
+
+
+def _objective(word: str) -> object:
+    try:
+        return read_objective(word)
+    except SettingsError as error:
+        raise SettingsError(str(error).removeprefix("--objective: ")) from None
+
+
+def bounds_in_words(bounds: PeriodBounds) -> str:
+    """Return what holds within a period as it can be written.
+
+    >>> bounds_in_words(PeriodBounds(period=ExcludedPeriod(), least=20, most=40))
+    'min 20 max 40'
+    """
+    parts = (
+        f"min {bounds.least}" if bounds.least > 1 or (bounds.most is None and bounds.objective is None) else "",
+        "" if bounds.most is None else f"max {bounds.most}",
+        "" if bounds.objective is None else f"objective {objective_in_words(bounds.objective)}",
+    )
+    return " ".join(filter(None, parts))
+
+
+def in_periods_in_words(found: InPeriods, at_ms: int) -> str:
+    """Return what periods decide at a time, and until when: ``min 20 until 09:00 Europe/Berlin``; empty: nothing."""
+    said = (
+        (found.least, found.least and f"min {found.least.least}"),
+        (found.most, found.most and f"max {found.most.most}"),
+        (found.objective, found.objective and f"objective {objective_in_words(found.objective.objective)}"),
+    )
+    return ", ".join(f"{words} {_when(bounds.period, at_ms)}" for bounds, words in said if bounds is not None)
+
+
+def _when(period: ExcludedPeriod, at_ms: int) -> str:
+    if (period.starts, period.ends) == ("00:00", "24:00"):
+        return f"within {period_in_words(period)}"
+    return f"until {period.ends} {period.zone}" if covers(period, at_ms) else f"from {period.starts} {period.zone}"
+
+
+READ_EACH: Mapping[str, Callable[[str], object]] = {"excluded": read_period, "minimum_within": read_within}
 """What reads one value of a field that has several."""
 
 
@@ -164,14 +235,14 @@ def task_in_words(name: str, limits: TaskLimits) -> str:
     return f"{name}={limits.parallelism_min or ''}..{limits.parallelism_max or ''}"
 
 
-def in_words(values: Mapping[str, TaskLimits] | Sequence[ExcludedPeriod | PeriodMinimum | str]) -> list[str]:
+def in_words(values: Mapping[str, TaskLimits] | Sequence[ExcludedPeriod | PeriodBounds | str]) -> list[str]:
     """Return each task's limits, or each period, as it can be written; texts stay as they are."""
     if isinstance(values, Mapping):
         return [task_in_words(name, limits) for name, limits in values.items()]
     return [_each_in_words(value) for value in values]
 
 
-def _each_in_words(value: ExcludedPeriod | PeriodMinimum | str) -> str:
-    if isinstance(value, PeriodMinimum):
-        return f"{period_in_words(value.period)}: {value.least}"
+def _each_in_words(value: ExcludedPeriod | PeriodBounds | str) -> str:
+    if isinstance(value, PeriodBounds):
+        return f"{period_in_words(value.period)}: {bounds_in_words(value)}"
     return value if isinstance(value, str) else period_in_words(value)

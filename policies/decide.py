@@ -15,8 +15,17 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision, FeatureDrift, Overload, PolicyUsed, SampledMinute, TaskDecision
 from surescale.contracts.ids import decision_id
 from surescale.contracts.job_labels import in_force, unreadable
-from surescale.contracts.job_limits import answers_emergencies, is_simulated
+from surescale.contracts.job_limits import (
+    answers_emergencies,
+    in_periods,
+    is_simulated,
+    minimum_within,
+    minutes_known_min,
+    restart_ahead_ms,
+    span_ahead_ms,
+)
 from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.limits_in_words import in_periods_in_words
 from surescale.contracts.messages import ReleaseTarget, Sentence
 from surescale.contracts.steps import Timed, untimed
 from surescale.contracts.windows import FIGURE, Window
@@ -57,26 +66,40 @@ def decide_if_due(
     timed: Timed = untimed,
     span_minutes: int | None = None,
 ) -> Decision | None:
-    """Return the decision at the end of a span, else an act that an emergency asks for at once; None: nothing is due.
+    """Return the decision at the end of a span, else an act that cannot wait for it; None: nothing is due.
+
+    An emergency cannot wait, and neither can a period that is about to begin with a minimum that nothing has prepared yet.
 
     Parameters and errors as of ``decide``. ``span_minutes``: other than the policy's own.
     """
     if is_span_end(window.window_end_ms, span_minutes or policy.span_minutes):
         return decide(window, policy, settings, seed=seed, asked=asked, rule=rule, release=release, timed=timed)
     allowed = in_force(settings, window.topology.labels)
-    if not policy.floor_applies or not answers_emergencies(allowed, window.topology.engine):
+    heeds_emergencies = policy.floor_applies and answers_emergencies(allowed, window.topology.engine)
+    if not heeds_emergencies and not allowed.minimum_within:
         return None
     with timed("measure", window.id):
         question = Question.of(window, settings, seed)
-    emergency = emergency_of(question)
-    if emergency is None:
+    emergency = emergency_of(question) if heeds_emergencies else None
+    if emergency is None and not _is_about_to_begin(question):
         return None
     used = PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked or policy.name, release=release)
     as_it_is = RawAnswer(question.current, "Decided before the end of the span.")
     with timed("guardrails", window.id):
-        as_answered = _PolicyAnswer(as_it_is, used, floor_applies=True)
+        as_answered = _PolicyAnswer(as_it_is, used, floor_applies=policy.floor_applies)
         decision = _decision(question, as_answered, emergency, asked or policy.name, between_spans=True)
     return decision if decision.action == "act" else None
+
+
+def _is_about_to_begin(question: Question) -> bool:
+    """Return whether a period begins soon in which a task must have more than it has, and a restart takes until then."""
+    topology, settings, limits = question.window.topology, question.settings, question.limits
+    at_ms = question.window.window_end_ms
+    within = minimum_within(settings, at_ms, restart_ahead_ms(settings, topology.restart_ms))
+    if within <= minimum_within(settings, at_ms) or question.window.minutes_known < minutes_known_min(settings):
+        return False
+    free = question.graph.scalable if limits.pinned is None else question.graph.scalable & ~limits.pinned
+    return bool((free & (question.current < np.minimum(within, limits.most))).any())
 
 
 def decide(
@@ -127,7 +150,8 @@ def _decision(
         proposed = np.where(graph.scalable, answered.answer.wanted, current)
         ratios = _ratios(answered.answer, proposed, seen)
         looked_at = answered.answer.looked_at
-    if isinstance(answered.answer, NotReady) and emergency is None:
+    is_unready = isinstance(answered.answer, NotReady) and emergency is None
+    if is_unready:
         outcome = Proposal(desired=current, amendments=tuple(() for _ in current))
     else:
         outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
@@ -145,6 +169,7 @@ def _decision(
         _labels_in_words(window.topology.labels),
         _above_limits(question, seen, outcome.desired),
         _hindrance(question),
+        "" if is_unready else _periods_in_words(question, seen, outcome.desired),
     )
     return Decision(
         decision_id=decision_id(window.job, window.window_end_ms, asked),
@@ -338,6 +363,20 @@ def _above_limits(question: Question, seen: Situation, desired: Int64) -> str:
     return " ".join(words)
 
 
+def _periods_in_words(question: Question, seen: Situation, desired: Int64) -> str:
+    """Return what the owner's periods decide of these sizes, and until when; empty if they decide nothing of them."""
+    topology, limits = question.window.topology, question.limits
+    at_ms = question.window.window_end_ms
+    found = in_periods(question.settings, at_ms, span_ahead_ms(question.settings, topology.restart_ms))
+    free = seen.graph.scalable if limits.pinned is None else seen.graph.scalable & ~limits.pinned
+    if found.least is not None and not (free & (desired <= found.least.least)).any():
+        found = found._replace(least=None)
+    if found.most is not None and found.most.most is not None and not (free & (desired >= found.most.most)).any():
+        found = found._replace(most=None)
+    words = in_periods_in_words(found, at_ms)
+    return f"{words[0].upper()}{words[1:]}." if words else ""
+
+
 def _why_kept(seen: Situation, desired: Int64, task: int) -> str:
     if desired[task] <= seen.floor[task]:
         return "its measured load needs them"
@@ -355,6 +394,7 @@ class _Facts:
     labels: str
     above: str
     hindrance: str
+    periods: str
 
 
 def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, acts: bool, facts: _Facts) -> str:
@@ -367,6 +407,8 @@ def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, 
     words = [_shortened(each, HINDRANCE_MAX) for each in (facts.overload, facts.unknown) if each]
     if facts.amended:
         words.append(facts.amended)
+    if facts.periods:
+        words.append(facts.periods)
     if facts.doubt:
         words.append(_shortened(facts.doubt, HINDRANCE_MAX))
     if acts:

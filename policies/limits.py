@@ -8,10 +8,12 @@ import numpy as np
 from surescale.contracts.job_limits import (
     Bounds,
     Freeze,
+    at_time,
     backlog_hold_minutes,
     bounds_of,
     freeze_at,
     minimum_within,
+    span_ahead_ms,
     step_down,
     step_up,
     total_limit,
@@ -74,7 +76,8 @@ class Limits:
     def of(cls, settings: JobSettings, topology: JobTopology, at_ms: int) -> "Limits":
         """Return the limits of a job at a time (milliseconds of the epoch)."""
         engine = topology.engine
-        within = minimum_within(settings, at_ms, topology.restart_ms)
+        within = minimum_within(settings, at_ms, span_ahead_ms(settings, topology.restart_ms))
+        settings = at_time(settings, engine, at_ms)
         bounds, ties = [bounds_of(settings, spec, engine, within) for spec in topology.tasks], _ties(topology.tasks)
         pinned = _pinned(bounds, topology.tasks, ties)
         ties = tuple(members for members in ties if not pinned[members].any())

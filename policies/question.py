@@ -6,7 +6,7 @@ import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_labels import in_force
-from surescale.contracts.job_limits import is_simulated
+from surescale.contracts.job_limits import at_time, is_simulated
 from surescale.contracts.job_settings import JobSettings, LatencyBound
 from surescale.contracts.saturation import times_understated
 from surescale.contracts.windows import FIGURE, Float32, Window
@@ -22,7 +22,7 @@ class Question:
 
     Attributes:
         window: the figures of its last minutes.
-        settings: what the job's owner allows, in the job's labels too.
+        settings: what the job's owner allows at the window's end, in the job's labels and within periods too.
         seed: for everything a policy draws.
         graph: the window's topology as tables.
         current: int64 [N], present parallelism.
@@ -50,7 +50,7 @@ class Question:
         Raises:
             RecordRejected: the window's topology has a cycle.
         """
-        settings = in_force(settings, window.topology.labels)
+        settings = at_time(in_force(settings, window.topology.labels), window.topology.engine, window.window_end_ms)
         graph = job_graph(window.topology.tasks)
         current = np.array([spec.parallelism for spec in window.topology.tasks], dtype=np.int64)
         limits = Limits.of(settings, window.topology, window.window_end_ms)

@@ -8,7 +8,7 @@ import msgspec
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_limits import bounds_of, owners_maximum, task_limits, total_limit
 from surescale.contracts.job_settings import SETTINGS, Approval, JobSettings, LatencyBound, Pause, effective, newer
-from surescale.contracts.limits_in_words import NONE, in_words
+from surescale.contracts.limits_in_words import NONE, in_words, period_in_words
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.objectives import in_words as objective_in_words
 from surescale.runtime.instants import to_the_second
@@ -91,7 +91,8 @@ def applied_to(history: Iterable[Recorded], job: str) -> Applied | None:
 
 
 def without_effect(before: JobSettings, after: JobSettings, topology: JobTopology | None) -> str | None:
-    """Return in words that a new upper bound is above what the engine allows every task, or None if it is not.
+    """Return in words that a new upper bound is above what the engine allows every task, or that a bound within a period is
+    weaker than the job's own; None if it is not.
 
     ``topology``: None where the settings are those of all jobs of a cluster, which differ in what they allow.
     """
@@ -99,9 +100,23 @@ def without_effect(before: JobSettings, after: JobSettings, topology: JobTopolog
         return None
     most = max((spec.max_parallelism for spec in topology.tasks if spec.scalable), default=0)
     bound = after.parallelism_max
+    if after.minimum_within != before.minimum_within and (weaker := _weaker_within(after)):
+        return weaker
     if bound is None or bound == before.parallelism_max or bound <= most:
         return None
     return f"the engine allows at most {most} subtasks of a task, so --max {bound} has no effect"
+
+
+def _weaker_within(settings: JobSettings) -> str | None:
+    """Return in words which bound within a period the job's own makes void; None: none is."""
+    least, most = effective(settings, "parallelism_min"), settings.parallelism_max
+    for each in settings.minimum_within or ():
+        when = period_in_words(each.period)
+        if most is not None and each.most is not None and each.most > most:
+            return f"--max {most} holds within {when} too, so max {each.most} has no effect"
+        if 1 < each.least < least:
+            return f"--min {least} holds within {when} too, so min {each.least} has no effect"
+    return None
 
 
 def differences(before: JobSettings, after: JobSettings) -> dict[str, tuple[object, object]]:
@@ -144,8 +159,15 @@ def _check(settings: JobSettings, topology: JobTopology) -> None:
     if most is not None and least > most:
         raise SettingsError(f"--min: {least} is more than --max {most}; give a --min of at most {most} or a higher --max")
     for each in settings.minimum_within or ():
+        when = period_in_words(each.period)
         if most is not None and each.least > most:
-            raise SettingsError(f"--minimum-within: {each.least} is more than --max {most}; give at most that or a higher --max")
+            raise SettingsError(
+                f"--within: {when}: min {each.least} is more than --max {most}; give at most that or a higher --max"
+            )
+        if each.most is not None and least > each.most:
+            raise SettingsError(
+                f"--within: {when}: max {each.most} is less than --min {least}; give at least that or a lower --min"
+            )
     scalable = [task for task in topology.tasks if task.scalable]
     bounds = [bounds_of(settings, task, topology.engine) for task in scalable]
     needed = sum(task.parallelism if each.pinned else each.least for task, each in zip(scalable, bounds, strict=True))
@@ -168,5 +190,11 @@ def _check_task(settings: JobSettings, task: TaskSpec, engine: str) -> None:
         raise SettingsError(f"{given} is more than the {own.parallelism_max} that task {name} may have; give at most that")
     if most is not None and least > most:
         raise SettingsError(f"{given} is more than --max {most}; give the task a maximum too, like {name}={least}..{least}")
+    for each in settings.minimum_within or ():
+        if each.most is not None and own.parallelism_min and own.parallelism_min > each.most:
+            when = period_in_words(each.period)
+            raise SettingsError(
+                f"--within: {when}: max {each.most} is less than --task {name}={least}..; give at least that or a lower --task"
+            )
     if least > task.max_parallelism and not own.pinned:
         raise SettingsError(f"{given} is more than task {name} can have ({task.max_parallelism}); give at most that")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 
+import msgspec
 import numpy as np
 
 from surescale.contracts.job_settings import JobSettings
@@ -191,7 +192,7 @@ def _calibration(ground: Scenario, settings: JobSettings, aim: Aim, first_hour: 
     topology = JobTopology(
         job=ground.recorded.job, version=0, at_ms=0, tasks=job.recorded_specs, engine=ground.recorded.topology.engine
     )
-    limits = Limits.of(settings, topology, last_ms)
+    limits = Limits.of(msgspec.structs.replace(settings, minimum_within=None), topology, last_ms)  # sizes for all hours
     fixed = ~job.scalable | (np.zeros(job.size, dtype=np.bool_) if limits.pinned is None else limits.pinned)
     least, most = (np.where(fixed, job.start_parallelism, each) for each in (limits.least, limits.most))
     bounds = replace(limits, least=least, most=np.maximum(least, most), pinned=None, freeze="none")

@@ -14,7 +14,7 @@ import numpy as np
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision
 from surescale.contracts.job_limits import answers_emergencies
-from surescale.contracts.job_settings import SETTINGS, ExcludedPeriod, JobSettings, TaskLimits, effective
+from surescale.contracts.job_settings import SETTINGS, ExcludedPeriod, JobSettings, PeriodBounds, TaskLimits, effective
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.windows import FIGURE, Float32, Window
 from surescale.policies.answer import Float64
@@ -93,13 +93,14 @@ def with_settings(settings: JobSettings, changes: dict[str, object]) -> JobSetti
         raise WhatIfError(f"{at}: {what[0].lower()}{what[1:]}" if at else what) from None
     _check_parts("tasks", changes.get("tasks"), TaskLimits)
     _check_parts("excluded", changes.get("excluded"), ExcludedPeriod)
+    _check_parts("minimum_within", changes.get("minimum_within"), PeriodBounds)
     least = effective(found, "parallelism_min")
     if found.parallelism_max is not None and least > found.parallelism_max:
         raise WhatIfError(f"parallelism_min={least}: above parallelism_max={found.parallelism_max}")
     return found
 
 
-def _check_parts(field: str, given: object, kind: type[TaskLimits] | type[ExcludedPeriod]) -> None:
+def _check_parts(field: str, given: object, kind: type[TaskLimits | ExcludedPeriod | PeriodBounds]) -> None:
     """Refuse a part with a field that its kind does not have; records may have new fields, but people mistype them."""
     parts = given.values() if isinstance(given, dict) else given if isinstance(given, list) else ()
     for part in parts:

@@ -248,9 +248,11 @@ def test_every_limit_can_be_set_shown_and_taken_back(pipeline: PipelineSettings)
     assert "objective cost -> latency=30@0.01" in (said := job(pipeline, "set", JOB, "--objective", "latency=30@1%")), said
     assert records(pipeline)[-1].objective == LatencyBound(seconds=30.0, share=0.01)
     assert json.loads(job(pipeline, "show", JOB, "--json"))["objective"] == "latency=30@0.01"
-    period = "mon,tue 07:30-09:00 Europe/Berlin: 2"
-    job(pipeline, "set", JOB, "--minimum-within", period)
-    assert json.loads(job(pipeline, "show", JOB, "--json"))["minimum_within"] == [period]
+    periods = ["mon,tue 07:30-09:00 Europe/Berlin: min 2", "00:00-24:00 UTC: max 9 objective cost"]
+    job(pipeline, "set", JOB, *(part for period in periods for part in ("--within", period)))
+    shown = json.loads(job(pipeline, "show", JOB, "--json"))
+    assert shown["minimum_within"] == periods
+    assert "max 9 within 00:00-24:00 UTC, objective cost within 00:00-24:00 UTC" in shown["within_now"]
     job(pipeline, "set", JOB, "--exclude", "none", "--task", "map=free", "--rescales-a-day", "default", "--step-up", "default")
     after = records(pipeline)[-1]
     assert (after.excluded, after.tasks, after.rescales_a_day_max, after.step_up_max) == ((), {}, None, None)

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, PeriodBounds
 from surescale.contracts.messages import (
     DeadLetter,
     JobTopology,
@@ -96,6 +97,29 @@ def test_a_waiting_act_goes_when_the_clock_reaches_its_time(pipeline: Pipeline) 
     pipeline.clock(T0 + 3 * MINUTE_MS)
     wait_until(lambda: pipeline.said(second) == [("pending", "cooldown"), ("commanded", "desired")], 20, "the second command")
     assert [outcome.at_ms for outcome in pipeline.outcomes if outcome.decision_id == second.decision_id][1] == T0 + 150_000
+
+
+def test_an_act_that_waits_into_a_period_keeps_its_bounds(pipeline: Pipeline) -> None:
+    """One that was accepted before a maximum begins is refused when its wait ends after that; what fits is carried out."""
+    night = PeriodBounds(period=ExcludedPeriod(starts="00:13", ends="06:00"), most=4)
+    pipeline.send(JOB_SETTINGS, JOB, JobSettings(job=JOB, version=1, minimum_within=(night,)))
+    _, port = pipeline.process()
+    wait_until(lambda: is_active(port), 60, "the rescaler")
+    first, second = decision(T0, {"map": 5}), decision(T0 + 2 * MINUTE_MS, {"map": 6})
+    pipeline.decide(first)
+    wait_until(lambda: pipeline.statuses() == ["accepted"], 20, "the acceptance")
+    pipeline.clock(T0 + 2 * MINUTE_MS)
+    wait_until(lambda: "applied" in pipeline.statuses(), 20, "the end of the rescale")
+    pipeline.decide(second)
+    wait_until(lambda: pipeline.said(second) == [("pending", "cooldown")], 20, "the promise")
+    pipeline.clock(T0 + 3 * MINUTE_MS)
+    wait_until(lambda: pipeline.said(second)[1:] == [("refused", "out_of_bounds")], 20, "the refusal")
+    assert pipeline.outcomes[-1].detail == "'map': 6, allowed 1 to 4; max 4 until 06:00 UTC"
+    pipeline.clock(T0 + 10 * MINUTE_MS)
+    wide, narrow = decision(T0 + 9 * MINUTE_MS, {"map": 6}), decision(T0 + 10 * MINUTE_MS, {"map": 4})
+    pipeline.decide(wide, narrow)
+    wait_until(lambda: pipeline.said(narrow)[-1:] == [("commanded", "desired")], 20, "the command")
+    assert pipeline.said(wide) == [("refused", "out_of_bounds")]
 
 
 def test_after_an_outage_a_newer_decision_takes_the_place_of_a_stale_act(pipeline: Pipeline) -> None:

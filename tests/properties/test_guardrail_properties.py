@@ -7,12 +7,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surescale.contracts.job_limits import bounds_of, task_limits
-from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, PeriodMinimum, TaskLimits
+from surescale.contracts.job_limits import at_time, bounds_of, task_limits
+from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, PeriodBounds, TaskLimits
 from surescale.contracts.messages import Input, JobTopology, TaskSpec
 from surescale.policies.dealt import larger
 from surescale.policies.graph import Int64, job_graph
-from surescale.policies.guardrails import ORDER, Proposal, Situation, guard, guard_rows, step_range
+from surescale.policies.guardrails import ORDER, Proposal, Situation, guard, guard_rows, step_range, tied
 from surescale.policies.limits import Limits
 from tests.support.reach import reached, reaches
 
@@ -75,6 +75,12 @@ def topologies(draw: st.DrawFn) -> JobTopology:
     return JobTopology(job="any/job", version=1, at_ms=0, tasks=tuple(tasks), engine=engine)
 
 
+WITHIN = [
+    (PeriodBounds(period=ExcludedPeriod(), least=20),),
+    (PeriodBounds(period=ExcludedPeriod(), least=2, most=5, objective="cost"), PeriodBounds(period=ExcludedPeriod(), least=20)),
+]
+
+
 @st.composite
 def allowed(draw: st.DrawFn) -> JobSettings:
     """Draw what a user may allow, contradictions included."""
@@ -97,7 +103,7 @@ def allowed(draw: st.DrawFn) -> JobSettings:
         backlog_hold_minutes=draw(st.sampled_from([None, 0.0, 3.0])),
         excluded=draw(st.lists(st.builds(ExcludedPeriod, emergencies=st.booleans()), max_size=1)) if draw(st.booleans()) else (),  # type: ignore[arg-type]
         align=draw(st.booleans()),
-        minimum_within=draw(st.sampled_from([None, None, (PeriodMinimum(period=ExcludedPeriod(), least=20),)])),
+        minimum_within=draw(st.sampled_from([None, None, *WITHIN])),
     )
 
 
@@ -138,10 +144,10 @@ def test_what_may_not_change_does_not(case: Case) -> None:
 @given(cases())
 def test_no_size_that_changes_is_out_of_bounds(case: Case) -> None:
     """The owner's bounds for the task or the job, the engine's maximum, partitions, key groups; from outside, towards them."""
-    desired = case.proposal.desired
+    desired, settings = case.proposal.desired, at_time(case.settings, case.topology.engine, NOW_MS)
     for task, spec in enumerate(case.topology.tasks):
         if desired[task] != spec.parallelism:
-            least, most, _ = bounds_of(case.settings, spec, case.topology.engine)
+            least, most, _ = bounds_of(settings, spec, case.topology.engine)
             assert desired[task] <= most or desired[task] < spec.parallelism
             assert desired[task] >= min(least, most, case.limits.most[task])  # a tied task's maximum holds for both
 
@@ -281,7 +287,7 @@ QUARTER_MS = 15 * 60_000
 @given(cases(), st.integers(1, 60), st.integers(0, 95))
 def test_nothing_is_below_the_minimum_of_a_period_within_it(case: Case, least: int, quarter: int) -> None:
     """Only a maximum, a pin and an excluded period are stronger; outside the period it changes nothing."""
-    settings = msgspec.structs.replace(case.settings, minimum_within=(PeriodMinimum(period=PERIOD, least=least),))
+    settings = msgspec.structs.replace(case.settings, minimum_within=(PeriodBounds(period=PERIOD, least=least),))
     at_ms = quarter * QUARTER_MS
     limits, free = (
         Limits.of(each, case.topology, at_ms) for each in (settings, msgspec.structs.replace(settings, minimum_within=None))
@@ -292,3 +298,20 @@ def test_nothing_is_below_the_minimum_of_a_period_within_it(case: Case, least: i
         return
     for task in set(range(len(case.topology.tasks))) - case.fixed if free.freeze == "none" else ():
         assert made.desired[task] >= min(least, limits.most[task])
+
+
+@given(cases(), st.integers(1, 60), st.integers(0, 95))
+def test_nothing_grows_above_the_maximum_of_a_period_within_it(case: Case, most: int, quarter: int) -> None:
+    """Whatever policy, overload and minimum want; what is above it does not grow. Outside the period it changes nothing."""
+    own = msgspec.structs.replace(case.settings, minimum_within=None)
+    settings = msgspec.structs.replace(own, minimum_within=(PeriodBounds(period=PERIOD, most=most),))
+    at_ms = quarter * QUARTER_MS
+    limits, free = (Limits.of(each, case.topology, at_ms) for each in (settings, own))
+    made, plain = (guard(case.proposed, case.seen, each, floor_applies=case.floor_applies) for each in (limits, free))
+    if not 32 <= quarter < 38:
+        assert made.amendments == plain.amendments
+        return
+    assert (limits.most <= free.most).all()
+    tied_sizes = tied(case.seen.current, limits)
+    for task in set(range(len(case.topology.tasks))) - case.fixed:
+        assert made.desired[task] <= max(most, tied_sizes[task])

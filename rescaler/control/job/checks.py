@@ -18,8 +18,18 @@ from typing import Protocol, TypeVar
 from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision, TaskDecision
-from surescale.contracts.job_limits import bounds_of, freeze_at, minimum_within, minutes_known_min, total_limit
+from surescale.contracts.job_limits import (
+    InPeriods,
+    at_time,
+    bounds_of,
+    freeze_at,
+    in_periods,
+    minimum_within,
+    minutes_known_min,
+    total_limit,
+)
 from surescale.contracts.job_settings import ExcludedPeriod, JobSettings
+from surescale.contracts.limits_in_words import in_periods_in_words
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.modes import ModeInForce
 from surescale.contracts.own_acts import OwnAct
@@ -55,6 +65,8 @@ def objection_to(decision: SizeRequest, topology: JobTopology, settings: JobSett
     specs = {spec.task: spec for spec in topology.tasks}
     wanted: dict[str, int] = {}
     within = minimum_within(settings, decision.span_end_ms)
+    periods = in_periods_in_words(in_periods(settings, decision.span_end_ms)._replace(objective=None), decision.span_end_ms)
+    settings = at_time(settings, topology.engine, decision.span_end_ms)
     for index, task in enumerate(decision.tasks):
         field = f"tasks[{index}]"
         if task.task not in specs:
@@ -63,6 +75,8 @@ def objection_to(decision: SizeRequest, topology: JobTopology, settings: JobSett
             return Objection(OutcomeReason.REPEATED_TASK, f"{field}.task: {task.task!r} is named twice")
         wanted[task.task] = task.desired
         objection = _task_objection(field, task, specs[task.task], settings, topology.engine, within)
+        if objection and objection.reason is OutcomeReason.OUT_OF_BOUNDS and periods:
+            return Objection(objection.reason, f"{objection.detail}; {periods}")
         if objection:
             return objection
     return _total_objection(wanted, topology, settings)
@@ -125,6 +139,21 @@ def _total_objection(wanted: dict[str, int], topology: JobTopology, settings: Jo
     if total is None or after <= max(total, before):
         return None
     return Objection(OutcomeReason.ABOVE_TOTAL_LIMIT, f"tasks: {after} subtasks in all, allowed {total}")
+
+
+def leaves_period(pending: PendingAct, topology: JobTopology, settings: JobSettings, now_ms: int) -> Objection | None:
+    """Return that a waiting act would leave the bounds of a period that has begun since it was accepted; None: it would not."""
+    found = in_periods(settings, now_ms)._replace(objective=None)
+    if found == InPeriods() or pending.own in NEVER_PAUSED:
+        return None
+    allowed, within = at_time(settings, topology.engine, now_ms), minimum_within(settings, now_ms)
+    for spec in topology.tasks:
+        desired = _size_of(spec.task, pending)
+        least, most, _ = bounds_of(allowed, spec, topology.engine, within)
+        if desired is not None and not min(least, spec.parallelism) <= desired <= max(most, spec.parallelism):
+            detail = f"{spec.task!r}: {desired}, allowed {least} to {most}; {in_periods_in_words(found, now_ms)}"
+            return Objection(OutcomeReason.OUT_OF_BOUNDS, detail)
+    return None
 
 
 MINUTES_KNOWN_MIN = 5

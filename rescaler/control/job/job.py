@@ -293,6 +293,8 @@ def _drop_impossible(context: JobContext, topology: JobTopology | None) -> None:
     objection = no_longer_possible(pending, topology, context.world.mode) if pending else None
     if pending and topology and objection is None and context.world.by_counts:
         objection = objection_of_engine(context, topology, approved=pending.own is OwnAct.APPROVED)
+    if pending and topology and objection is None and context.memory.underway is None:
+        objection = checks.leaves_period(pending, topology, context.world.allowed, context.now_ms)
     if pending and objection:
         context.finish(pending, "refused", objection.reason, detail=objection.detail)
     elif pending and topology and context.memory.underway is None:  # before its end nobody knows what the act would change

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from surescale.contracts.job_labels import in_force
-from surescale.contracts.job_limits import most_in_words
+from surescale.contracts.job_limits import at_time, most_in_words
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.modes import ModeInForce
@@ -145,6 +145,8 @@ def _tasks(topology: JobTopology, job: JobDocument, width: int, label_width: int
     labels = _labels(topology, label_width)
     tasks = [task for task in topology.tasks if task.scalable]
     allowed = in_force(record_in(job.settings) or JobSettings(job=topology.job), topology.labels)
+    if (window := record_in(job.window)) is not None:
+        allowed = at_time(allowed, topology.engine, window.window_end_ms)
     last = [wanted.get(task.task) for task in tasks]
     minute = [minutes.get(task.task) for task in tasks]
     columns = (

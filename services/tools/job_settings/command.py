@@ -161,7 +161,7 @@ def _show_limits(settings: "PipelineSettings", job: str) -> None:
 
     snapshot = read_snapshot(settings, job, may_be_new=True)
     if snapshot.known is not None:
-        shown = limits_in_force(overview(snapshot, settings.policy), snapshot.known, snapshot.settings)
+        shown = limits_in_force(overview(snapshot, settings.policy), snapshot.known, snapshot.settings, snapshot.now_ms)
         click.echo("\n".join(map(printable, (*shown, _decided_now(settings, snapshot)))))
 
 

@@ -11,9 +11,9 @@ from msgspec import inspect
 from surescale.contracts.decisions import Decision
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_labels import FIELDS, SEPARATOR, STEP, STEPS, in_force, read_limit, source_of, unreadable
-from surescale.contracts.job_limits import bounds_of, total_limit
+from surescale.contracts.job_limits import at_time, bounds_of, in_periods, minimum_within, total_limit
 from surescale.contracts.job_settings import SETTINGS, JobSettings, LatencyBound, Setting, effective, newer
-from surescale.contracts.limits_in_words import NONE, in_words, read_task
+from surescale.contracts.limits_in_words import NONE, in_periods_in_words, in_words, read_task
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.objectives import in_words as objective_in_words
 from surescale.contracts.releases import why_released
@@ -154,6 +154,7 @@ def overview(snapshot: "SettingsSnapshot", pipeline_policy: str) -> dict[str, An
         "mode": snapshot.mode.mode,
         "mode_set_by": snapshot.mode.source,
         **{field: _plain(effective(settings, field, topology.engine)) for field in FIELDS.values()},
+        "within_now": in_periods_in_words(in_periods(settings, snapshot.now_ms), snapshot.now_ms) or NONE,
         "paused": str(snapshot.pauses) or "no",
         "version": own.version,
         "set_by": own.set_by,
@@ -175,10 +176,10 @@ def _plain(value: Any) -> object:
     return objective_in_words(value) if isinstance(value, LatencyBound) else value
 
 
-def limits_in_force(shown: Mapping[str, Any], topology: JobTopology, settings: JobSettings) -> list[str]:
+def limits_in_force(shown: Mapping[str, Any], topology: JobTopology, settings: JobSettings, now_ms: int) -> list[str]:
     """Return lines for people: each limit in force with what decides it, and what the limits change of what runs now.
 
-    ``shown``: of ``overview``; ``settings``: the job's, without its labels.
+    ``shown``: of ``overview``; ``settings``: the job's, without its labels; ``now_ms``: for what its periods decide.
     """
     words = {"settings": "set for this job", "label": "label", "default": f"default of {topology.engine}"}
     lines = [
@@ -186,14 +187,15 @@ def limits_in_force(shown: Mapping[str, Any], topology: JobTopology, settings: J
         for name, field in FIELDS.items()
     ]
     ignored = shown["labels_ignored"]
-    return ["limits in force:", *lines, *ignored, *_effects(topology, in_force(settings, topology.labels))]
+    return ["limits in force:", *lines, *ignored, *_effects(topology, in_force(settings, topology.labels), now_ms)]
 
 
-def _effects(topology: JobTopology, settings: JobSettings) -> list[str]:
+def _effects(topology: JobTopology, settings: JobSettings, now_ms: int) -> list[str]:
     """Return what limits change of what runs, whatever the load."""
+    within, settings = minimum_within(settings, now_ms), at_time(settings, topology.engine, now_ms)
     found, scalable = [], [spec for spec in topology.tasks if spec.scalable]
     for spec in scalable:
-        least, most, pinned = bounds_of(settings, spec, topology.engine)
+        least, most, pinned = bounds_of(settings, spec, topology.engine, within)
         name, runs = spec.label or spec.task, spec.parallelism
         if not pinned and runs > most:
             found.append(f"now: {name} runs with {runs}, above its maximum of {most}: it goes there in steps, as the load allows")

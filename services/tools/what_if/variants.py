@@ -15,8 +15,9 @@ import msgspec
 
 from surescale.contracts.errors import PATH_SHOWN_MAX, RecordRejected, SettingsError, SurescaleError, reason_of
 from surescale.contracts.ids import cluster_of
-from surescale.contracts.job_labels import in_force
+from surescale.contracts.job_labels import FIELDS, in_force, read_limit
 from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.limits_in_words import READ_EACH
 from surescale.contracts.messages import ClusterTopology, Host, JobTopology
 from surescale.contracts.objectives import read_objective
 from surescale.contracts.rent import rent_costs
@@ -86,7 +87,8 @@ def _variant(text: str, known: AsRecorded) -> Variant:
         elif field.strip() == "objective":
             changes["objective"] = _objective(value.strip())
         elif is_change:
-            changes[_field(field.strip())] = _value(value.strip())
+            name = _field(field.strip())
+            changes[name] = _value(name, value.strip())
         elif named:
             raise WhatIfError(f"{word!r} is a second policy; use the option once for each")
         else:
@@ -142,7 +144,7 @@ def _words(text: str) -> Sequence[str]:
 
 
 def _field(name: str) -> str:
-    known = (*PLAYED, *OWN)
+    known, name = (*PLAYED, *OWN), FIELDS.get(name, name)
     if name in known or name in JobSettings.__struct_fields__:
         return name
     near = difflib.get_close_matches(name, known, n=1)
@@ -150,11 +152,12 @@ def _field(name: str) -> str:
     raise WhatIfError(f"there is no field {name[:40]!r}; {hint}")
 
 
-def _value(text: str) -> object:
+def _value(field: str, text: str) -> object:
+    """Return a value of JSON, periods as people write them, or else the text itself."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
-        return text
+        return msgspec.to_builtins(read_limit(field, text)) if field in READ_EACH else text
 
 
 def _of_file(path: Path, present: JobSettings) -> dict[str, object]:

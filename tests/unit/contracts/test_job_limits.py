@@ -1,17 +1,15 @@
 """What a limit that nobody set is, on each kind of engine."""
 
-import msgspec
 import pytest
 
 from surescale.contracts.job_limits import (
     bounds_of,
-    minimum_within,
     most_in_words,
     parallelism_max,
     scale_down_after_minutes,
     total_limit,
 )
-from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, PeriodMinimum, TaskLimits
+from surescale.contracts.job_settings import JobSettings, TaskLimits
 from surescale.contracts.messages import TaskSpec
 
 FREE = JobSettings(job="prod/orders")
@@ -67,14 +65,3 @@ def test_what_a_task_may_have_at_most_is_told_with_its_reason() -> None:
         most_in_words(FREE, TaskSpec(task="map", max_parallelism=128), "flink"),
     ]
     assert told == ["4, partitions", "3, max", "200, for growth", "300, as it runs", "64, key groups", "128"]
-
-
-def test_a_minimum_within_a_period_is_prepared_where_the_time_of_a_restart_is_known() -> None:
-    """By its owner, or as measured: then the span before the period counts, else only the period itself."""
-    period = ExcludedPeriod(days=("thu",), starts="07:30", ends="09:00")
-    wanted = JobSettings(job="a/b", minimum_within=(PeriodMinimum(period=period, least=20),))
-    known = msgspec.structs.replace(wanted, restart_seconds=60.0)
-    at_ms = [(hour * 60 + minute) * 60_000 for hour, minute in ((7, 10), (7, 20), (7, 30), (8, 50), (9, 0))]  # 1970-01-01 was one
-    assert [minimum_within(wanted, each) for each in at_ms] == [0, 0, 20, 20, 0]
-    assert [minimum_within(known, each) for each in at_ms] == [0, 20, 20, 20, 0]
-    assert [minimum_within(wanted, each, 60_000) for each in at_ms] == [0, 20, 20, 20, 0]

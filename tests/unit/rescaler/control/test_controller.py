@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from surescale.contracts.job_settings import ExcludedPeriod, PeriodMinimum
+from surescale.contracts.job_settings import ExcludedPeriod, PeriodBounds
 from surescale.contracts.messages import JobTopology
 from surescale.rescaler.gate_settings import GateSettings
 from tests.support.controller_world import (
@@ -109,12 +109,26 @@ def test_bounds_that_were_tightened_since_the_decision_hold() -> None:
 
 def test_no_decision_takes_a_task_below_the_minimum_within_a_period() -> None:
     """Made under earlier settings, say. What is below already may grow towards it."""
-    within = PeriodMinimum(period=ExcludedPeriod(), least=3)
+    within = PeriodBounds(period=ExcludedPeriod(), least=3)
     wide = view(job(units=(0, 1, 4, 5)), minimum_within=(within,))
     assert said(controller().on_decision(decision(T0, {"map": 2}), wide, T0)) == [("refused", "out_of_bounds")]
     assert said(controller().on_decision(decision(T0, {"map": 3}), wide, T0))[0][0] != "refused"
     narrow = view(minimum_within=(msgspec.structs.replace(within, least=8),))
     assert said(controller().on_decision(decision(T0, {"map": 3}), narrow, T0))[0][0] != "refused"
+
+
+def test_no_decision_takes_a_task_above_the_maximum_within_a_period() -> None:
+    """Nor further away from it; the refusal names the period. Outside of it only the job's own bounds hold."""
+    within = PeriodBounds(period=ExcludedPeriod(starts="00:00", ends="06:00"), most=3)
+    now = view(minimum_within=(within,))
+    refused = only(controller().on_decision(decision(T0, {"map": 4}), now, T0))
+    assert (refused.reason, refused.detail) == (
+        "out_of_bounds",
+        "tasks[0].desired: 4 for 'map', allowed 1 to 3; max 3 until 06:00 UTC",
+    )
+    assert said(controller().on_decision(decision(T0, {"map": 3}), now, T0))[0][0] != "refused"
+    later = view(minimum_within=(msgspec.structs.replace(within, period=ExcludedPeriod(starts="06:00", ends="07:00")),))
+    assert said(controller().on_decision(decision(T0, {"map": 4}), later, T0))[0][0] != "refused"
 
 
 def test_labels_of_the_job_are_limits_where_nobody_set_them() -> None:

@@ -1,9 +1,11 @@
 """Acts that wait: for what, what they are promised, and how the wait ends."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
-from surescale.contracts.job_settings import ExcludedPeriod
+from surescale.contracts.job_settings import ExcludedPeriod, PeriodBounds
 from surescale.contracts.messages import TaskSpec
 from surescale.rescaler.control.world import View
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, cluster, controller, decision, ended, job, only, said, view
@@ -58,6 +60,37 @@ def test_an_act_that_waited_into_an_excluded_period_is_refused() -> None:
     assert at_a_period(strict=True, overloaded=True) == [("refused", "excluded_period")]
     assert at_a_period(strict=False, overloaded=False) == [("refused", "excluded_period")]
     assert at_a_period(strict=False, overloaded=True) == [("commanded", "desired")]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "wanted", "becomes"),
+    [
+        ({"most": 4}, {"map": 5}, ("refused", "out_of_bounds")),
+        ({"most": 4}, {"map": 4}, ("commanded", "desired")),
+        ({"most": 4}, {"map": 2}, ("commanded", "desired")),
+        ({"least": 3}, {"map": 2}, ("refused", "out_of_bounds")),
+        ({"least": 5}, {"map": 4}, ("commanded", "desired")),  # towards it
+        ({"objective": "cost"}, {"map": 5}, ("commanded", "desired")),
+    ],
+)
+def test_an_act_that_waited_into_a_period_with_bounds_keeps_them(
+    bounds: dict[str, Any], wanted: dict[str, int], becomes: tuple[str, str]
+) -> None:
+    """It was accepted before the period began. One that leaves the bounds ends, and says until when they hold."""
+    within = PeriodBounds(period=ExcludedPeriod(starts="00:12", ends="00:30"), **bounds)
+    control, seen = controller(), view(minimum_within=(within,))
+    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    began_ms = 12 * MINUTE_MS
+    effects = control.on_progress(ended(command, began_ms - 20_000), seen, began_ms - 20_000)
+    effects += control.on_decision(decision(began_ms - 10_000, wanted), seen, began_ms - 10_000)
+    assert only(effects).reason == "cooldown"
+    due_ms = control.wake_at_ms()
+    assert due_ms is not None
+    effects = control.on_tick(seen, due_ms)
+    assert said(effects) == [becomes]
+    if becomes[0] == "refused":
+        assert only(effects).detail.startswith(f"'map': {wanted['map']}, allowed ")
+        assert only(effects).detail.endswith(" until 00:30 UTC")
 
 
 def test_a_wait_for_a_rescale_is_promised_to_end_with_it() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surescale.contracts.errors import SettingsError
-from surescale.contracts.job_settings import SETTINGS, ExcludedPeriod, JobSettings, LatencyBound, PeriodMinimum, TaskLimits
+from surescale.contracts.job_settings import SETTINGS, ExcludedPeriod, JobSettings, LatencyBound, PeriodBounds, TaskLimits
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.releases import Releases
 from surescale.contracts.wire import decode, encode
@@ -151,6 +151,10 @@ def test_a_folder_is_all_its_files(tmp_path: Path) -> None:
 
 
 PERIOD = ExcludedPeriod(days=("mon", "sun"), starts="22:00", ends="06:00", zone="Europe/Berlin")
+WITHIN = (
+    PeriodBounds(period=ExcludedPeriod(days=("sat",)), most=4, objective="cost"),
+    PeriodBounds(period=PERIOD, least=2, most=9, objective=LatencyBound(seconds=30.0)),
+)
 VALUES: dict[str, Any] = {
     "mode": st.sampled_from(["act", "advise", "observe"]),
     "tasks": st.dictionaries(
@@ -159,7 +163,7 @@ VALUES: dict[str, Any] = {
         max_size=3,
     ),
     "excluded": st.sampled_from([(), (PERIOD,), (PERIOD, ExcludedPeriod(days=("sat",), emergencies=False))]),
-    "minimum_within": st.sampled_from([(), (PeriodMinimum(period=PERIOD, least=20),)]),
+    "minimum_within": st.sampled_from([(), (PeriodBounds(period=PERIOD, least=20),), WITHIN]),
     "objective": st.sampled_from(["cost", "latency", LatencyBound(seconds=30.0, share=0.05)]),
     "on_drift": st.sampled_from(["adopt", "insist", "stop"]),
     "policy": st.sampled_from(["hold", "target-utilisation"]),

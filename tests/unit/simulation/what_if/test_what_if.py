@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, PeriodMinimum
+from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, PeriodBounds
 from surescale.contracts.windows import Window
 from surescale.policies.registry import RULES, load_policy
 from surescale.simulation.calibration.fit import fit
@@ -97,7 +97,7 @@ def test_a_minimum_within_a_period_is_played() -> None:
     found = scenario(windows_of(JOB, CALM, 6))
     begins_ms = found.workload.trace_start_ms + found.first_minute * 60_000
     starts, ends = (datetime.fromtimestamp(begins_ms / 1_000 + hour * 3_600, UTC).strftime("%H:%M") for hour in (1, 2))
-    within = (PeriodMinimum(period=ExcludedPeriod(starts=starts, ends=ends), least=9),)
+    within = (PeriodBounds(period=ExcludedPeriod(starts=starts, ends=ends), least=9),)
     changed = replace(variant("target-utilisation"), settings=msgspec.structs.replace(SETTINGS, minimum_within=within))
     played = play(found, changed, draw=0, seed=0, told=quiet)
     hours = (played.at_ms - begins_ms) // 3_600_000

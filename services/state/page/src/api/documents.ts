@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 3615e2db6a36dd2a73d6f9d68b2506c4e499a07c801810deed78c3972032ed83.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 3d34d65b1b574c239f3f83646e0c7981336ca6ee9bb378d3cd42d31099c13d0c.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -273,7 +273,7 @@ export type components = {
             /** @default null */
             excluded: components["schemas"]["ExcludedPeriod"][] | null;
             /** @default null */
-            minimum_within: components["schemas"]["PeriodMinimum"][] | null;
+            minimum_within: components["schemas"]["PeriodBounds"][] | null;
             /** @default null */
             rescales_a_day_max: number | null;
             /** @default null */
@@ -359,12 +359,17 @@ export type components = {
             emergencies: boolean;
         };
         /**
-         * PeriodMinimum
-         * @description The least subtasks that every task has within a period, however little comes.
+         * PeriodBounds
+         * @description What the owner wants within a period: of every task, and of the job. The strictest of all that hold at a time counts.
          */
-        PeriodMinimum: {
+        PeriodBounds: {
             period: components["schemas"]["ExcludedPeriod"];
+            /** @default 1 */
             least: number;
+            /** @default null */
+            most: number | null;
+            /** @default null */
+            objective: ("balanced" | "cost" | "latency") | components["schemas"]["LatencyBound"] | null;
         };
         /**
          * LatencyBound
@@ -1817,7 +1822,7 @@ export type Appended_JobSettings_ = components['schemas']['Appended_JobSettings_
 export type JobSettings = components['schemas']['JobSettings'];
 export type TaskLimits = components['schemas']['TaskLimits'];
 export type ExcludedPeriod = components['schemas']['ExcludedPeriod'];
-export type PeriodMinimum = components['schemas']['PeriodMinimum'];
+export type PeriodBounds = components['schemas']['PeriodBounds'];
 export type LatencyBound = components['schemas']['LatencyBound'];
 export type Pause = components['schemas']['Pause'];
 export type Approval = components['schemas']['Approval'];

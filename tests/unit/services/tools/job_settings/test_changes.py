@@ -1,10 +1,12 @@
 """What may be changed of a job's settings, without Kafka."""
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_settings import SETTINGS, ExcludedPeriod, JobSettings, TaskLimits
+from surescale.contracts.limits_in_words import read_within
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.wire import decode, encode
 from surescale.services.job_settings.changes import (
@@ -159,8 +161,17 @@ def test_limits_of_tasks_are_joined_to_those_there_are() -> None:
         ({"tasks": ("reduce=7..9",)}, "--task: Reduce by key=7.. is more than task Reduce by key can have"),
         ({"tasks": ("map=9..9", "reduce=2..2"), "total_limit": 10}, "--total: 10 is less than 2 scalable tasks with --task and"),
         ({"parallelism_min": 5, "tasks": ("map=..4",)}, "--min: 5 is more than the 4 that task map may have"),
-        ({"minimum_within": ("mon: 11",), "parallelism_max": 10}, "--minimum-within: 11 is more than --max 10"),
-        ({"minimum_within": ("mon 07:30-09:00",)}, "--minimum-within: '07:30-09' in 'mon 07:30-09' is not a day"),
+        ({"minimum_within": ("mon: min 11",), "parallelism_max": 10}, "--within: mon UTC: min 11 is more than --max 10;"),
+        (
+            {"minimum_within": ("mon: max 2",), "parallelism_min": 3},
+            "--within: mon UTC: max 2 is less than --min 3; give at least",
+        ),
+        (
+            {"minimum_within": ("mon: max 2",), "tasks": ("map=4..",)},
+            "--within: mon UTC: max 2 is less than --task map=4..; give",
+        ),
+        ({"minimum_within": ("mon 07:30-09:00",)}, "--within: 'mon 07:30-09:00' names no min, max or objective; write"),
+        ({"minimum_within": ("none", "sat: min 2")}, "--within: none takes all of them away"),
         ({"excluded": ("none", "sat")}, "--exclude: none takes all of them away"),
     ],
 )
@@ -226,6 +237,36 @@ def test_what_is_set_to_its_own_default_is_set() -> None:
     assert given(one, parallelism_min="default").parallelism_min is None
 
 
+def test_a_bound_within_a_period_that_is_weaker_than_the_jobs_own_is_said_to_have_no_effect() -> None:
+    """The strictest counts, so a period cannot lift what holds always."""
+    before = JobSettings(job=JOB, parallelism_min=2, parallelism_max=8)
+    told = [
+        without_effect(before, change(before, minimum_within=tuple(map(read_within, texts))), TOPOLOGY)
+        for texts in (("mon: max 9",), ("mon: min 3", "tue: min 1 max 8"))
+    ]
+    assert told == ["--max 8 holds within mon UTC too, so max 9 has no effect", None]
+    wide = msgspec.structs.replace(before, parallelism_min=5)
+    after = change(wide, minimum_within=(read_within("mon: min 3"),))
+    assert without_effect(wide, after, TOPOLOGY) == "--min 5 holds within mon UTC too, so min 3 has no effect"
+    assert without_effect(after, change(after, mode="advise"), TOPOLOGY) is None
+
+
+def test_what_holds_now_counts_the_periods() -> None:
+    """`job show` names what they decide now, and what of it does not run yet."""
+    topology = JobTopology(job=JOB, version=1, at_ms=0, tasks=(TaskSpec(task="map", parallelism=3, max_parallelism=128),))
+    own = JobSettings(job=JOB, version=1, minimum_within=(read_within("thu 00:00-09:00: min 5"), read_within("fri: max 2")))
+    shown = []
+    for now_ms in (0, 24 * 3_600_000, 12 * 3_600_000):  # 1970-01-01 was a Thursday
+        seen = SettingsSnapshot(job=JOB, known=topology, history=(Recorded(own, append_ms=1),), now_ms=now_ms, release=None)
+        document = overview(seen, "sure")
+        shown.append((document["within_now"], limits_in_force(document, topology, own, now_ms)[-1].partition(": it ")[0]))
+    assert shown == [
+        ("min 5 until 09:00 UTC", "now: map runs with 3, below its minimum of 5: the next decision widens it"),
+        ("max 2 within fri UTC", "now: map runs with 3, above its maximum of 2"),
+        ("none", "now: what runs is within these limits"),
+    ]
+
+
 def test_limits_in_force_have_a_source_and_an_effect() -> None:
     """Yours, the job's label's or the engine's; and which tasks are outside of them."""
     tasks = (TaskSpec(task="map", label="Map", parallelism=40, max_parallelism=128), TaskSpec(task="sink", parallelism=2))
@@ -233,7 +274,7 @@ def test_limits_in_force_have_a_source_and_an_effect() -> None:
     topology = JobTopology(job=JOB, version=1, at_ms=0, tasks=tasks, engine="flink", labels=labels)
     own = JobSettings(job=JOB, version=1, utilisation=0.5, mode="act")
     seen = SettingsSnapshot(job=JOB, known=topology, history=(Recorded(own, append_ms=1),), now_ms=0, release=None)
-    lines = limits_in_force(overview(seen, "sure"), topology, own)
+    lines = limits_in_force(overview(seen, "sure"), topology, own, seen.now_ms)
     assert {line.split(None, 1)[0]: " ".join(line.split()[1:]) for line in lines[1:]} | {
         "max": "12 (label)",
         "total": "none (default of flink)",

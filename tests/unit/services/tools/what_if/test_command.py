@@ -66,12 +66,15 @@ class _Seen(HTMLParser):
 
 def test_the_labels_of_the_recorded_job_are_its_limits(tmp_path: Path) -> None:
     """Where nobody set them, as for the policies that decided on it."""
-    labels = {"surescale.minimum-within": "mon-fri 07:30-09:00: 9", "surescale.max": "9"}
+    labels = {"surescale.within": "mon-fri 07:30-09:00: min 9; sat,sun: max 3, objective cost", "surescale.max": "9"}
     labelled = [replace(each, topology=structs.replace(each.topology, labels=labels)) for each in RECORDED]
     opened = Recording(write_recording(tmp_path / "labelled.ssrec", labelled))
     settings = read_input(opened, RECORDED[0].job, "", 10).in_force.settings
     assert settings.parallelism_max == 9
-    assert [each.least for each in settings.minimum_within or ()] == [9]
+    assert [(each.least, each.most, each.objective) for each in settings.minimum_within or ()] == [
+        (9, None, None),
+        (1, 3, "cost"),
+    ]
 
 
 def test_two_changes_are_compared_with_what_was_in_force(
@@ -154,6 +157,8 @@ def test_differences_below_the_errors_of_the_world_are_refused(tmp_path: Path) -
         (["--try", "hold,price=-1"], "price=-1: give dollars per subtask and hour, 0 or more"),
         (["--try", "ds2,span_minutes=7"], "ds2 decides every 7 minutes; a divisor of 60 is needed"),
         (["--try", 'ds2,tasks={"M9":{"pinned":true}}'], "tasks: the job has no task 'M9'; it has "),
+        (["--try", "ds2,within=mon: 20"], "--within: 'mon: 20' names no min, max or objective; write PERIOD: BOUNDS"),
+        (["--try", 'ds2,within=[{"period":{},"lest":2}]'], "minimum_within: there is no field 'lest'; known: period, least"),
         (["--try", "ds2,@/nowhere.json"], "/nowhere.json cannot be read (no such file or directory)"),
         (["--try", ","], "name a policy or a change, e.g. parallelism_max=8"),
         (["--try", "hold", "--baseline", "hold"], "'hold' is named twice; name it once"),
@@ -167,6 +172,22 @@ def test_bad_input_is_one_line_that_names_it(recording: Path, words: list[str], 
     assert (code, shown) == (1, "")
     assert told in said
     assert len(said.splitlines()) == 1
+
+
+def test_periods_are_tried_as_people_write_them(recording: Path) -> None:
+    """By the name of the option or of the record's field."""
+    given = ["what-if", str(recording), "--baseline", "target-utilisation", "--draws", "2", "--json"]
+    code, shown, said = surescale(
+        *given,
+        "--try",
+        "target-utilisation,within=00:00-24:00 UTC: min 6; 00:00-24:00: objective cost",
+        "--try",
+        'target-utilisation,minimum_within=[{"period":{},"least":6}]',
+    )
+    assert code == 0, said
+    _, *tried = json.loads(shown)["variants"]
+    least = [min(size for parting in each["partings"] for _, size in parting["tasks"].values()) for each in tried]
+    assert least == [6, 6]
 
 
 def test_settings_come_from_a_file(recording: Path, tmp_path: Path) -> None:
