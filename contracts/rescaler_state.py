@@ -25,11 +25,11 @@ Step = Literal["prepare", "barrier", "undo_prepare"]
 class Condition(Part, frozen=True, kw_only=True):
     """One statement about a job, in the style of Kubernetes conditions."""
 
-    type: Text
-    status: bool
+    type: Text  # Available, Owned, Balanced, Progressing, Draining, Degraded or Paused; in answers of the API also Measured
+    status: bool | None  # whether it holds; null: nobody knows, which only answers of the API have
     reason: Text  # one word for programs
     message: str  # a sentence for people
-    last_transition_ms: TimeMs  # when the status last changed
+    last_transition_ms: TimeMs  # when the status last changed; of Measured, the end of the minute that it speaks of
     observed_generation: Count  # the generation that the condition describes
 
 

@@ -4,6 +4,7 @@ launch         becomes one worker and holds its lock; whoever holds the lock is 
 worker_store   the requirement of each job, and which workers live: all that there is to know, in one folder
 reconcile      makes what runs what is required, as often as it is called
 actuator       carries commands out
+command        `surescale workers`
 doctor         checks of `surescale doctor`
 """
 

@@ -13,13 +13,12 @@ from msgspec import UNSET, UnsetType
 from surescale.contracts.job_settings import JobSettings, Mode
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.modes import Source
-from surescale.contracts.rescaler_state import JobControl
+from surescale.contracts.rescaler_state import Condition, JobControl
 from surescale.services.state.read.staleness import Stale
 from surescale.services.state.read.status import Status
 from surescale.services.state.record_documents import (
     Appended,
     CommandDocument,
-    ConditionDocument,
     DecisionDocument,
     ViewDocument,
     WindowDocument,
@@ -93,7 +92,7 @@ class JobDocument(ViewDocument, frozen=True, kw_only=True):
     """How it is, in one word."""
     minute_by_task: tuple[TaskMinuteDocument, ...]
     """How its newest minute went, task by task; empty before the first."""
-    conditions: tuple[ConditionDocument, ...] = ()
+    conditions: tuple[Condition, ...] = ()
     """How it is: the conditions of the rescaler, and Measured, which says whether figures come."""
     stale: Stale | None = None
     """What is due and has not come; null if nothing is."""

@@ -93,20 +93,3 @@ class OwnActDocument(ViewDocument, frozen=True, kw_only=True):
     """The last step that carries it out; null if there is none."""
     unreadable: tuple[str, ...] | UnsetType = UNSET
     """Which of command and progress cannot be read, and are left out; absent if there are none."""
-
-
-class ConditionDocument(ViewDocument, frozen=True, kw_only=True):
-    """One statement about a job, in the style of Kubernetes conditions."""
-
-    type: str
-    """Available, Owned, Balanced, Progressing, Draining, Degraded, Paused or Measured."""
-    status: bool | None
-    """Whether it holds; null: nobody knows."""
-    reason: str
-    """One word for programs."""
-    message: str
-    """A sentence for people."""
-    last_transition_ms: int
-    """When the status last changed; of Measured, the end of the minute that it speaks of."""
-    observed_generation: int
-    """The generation that the condition describes."""

@@ -30,7 +30,7 @@ def openapi(version: str) -> dict[str, Any]:
     answers = [route.answers for route in READ]
     plain = [HealthDocument, IndexDocument, ErrorDocument, ChangeDocument, AccessDocument, OperationDocument]
     bodies = [operation.body for operation in OPERATIONS]
-    schemas, components = msgspec.json.schema_components([*answers, *plain, *bodies], ref_template=_PLACE)
+    schemas, components = _named(*msgspec.json.schema_components([*answers, *plain, *bodies], ref_template=_PLACE))
     _mark_written(components, _reached(components, schemas[-len(bodies) :]))
     of_routes, rest = schemas[: len(answers)], schemas[len(answers) :]
     (health, index, error, change, access, done), of_bodies = rest[: len(plain)], rest[len(plain) :]
@@ -56,6 +56,15 @@ def openapi(version: str) -> dict[str, Any]:
         "paths": dict(sorted(paths.items())),
         "components": {"schemas": components, "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
     }
+
+
+def _named(schemas: tuple[dict[str, Any], ...], components: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return schemas in which a record as it came to Kafka has a readable name: AppendedOutcome for Appended_Outcome_."""
+    text = msgspec.json.encode((schemas, components)).decode()
+    named: tuple[list[dict[str, Any]], dict[str, Any]] = msgspec.json.decode(
+        re.sub(r"\bAppended[_[](\w+?)[_\]](?=\")", r"Appended\1", text)
+    )
+    return named
 
 
 def _mark_written(components: dict[str, Any], asked: set[str]) -> None:

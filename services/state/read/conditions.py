@@ -1,15 +1,13 @@
 """A job's conditions as the view shows them: those of the rescaler, and what the view itself knows of the figures. Pure."""
 
-import msgspec
 from msgspec.structs import replace
 
 from surescale.contracts.messages import JobTopology
-from surescale.contracts.rescaler_state import JobControl
+from surescale.contracts.rescaler_state import Condition, JobControl
 from surescale.contracts.summaries import WindowSummary
 from surescale.contracts.topology import has_ended
 from surescale.services.state.read.staleness import WHO, Stale, minute_of, why_stale
 from surescale.services.state.read.status import AVAILABLE, has_no_figures, is_measured
-from surescale.services.state.record_documents import ConditionDocument
 
 MEASURED = "Measured"
 _GOOD_NEWS = ((AVAILABLE, True), ("Degraded", False))
@@ -18,10 +16,9 @@ _GOOD_NEWS = ((AVAILABLE, True), ("Degraded", False))
 
 def conditions_of(
     topology: JobTopology | None, gate: JobControl | None, window: WindowSummary | None, stale: Stale | None
-) -> tuple[ConditionDocument, ...]:
+) -> tuple[Condition, ...]:
     """Return how a job is: without a new window nobody knows whether it is available."""
-    told = gate.conditions if gate else ()
-    known = msgspec.convert(told, tuple[ConditionDocument, ...], from_attributes=True)
+    known = gate.conditions if gate else ()
     if topology is None or has_ended(topology):
         return known
     if stale is not None and window is not None and has_no_figures(stale):
@@ -31,9 +28,7 @@ def conditions_of(
     return (*known, _measured(topology, gate, window, stale))
 
 
-def _measured(
-    topology: JobTopology, gate: JobControl | None, window: WindowSummary | None, stale: Stale | None
-) -> ConditionDocument:
+def _measured(topology: JobTopology, gate: JobControl | None, window: WindowSummary | None, stale: Stale | None) -> Condition:
     status, reason = False, "NoWindowYet"
     since_ms = topology.began_ms or topology.at_ms
     message = f"no window has come yet: the first one ends with the job's first whole minute; if none comes, {WHO}"
@@ -50,6 +45,6 @@ def _measured(
         else:
             status, reason, message = True, "Known", f"its figures are known up to {end} UTC"
     observed = (gate.observed_generation if gate else None) or 0
-    return ConditionDocument(
+    return Condition(
         type=MEASURED, status=status, reason=reason, message=message, last_transition_ms=since_ms, observed_generation=observed
     )

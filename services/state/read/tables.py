@@ -15,6 +15,7 @@ from surescale.contracts.job_limits import at_time, most_in_words
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.modes import ModeInForce
+from surescale.contracts.rescaler_state import Condition
 from surescale.contracts.summaries import JobMinute, WindowSummary
 from surescale.runtime import terminal
 from surescale.runtime.instants import to_the_minute, to_the_second
@@ -24,7 +25,7 @@ from surescale.services.state.read.decision_lines import amended, progress_line
 from surescale.services.state.read.staleness import Stale, at_fault
 from surescale.services.state.read.status import Status
 from surescale.services.state.read.words import WORDS, JobFigure, phase_words, reason_words
-from surescale.services.state.record_documents import ConditionDocument, record_in
+from surescale.services.state.record_documents import record_in
 
 LABEL_WIDTH = 40  # of a task in a table: SQL makes labels of a hundred letters and more
 _GOOD_WHEN_TRUE = ("Available", "Balanced", "Owned", "Measured")  # conditions that are good when they hold; all others are bad
@@ -125,7 +126,7 @@ def _mode(job: JobDocument) -> str:
     return str(ModeInForce(job.mode, job.mode_set_by))
 
 
-def _conditions(every: Sequence[ConditionDocument], width: int) -> Table:
+def _conditions(every: Sequence[Condition], width: int) -> Table:
     """Return how the job is, as in a Kubernetes status."""
     styles = ["" if each.status == (each.type in _GOOD_WHEN_TRUE) else "yellow" for each in every]
     columns = (

@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 3d34d65b1b574c239f3f83646e0c7981336ca6ee9bb378d3cd42d31099c13d0c.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 4881ff8943e69f71cbc802dbe049e80e61ceadfb04f1fb7c17998ecac4f563fc.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -78,8 +78,8 @@ export type components = {
          */
         JobDocument: {
             job: string;
-            topology: components["schemas"]["Appended_JobTopology_"] | null;
-            settings: components["schemas"]["Appended_JobSettings_"] | null;
+            topology: components["schemas"]["AppendedJobTopology"] | null;
+            settings: components["schemas"]["AppendedJobSettings"] | null;
             /** @enum {unknown} */
             mode: "act" | "advise" | "observe";
             /** @enum {unknown} */
@@ -87,23 +87,23 @@ export type components = {
             window: components["schemas"]["WindowDocument"] | null;
             age_minutes: number | null;
             decision: components["schemas"]["DecisionDocument"] | null;
-            gate: components["schemas"]["Appended_JobControl_"] | null;
+            gate: components["schemas"]["AppendedJobControl"] | null;
             command: components["schemas"]["CommandDocument"] | null;
             rent: components["schemas"]["JobRent"] | null;
             /** @enum {unknown} */
             status: "advised" | "down" | "ended" | "fine" | "held" | "observed" | "overloaded" | "paused" | "restarting" | "scaling" | "stalled" | "starting" | "unknown" | "unmeasured" | "warming";
             minute_by_task: components["schemas"]["TaskMinuteDocument"][];
             /** @default [] */
-            conditions: components["schemas"]["ConditionDocument"][];
+            conditions: components["schemas"]["Condition"][];
             /** @default null */
             stale: components["schemas"]["Stale"] | null;
             unreadable?: string[];
         };
         /**
-         * Appended[JobTopology]
+         * AppendedJobTopology
          * @description A record of Kafka, and where and when it came there.
          */
-        Appended_JobTopology_: {
+        AppendedJobTopology: {
             record: components["schemas"]["JobTopology"];
             appended_ms: number;
             partition: number;
@@ -227,10 +227,10 @@ export type components = {
             last_bytes: number | null;
         };
         /**
-         * Appended[JobSettings]
+         * AppendedJobSettings
          * @description A record of Kafka, and where and when it came there.
          */
-        Appended_JobSettings_: {
+        AppendedJobSettings: {
             record: components["schemas"]["JobSettings"];
             appended_ms: number;
             partition: number;
@@ -467,7 +467,7 @@ export type components = {
             offset: number;
             freshness_ms?: number;
             /** @default null */
-            outcome: components["schemas"]["Appended_Outcome_"] | null;
+            outcome: components["schemas"]["AppendedOutcome"] | null;
             /** @default null */
             command: components["schemas"]["CommandDocument"] | null;
             unreadable?: string[];
@@ -649,10 +649,10 @@ export type components = {
             high: number;
         };
         /**
-         * Appended[Outcome]
+         * AppendedOutcome
          * @description A record of Kafka, and where and when it came there.
          */
-        Appended_Outcome_: {
+        AppendedOutcome: {
             record: components["schemas"]["Outcome"];
             appended_ms: number;
             partition: number;
@@ -698,7 +698,7 @@ export type components = {
             partition: number;
             offset: number;
             /** @default [] */
-            progress: components["schemas"]["Appended_Progress_"][];
+            progress: components["schemas"]["AppendedProgress"][];
         };
         /**
          * RescheduleCommand
@@ -798,10 +798,10 @@ export type components = {
             };
         };
         /**
-         * Appended[Progress]
+         * AppendedProgress
          * @description A record of Kafka, and where and when it came there.
          */
-        Appended_Progress_: {
+        AppendedProgress: {
             record: components["schemas"]["Progress"];
             appended_ms: number;
             partition: number;
@@ -854,10 +854,10 @@ export type components = {
             still_ms: number | null;
         };
         /**
-         * Appended[JobControl]
+         * AppendedJobControl
          * @description A record of Kafka, and where and when it came there.
          */
-        Appended_JobControl_: {
+        AppendedJobControl: {
             record: components["schemas"]["JobControl"];
             appended_ms: number;
             partition: number;
@@ -920,7 +920,7 @@ export type components = {
          */
         Condition: {
             type: string;
-            status: boolean;
+            status: boolean | null;
             reason: string;
             message: string;
             last_transition_ms: number;
@@ -950,18 +950,6 @@ export type components = {
             records: number | null;
             backlog: number | null;
             latency_ms: number | null;
-        };
-        /**
-         * ConditionDocument
-         * @description One statement about a job, in the style of Kubernetes conditions.
-         */
-        ConditionDocument: {
-            type: string;
-            status: boolean | null;
-            reason: string;
-            message: string;
-            last_transition_ms: number;
-            observed_generation: number;
         };
         /**
          * HistoryDocument
@@ -1005,10 +993,10 @@ export type components = {
             high: number | null;
         };
         /**
-         * Appended[StoredAnswer]
+         * AppendedStoredAnswer
          * @description A record of Kafka, and where and when it came there.
          */
-        Appended_StoredAnswer_: {
+        AppendedStoredAnswer: {
             record: components["schemas"]["StoredAnswer"];
             appended_ms: number;
             partition: number;
@@ -1093,22 +1081,22 @@ export type components = {
          */
         ClusterDocument: {
             cluster: string;
-            topology: components["schemas"]["Appended_ClusterTopology_"] | null;
-            placement: components["schemas"]["Appended_ClusterMemory_"] | null;
-            balance: components["schemas"]["Appended_BalanceMemory_"] | null;
-            balances: components["schemas"]["Appended_Balance_"][];
-            policy_release: components["schemas"]["Appended_Release_"] | null;
+            topology: components["schemas"]["AppendedClusterTopology"] | null;
+            placement: components["schemas"]["AppendedClusterMemory"] | null;
+            balance: components["schemas"]["AppendedBalanceMemory"] | null;
+            balances: components["schemas"]["AppendedBalance"][];
+            policy_release: components["schemas"]["AppendedRelease"] | null;
             pause: components["schemas"]["Pause"] | null;
             jobs: string[];
             rent: components["schemas"]["ClusterRent"] | null;
-            events: components["schemas"]["Appended_EngineEvent_"][];
+            events: components["schemas"]["AppendedEngineEvent"][];
             unreadable?: string[];
         };
         /**
-         * Appended[ClusterTopology]
+         * AppendedClusterTopology
          * @description A record of Kafka, and where and when it came there.
          */
-        Appended_ClusterTopology_: {
+        AppendedClusterTopology: {
             record: components["schemas"]["ClusterTopology"];
             appended_ms: number;
             partition: number;
@@ -1244,10 +1232,10 @@ export type components = {
             can_checkpoint_now: boolean;
         };
         /**
-         * Appended[ClusterMemory]
+         * AppendedClusterMemory
          * @description A record of Kafka, and where and when it came there.
          */
-        Appended_ClusterMemory_: {
+        AppendedClusterMemory: {
             record: components["schemas"]["ClusterMemory"];
             appended_ms: number;
             partition: number;
@@ -1261,10 +1249,10 @@ export type components = {
             placement_generation: number;
         };
         /**
-         * Appended[BalanceMemory]
+         * AppendedBalanceMemory
          * @description A record of Kafka, and where and when it came there.
          */
-        Appended_BalanceMemory_: {
+        AppendedBalanceMemory: {
             record: components["schemas"]["BalanceMemory"];
             appended_ms: number;
             partition: number;
@@ -1311,10 +1299,10 @@ export type components = {
             left_out: string[];
         };
         /**
-         * Appended[Balance]
+         * AppendedBalance
          * @description A record of Kafka, and where and when it came there.
          */
-        Appended_Balance_: {
+        AppendedBalance: {
             record: components["schemas"]["Balance"];
             appended_ms: number;
             partition: number;
@@ -1357,10 +1345,10 @@ export type components = {
             to_host: string;
         };
         /**
-         * Appended[Release]
+         * AppendedRelease
          * @description A record of Kafka, and where and when it came there.
          */
-        Appended_Release_: {
+        AppendedRelease: {
             record: components["schemas"]["Release"];
             appended_ms: number;
             partition: number;
@@ -1442,10 +1430,10 @@ export type components = {
             per_day: number;
         };
         /**
-         * Appended[EngineEvent]
+         * AppendedEngineEvent
          * @description A record of Kafka, and where and when it came there.
          */
-        Appended_EngineEvent_: {
+        AppendedEngineEvent: {
             record: components["schemas"]["EngineEvent"];
             appended_ms: number;
             partition: number;
@@ -1520,7 +1508,7 @@ export type components = {
          */
         PoliciesDocument: {
             in_use: components["schemas"]["PolicyInUse"][];
-            releases: components["schemas"]["Appended_Release_"][];
+            releases: components["schemas"]["AppendedRelease"][];
             shadows: components["schemas"]["ShadowSummary"][];
         };
         /**
@@ -1598,7 +1586,7 @@ export type components = {
             };
             late_samples: number;
             clocks: {
-                [key: string]: components["schemas"]["Appended_ClockSegment_"];
+                [key: string]: components["schemas"]["AppendedClockSegment"];
             };
         };
         /**
@@ -1615,10 +1603,10 @@ export type components = {
             problem: string | null;
         };
         /**
-         * Appended[ClockSegment]
+         * AppendedClockSegment
          * @description A record of Kafka, and where and when it came there.
          */
-        Appended_ClockSegment_: {
+        AppendedClockSegment: {
             record: components["schemas"]["ClockSegment"];
             appended_ms: number;
             partition: number;
@@ -1658,10 +1646,10 @@ export type components = {
             };
         };
         /**
-         * Appended[DeadLetter]
+         * AppendedDeadLetter
          * @description A record of Kafka, and where and when it came there.
          */
-        Appended_DeadLetter_: {
+        AppendedDeadLetter: {
             record: components["schemas"]["DeadLetter"];
             appended_ms: number;
             partition: number;
@@ -1813,12 +1801,12 @@ export type components = {
 export type JobOverview = components['schemas']['JobOverview'];
 export type Stale = components['schemas']['Stale'];
 export type JobDocument = components['schemas']['JobDocument'];
-export type Appended_JobTopology_ = components['schemas']['Appended_JobTopology_'];
+export type AppendedJobTopology = components['schemas']['AppendedJobTopology'];
 export type JobTopology = components['schemas']['JobTopology'];
 export type TaskSpec = components['schemas']['TaskSpec'];
 export type Input = components['schemas']['Input'];
 export type Checkpointing = components['schemas']['Checkpointing'];
-export type Appended_JobSettings_ = components['schemas']['Appended_JobSettings_'];
+export type AppendedJobSettings = components['schemas']['AppendedJobSettings'];
 export type JobSettings = components['schemas']['JobSettings'];
 export type TaskLimits = components['schemas']['TaskLimits'];
 export type ExcludedPeriod = components['schemas']['ExcludedPeriod'];
@@ -1841,7 +1829,7 @@ export type ChangeScore = components['schemas']['ChangeScore'];
 export type LoadOutlook = components['schemas']['LoadOutlook'];
 export type Overload = components['schemas']['Overload'];
 export type FeatureDrift = components['schemas']['FeatureDrift'];
-export type Appended_Outcome_ = components['schemas']['Appended_Outcome_'];
+export type AppendedOutcome = components['schemas']['AppendedOutcome'];
 export type Outcome = components['schemas']['Outcome'];
 export type CommandDocument = components['schemas']['CommandDocument'];
 export type RescheduleCommand = components['schemas']['RescheduleCommand'];
@@ -1849,20 +1837,19 @@ export type TaskChange = components['schemas']['TaskChange'];
 export type Placement = components['schemas']['Placement'];
 export type SlotStandbys = components['schemas']['SlotStandbys'];
 export type Expected = components['schemas']['Expected'];
-export type Appended_Progress_ = components['schemas']['Appended_Progress_'];
+export type AppendedProgress = components['schemas']['AppendedProgress'];
 export type Progress = components['schemas']['Progress'];
-export type Appended_JobControl_ = components['schemas']['Appended_JobControl_'];
+export type AppendedJobControl = components['schemas']['AppendedJobControl'];
 export type JobControl = components['schemas']['JobControl'];
 export type WaitingAct = components['schemas']['WaitingAct'];
 export type CommandUnderway = components['schemas']['CommandUnderway'];
 export type Condition = components['schemas']['Condition'];
 export type JobRent = components['schemas']['JobRent'];
 export type TaskMinuteDocument = components['schemas']['TaskMinuteDocument'];
-export type ConditionDocument = components['schemas']['ConditionDocument'];
 export type HistoryDocument = components['schemas']['HistoryDocument'];
 export type DecisionMark = components['schemas']['DecisionMark'];
 export type ExpectedLoad = components['schemas']['ExpectedLoad'];
-export type Appended_StoredAnswer_ = components['schemas']['Appended_StoredAnswer_'];
+export type AppendedStoredAnswer = components['schemas']['AppendedStoredAnswer'];
 export type StoredAnswer = components['schemas']['StoredAnswer'];
 export type ServedDecision = components['schemas']['ServedDecision'];
 export type ShadowComparison = components['schemas']['ShadowComparison'];
@@ -1870,23 +1857,23 @@ export type Verdict = components['schemas']['Verdict'];
 export type TaskDifference = components['schemas']['TaskDifference'];
 export type ClusterOverview = components['schemas']['ClusterOverview'];
 export type ClusterDocument = components['schemas']['ClusterDocument'];
-export type Appended_ClusterTopology_ = components['schemas']['Appended_ClusterTopology_'];
+export type AppendedClusterTopology = components['schemas']['AppendedClusterTopology'];
 export type ClusterTopology = components['schemas']['ClusterTopology'];
 export type Host = components['schemas']['Host'];
 export type Capabilities = components['schemas']['Capabilities'];
-export type Appended_ClusterMemory_ = components['schemas']['Appended_ClusterMemory_'];
+export type AppendedClusterMemory = components['schemas']['AppendedClusterMemory'];
 export type ClusterMemory = components['schemas']['ClusterMemory'];
-export type Appended_BalanceMemory_ = components['schemas']['Appended_BalanceMemory_'];
+export type AppendedBalanceMemory = components['schemas']['AppendedBalanceMemory'];
 export type BalanceMemory = components['schemas']['BalanceMemory'];
-export type Appended_Balance_ = components['schemas']['Appended_Balance_'];
+export type AppendedBalance = components['schemas']['AppendedBalance'];
 export type Balance = components['schemas']['Balance'];
 export type SlotMove = components['schemas']['SlotMove'];
-export type Appended_Release_ = components['schemas']['Appended_Release_'];
+export type AppendedRelease = components['schemas']['AppendedRelease'];
 export type Release = components['schemas']['Release'];
 export type Expectation = components['schemas']['Expectation'];
 export type TournamentResult = components['schemas']['TournamentResult'];
 export type ClusterRent = components['schemas']['ClusterRent'];
-export type Appended_EngineEvent_ = components['schemas']['Appended_EngineEvent_'];
+export type AppendedEngineEvent = components['schemas']['AppendedEngineEvent'];
 export type EngineEvent = components['schemas']['EngineEvent'];
 export type ClusterInfo = components['schemas']['ClusterInfo'];
 export type WorkerDocument = components['schemas']['WorkerDocument'];
@@ -1897,10 +1884,10 @@ export type PackageScores = components['schemas']['PackageScores'];
 export type ShadowSummary = components['schemas']['ShadowSummary'];
 export type PipelineDocument = components['schemas']['PipelineDocument'];
 export type StageDocument = components['schemas']['StageDocument'];
-export type Appended_ClockSegment_ = components['schemas']['Appended_ClockSegment_'];
+export type AppendedClockSegment = components['schemas']['AppendedClockSegment'];
 export type ClockSegment = components['schemas']['ClockSegment'];
 export type ClockPrerequisites = components['schemas']['ClockPrerequisites'];
-export type Appended_DeadLetter_ = components['schemas']['Appended_DeadLetter_'];
+export type AppendedDeadLetter = components['schemas']['AppendedDeadLetter'];
 export type DeadLetter = components['schemas']['DeadLetter'];
 export type CounterfactualDocument = components['schemas']['CounterfactualDocument'];
 export type SizeWithout = components['schemas']['SizeWithout'];

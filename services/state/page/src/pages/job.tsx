@@ -1,7 +1,7 @@
 // One job: how it is, its graph, its last hours with every decision, its tasks.
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { ConditionDocument as Condition, HistoryDocument as History, JobDocument, DecisionMark as Mark, TaskSpec as Task, TaskMinuteDocument as TaskMinute } from "../api/documents";
+import type { Condition, HistoryDocument as History, JobDocument, DecisionMark as Mark, TaskSpec as Task, TaskMinuteDocument as TaskMinute } from "../api/documents";
 import { jobPath } from "../api/client";
 import { useLive } from "../api/live";
 import { Card, Empty, Facts, Heading, Notice, StatusWord, Table, figures } from "../parts/basics";

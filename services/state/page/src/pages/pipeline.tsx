@@ -1,7 +1,7 @@
 // The pipeline: what each role last wrote and when, and what it could not read.
 import type { JSX } from "preact";
 import { clockAhead } from "../api/client";
-import type { Appended_DeadLetter_ as DeadLetter, PipelineDocument as Pipeline } from "../api/documents";
+import type { AppendedDeadLetter as DeadLetter, PipelineDocument as Pipeline } from "../api/documents";
 import { useLive, useNow } from "../api/live";
 import { Card, Empty, Facts, Heading, Notice, Table } from "../parts/basics";
 import { clock, count, duration, moment } from "../parts/words";

@@ -1,6 +1,6 @@
 // Which policy serves which job, which rule is the fallback for which, which policies run in shadow, and the releases.
 import type { JSX } from "preact";
-import type { Appended_Release_ as Release, PackageScores, PoliciesDocument as Policies, ShadowSummary as Shadow } from "../api/documents";
+import type { AppendedRelease as Release, PackageScores, PoliciesDocument as Policies, ShadowSummary as Shadow } from "../api/documents";
 import { useLive } from "../api/live";
 import { Card, Empty, Heading, Notice, Table, figures } from "../parts/basics";
 import { clusterLink, jobLink } from "../parts/links";

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from surescale.contracts.commands import Progress, RescheduleCommand, SlotStandbys
 from surescale.contracts.decisions import Amendment, Decision, PolicyUsed, TaskDecision
 from surescale.contracts.messages import JobTopology
-from surescale.contracts.rescaler_state import CommandUnderway, JobControl, WaitingAct
+from surescale.contracts.rescaler_state import CommandUnderway, Condition, JobControl, WaitingAct
 from surescale.runtime.terminal import middle_cut
 from surescale.services.state.documents import JobDocument
 from surescale.services.state.read.decision_lines import print_decisions, progress_line
@@ -17,7 +17,6 @@ from surescale.services.state.read.staleness import Stale
 from surescale.services.state.read.tables import print_job, print_jobs
 from surescale.services.state.record_documents import (
     CommandDocument,
-    ConditionDocument,
     DecisionDocument,
 )
 from tests.support.builders import topology
@@ -87,7 +86,7 @@ def job_with(*labels: str) -> JobDocument:
     """Return a job whose tasks have these labels."""
     specs = [{"task": f"t{at}", "label": label} for at, label in enumerate(labels)]
     known = to_builtins(topology()) | {"tasks": specs}
-    condition = ConditionDocument(type="T", status=None, reason="R", message="m", last_transition_ms=0, observed_generation=0)
+    condition = Condition(type="T", status=None, reason="R", message="m", last_transition_ms=0, observed_generation=0)
     return replace(a_job(A_DECISION, condition), topology=appended(convert(known, JobTopology)))
 
 
@@ -197,9 +196,7 @@ def test_text_from_records_is_shown_and_not_obeyed(capsys: pytest.CaptureFixture
         )
     )
     print_decisions("sim/a", [decision])
-    condition = ConditionDocument(
-        type=hostile, status=True, reason=hostile, message=hostile, last_transition_ms=0, observed_generation=0
-    )
+    condition = Condition(type=hostile, status=True, reason=hostile, message=hostile, last_transition_ms=0, observed_generation=0)
     print_job(a_job(decision, condition))
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
@@ -214,7 +211,7 @@ A_DECISION = decided(Decision(
 ))  # fmt: skip
 
 
-def a_job(decision: DecisionDocument, condition: ConditionDocument) -> JobDocument:
+def a_job(decision: DecisionDocument, condition: Condition) -> JobDocument:
     """Return a job with a decision and a condition of its gate, and nothing else."""
     words = decision.record.reason
     gate = JobControl(

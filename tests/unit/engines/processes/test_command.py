@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from surescale.contracts.errors import SettingsError
+from surescale.engines.processes.command import command
 from surescale.engines.processes.worker_store import WorkerStore
-from surescale.rescaler.cli.workers import command
 from tests.support.worker_processes import CLUSTER, chain_of, kill_all, reconciled, reconciler_of
 
 
@@ -69,3 +70,12 @@ def test_an_unknown_job_is_refused_with_those_that_there_are(folder: Path) -> No
     done = CliRunner().invoke(command, ["start", "clicks"])
     assert done.exit_code == 2
     assert "there is no job 'clicks'; there are: orders" in done.output
+
+
+def test_another_actuator_has_no_workers_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers and pods are their engine's to list; nothing is looked for in a folder."""
+    monkeypatch.setenv("SURESCALE_ACTUATOR", "compose")
+    monkeypatch.delenv("SURESCALE_WORKERS_FOLDER")
+    done = CliRunner().invoke(command, ["list"])
+    assert isinstance(done.exception, SettingsError)
+    assert "SURESCALE_ACTUATOR: not processes" in str(done.exception)

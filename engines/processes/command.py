@@ -1,14 +1,15 @@
 """``surescale workers``: shows, stops and starts the worker processes of the actuator ``processes`` on this machine."""
 
 import time
-from typing import TYPE_CHECKING
 
 import click
 
 from surescale.contracts.errors import SettingsError
-
-if TYPE_CHECKING:
-    from surescale.engines.processes.reconcile import WorkerReconciler
+from surescale.contracts.settings import PipelineSettings, from_environment
+from surescale.engines.groups.chains import Chain, Group
+from surescale.engines.processes import WORKERS
+from surescale.engines.processes.reconcile import WorkerReconciler
+from surescale.engines.settings import ClusterSettings
 
 POLL_S = 0.2
 
@@ -46,8 +47,6 @@ def list_workers() -> None:
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 def stop_workers(jobs: tuple[str, ...]) -> None:
     """Let all workers of a job finish what they have in hand, and wait for their end. They stay stopped."""
-    from surescale.engines.groups.chains import Chain, Group
-
     reconciler = _reconciler()
     jobs = _known(jobs, reconciler.store.jobs())
     chains = dict(reconciler.chains)
@@ -73,8 +72,6 @@ def start_workers(jobs: tuple[str, ...]) -> None:
 
 def _known(jobs: tuple[str, ...], known: list[str]) -> tuple[str, ...]:
     """Return the jobs by the names that the groups file gives them; ``cluster/name`` means the same."""
-    from surescale.contracts.settings import PipelineSettings, from_environment
-
     names = tuple(job.removeprefix(f"{from_environment(PipelineSettings).cluster}/") for job in jobs)
     for job in names:
         if job not in known:
@@ -82,12 +79,8 @@ def _known(jobs: tuple[str, ...], known: list[str]) -> tuple[str, ...]:
     return names
 
 
-def _reconciler() -> "WorkerReconciler":
-    from surescale.contracts.settings import from_environment
-    from surescale.engines.processes.reconcile import WorkerReconciler
-    from surescale.engines.settings import ClusterSettings
-
+def _reconciler() -> WorkerReconciler:
     settings = from_environment(ClusterSettings)
-    if settings.actuator_kind != "processes":
+    if settings.chosen.actuators[settings.actuator_kind] is not WORKERS:
         raise SettingsError("SURESCALE_ACTUATOR: not processes, so there are no workers here; set it as for the rescaler")
     return WorkerReconciler.of(settings)
