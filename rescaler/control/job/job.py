@@ -9,6 +9,7 @@ At any time a job has at most one pending act and at most one command under way.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import msgspec
 
@@ -279,6 +280,8 @@ def _settle(context: JobContext) -> None:
         context.promise(pending, OutcomeReason.CATCHING_UP, pending.not_before_ms)
         return
     gate = context.gate(topology)
+    if pending is not None:
+        gate = _without_kept(context, gate, pending)
     memory.gate = gate.state
     if pending is not None and gate.transition is not None:
         rescale.begin(context, gate, gate.transition, pending, detail=pending.note)
@@ -286,6 +289,17 @@ def _settle(context: JobContext) -> None:
         _wait(context, gate, pending)
     elif gate.transition is not None:  # released, but nobody wants it any more
         rescale.close_gate(context, gate, gate.current, ok=False, at_ms=context.now_ms)
+
+
+def _without_kept(context: JobContext, gate: Gate, pending: PendingAct) -> Gate:
+    """Return the gate without what was taken out of the act just now: if its time had come before, it has released that too."""
+    transition, current = gate.transition, gate.current
+    if transition is None or transition.parallelism is None or current is None:
+        return gate
+    left = {task: count if task in pending.wanted else current[task] for task, count in transition.parallelism.items()}
+    if left == transition.parallelism:
+        return gate
+    return Gate(context.gate_settings, replace(gate.state, transition=replace(transition, parallelism=left)))
 
 
 def _drop_impossible(context: JobContext, topology: JobTopology | None) -> None:

@@ -62,6 +62,25 @@ def test_an_act_that_waited_into_an_excluded_period_is_refused() -> None:
     assert at_a_period(strict=False, overloaded=True) == [("commanded", "desired")]
 
 
+def test_of_an_act_whose_wait_ends_in_an_excluded_period_only_what_may_change_does() -> None:
+    """The overloaded task grows, the other stays, and the outcome names it: in the command as in its words."""
+    period = ExcludedPeriod(starts="00:12", ends="00:30")
+    control, seen = controller(), view(excluded=(period,))
+    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    began_ms = 12 * MINUTE_MS
+    control.on_progress(ended(command, began_ms - 20_000), seen, began_ms - 20_000)
+    act = decision(began_ms - 10_000, {"map": 5, "join": 3})
+    tasks = tuple(msgspec.structs.replace(task, overloaded=task.task == "map") for task in act.tasks)
+    control.on_decision(msgspec.structs.replace(act, tasks=tasks), seen, began_ms - 10_000)
+    due_ms = control.wake_at_ms()
+    assert due_ms is not None
+    assert due_ms >= began_ms
+    gone = control.on_tick(seen, due_ms)
+    assert [(change.task, change.before, change.after) for change in gone.commands[0].changes] == [("map", 3, 5)]
+    assert only(gone).detail == "join: an excluded period has begun"
+    assert said(control.on_progress(ended(gone.commands[0], due_ms + MINUTE_MS), seen, due_ms + MINUTE_MS)) == []
+
+
 @pytest.mark.parametrize(
     ("bounds", "wanted", "becomes"),
     [
