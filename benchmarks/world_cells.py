@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from surescale.simulation.evaluation.closed_loop import Trial
     from surescale.simulation.evaluation.hours import Hours
     from surescale.simulation.evaluation.judge import EvaluationRequest, Setting
+    from surescale.simulation.loops.terms import Served
 
 DAY = 24 * 60
 WEEK = 7 * DAY
@@ -25,12 +26,16 @@ LOAD_PARALLELISM = 5.0  # so that ten subtasks can carry skew and drift together
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Where policies are judged; ``world`` may name its restart: ``restart@300``."""
+    """Where policies are judged; ``world`` may name its restart: ``restart@300``.
+
+    ``served``: as in `Terms`.
+    """
 
     world: str
     load: str
     job: str
     draw: int
+    served: Served = "world"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class CellGrid:
     jobs: tuple[str, ...]
     draws: tuple[int, ...]
     rounds: int | None = None
+    served: Served = "world"
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells, a round of all worlds and loads before the next: an unfinished table is a smaller one.
@@ -54,11 +60,11 @@ class CellGrid:
             for turn, (at, job) in product(range(self.rounds), enumerate(jobs)):
                 # With three loads and three draws, three jobs meet all nine pairs in three rounds.
                 load, draw = loads[(at + turn) % len(loads)], draws[(at + 2 * turn) % len(draws)]
-                yield from (Cell(world, load, job, draw) for world in worlds)
+                yield from (Cell(world, load, job, draw, self.served) for world in worlds)
             return
         for job in jobs:
             for draw in draws:
-                yield from (Cell(world, load, job, draw) for world in worlds for load in loads)
+                yield from (Cell(world, load, job, draw, self.served) for world in worlds for load in loads)
 
 
 def hours_in(cell: Cell, policy: str, days: int, kept: Path | None) -> Hours:
@@ -67,7 +73,8 @@ def hours_in(cell: Cell, policy: str, days: int, kept: Path | None) -> Hours:
     Raises:
         SettingsError: the folder cannot be written.
     """
-    file = None if kept is None else kept / f"{policy}~{cell.world}~{cell.load}~{cell.job}~{cell.draw}~{days}.json"
+    world = cell.world if cell.served == "world" else f"{cell.world}~{cell.served}"
+    file = None if kept is None else kept / f"{policy}~{world}~{cell.load}~{cell.job}~{cell.draw}~{days}.json"
     if file is not None and file.exists():
         return _read(file)
     found = _judged(cell, policy, days)
@@ -120,4 +127,5 @@ def judging_in(cell: Cell, calibrated: int) -> EvaluationRequest:
         load_parallelism=LOAD_PARALLELISM,
         runs=1,
         calibrate=f"0:{calibrated}",
+        served=cell.served,
     )

@@ -42,6 +42,8 @@ Found = dict[Cell, "dict[str, Hours]"]  # hours by policy
 )
 @click.option("--rounds", type=click.IntRange(min=1),
               help="Each job so many times, under another load and in another draw each time, instead of in all.")  # fmt: skip
+@click.option("--served", type=click.Choice(["world", "told", "measured"]), default="world", show_default=True,
+              help="With a real engine's defaults, where a restart's length is told or has to be measured.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 7), default=7, show_default=True, help="How many days judge.")
 @click.option("--ceiling", is_flag=True, help="Also the best path with the coming minutes known; takes minutes a cell.")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path),
@@ -59,7 +61,7 @@ def command(
         usable(policy, "")
     grid = CellGrid(**named)
     if quick:
-        grid, days = CellGrid(QUICK_WORLDS, LOADS[:1], JOBS[:1], DRAWS), QUICK_DAYS
+        grid, days = CellGrid(QUICK_WORLDS, LOADS[:1], JOBS[:1], DRAWS, served=grid.served), QUICK_DAYS
     if only and keep is None:
         raise click.UsageError("--policy: needs --keep, the folder that its results go to")
     policies = only or (OURS, *RIVALS, *(["ceiling"] if ceiling else []))

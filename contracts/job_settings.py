@@ -262,7 +262,7 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     ] = None
     restart_seconds: Annotated[
         Annotated[float, Meta(ge=0.0, le=86_400.0)] | None,
-        Setting("restart-seconds", "How long a rescale stops the job, for policies that weigh it."),
+        Setting("restart-seconds", "How long a rescale stops the job, for policies that weigh it; without it, as measured."),
     ] = None
     objective: Annotated[
         Objective | LatencyBound | None,

@@ -152,7 +152,7 @@ class JobTopology(Message, frozen=True, kw_only=True, tag="topology/1"):
     engine_name: str = ""  # the job's name in the engine, for people
     labels: dict[str, str] = {}  # set by the job's own author, e.g. ``surescale.mode``
     checkpointing: Checkpointing | None = None  # null: the engine does not say
-    restart_ms: Count | None = None  # that a rescale stopped the job: median of the last few measured; null: none was measured
+    restart_ms: Count | None = None  # that a rescale stopped the job: median of the last few measured; null: unknown
     began_ms: TimeMs | None = None  # when the present attempt began to run, by the engine's clock; null: it does not say
 
 

@@ -4,6 +4,7 @@ Order within a job is a promise: topologies and events, then a minute's samples,
 that acts on the marker has already seen everything that belongs to the minute.
 """
 
+import dataclasses
 import logging
 import threading
 import time
@@ -16,7 +17,9 @@ from msgspec.structs import replace
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import RecordRejected
+from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.messages import ClusterTopology, HourlyLoad, JobTopology, MinuteMarker
+from surescale.contracts.restarts import RestartMeter, look_at
 from surescale.contracts.topics import CLOCK, CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS, TopicNames
 from surescale.contracts.topology import check_topology, has_ended
 from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable, UnknownJob
@@ -55,6 +58,7 @@ class Monitor:
         self._listed: frozenset[str] = frozenset()  # jobs the source listed last time
         self._knows_markers = False
         self._ends: EndedJobs | None = None  # once the topic has been read
+        self._restart_ms: dict[str, int | None] = {}  # as the topic has it
         self._source_answers = False  # when last asked for its jobs
         self._troubled: set[str] = set()  # jobs whose last minute Kafka refused, or whose watcher met a fault
         self._written, self._source_errors, self._faults = Tally(), Tally(), Tally()
@@ -73,6 +77,7 @@ class Monitor:
             markers = self._read("the last markers", lambda: last_markers(self._settings, jobs))
             known = self._read("the last topologies", lambda: last_topologies(self._settings))
             self._ends = EndedJobs(self._source, self._outbox(shared), known)
+            self._restart_ms = {topology.job: topology.restart_ms for topology in known}
             self._knows_markers = True
             while not self._stop.is_set():
                 self._listed = frozenset(jobs)
@@ -145,8 +150,9 @@ class Monitor:
         if thread is not None and thread.is_alive():
             return
         watcher = self._jobs.get(job) or JobWatcher(
-            job, self._source, self._outbox(shared), cluster, after_ms, self._marked, tracer=self._tracer
-        )
+            job, self._source, self._outbox(shared), cluster, after_ms, self._marked, tracer=self._tracer,
+            restart_ms=self._restart_ms.get(job),
+        )  # fmt: skip
         if watcher.is_done:
             return
         self._jobs[job] = watcher
@@ -260,8 +266,20 @@ class JobWatcher:
         on_marked: Callable[[FinishedMinute], None] = lambda _: None,
         *,
         tracer: Tracer = NO_TRACER,
+        restart_ms: int | None = None,
     ) -> None:
-        """``on_marked`` is called for each minute whose marker was sent; ``tracer`` begins a trace with each minute."""
+        """Send nothing yet.
+
+        Args:
+            job: its id.
+            source: of its minutes.
+            outbox: takes its records.
+            cluster: publishes what concerns all jobs.
+            after_ms: end of the last minute that was marked.
+            on_marked: is called for each minute whose marker was sent.
+            tracer: begins a trace with each minute.
+            restart_ms: what rescales of the job took so far; None: unknown.
+        """
         self.job = job
         self.outbox = outbox
         self.after_ms = after_ms
@@ -274,9 +292,10 @@ class JobWatcher:
         self._marked_ms = 0
         self._topology: JobTopology | None = None
         self._history: tuple[HourlyLoad, ...] | None = None
+        self._restarts = RestartMeter(restart_ms)
 
     def begin_again(self, outbox: Outbox) -> None:
-        """Forget everything but the last minute: a job that left and comes back may be a different one under the same name."""
+        """Forget all but the last minute and what rescales took: a job that comes back may be another one of the same name."""
         self.outbox = outbox
         self._topology, self._history, self._marked_ms = None, None, self.after_ms
 
@@ -295,7 +314,7 @@ class JobWatcher:
             DeliveryFailed: the broker refused a record; the next step starts after the last acknowledged marker.
             runtime.backoff.Stopped: the process was told to stop while there was no room for a record.
         """
-        minutes = self._source.minutes(self.job, self.after_ms)
+        minutes = [self._with_restart(minute) for minute in self._source.minutes(self.job, self.after_ms)]
         if not minutes:
             self.is_done = self._source.is_finite
             return
@@ -306,6 +325,19 @@ class JobWatcher:
             self._topology, self._history = None, None
             self._marked_ms = self.after_ms
             raise
+
+    def _with_restart(self, minute: FinishedMinute) -> FinishedMinute:
+        """Return a minute whose topology says how long a rescale stops the job, as far as source or earlier minutes tell.
+
+        The simulated engine knows it itself, and a recording has what was known then.
+        """
+        topology = minute.topology
+        if self._source.is_finite or is_simulated(topology.engine):
+            return minute
+        self._restarts.note(minute.minute_end_ms, look_at(topology, minute.samples))
+        if topology.restart_ms is not None or self._restarts.restart_ms is None:
+            return minute
+        return dataclasses.replace(minute, topology=replace(topology, restart_ms=self._restarts.restart_ms))
 
     def _send(self, minutes: Sequence[FinishedMinute]) -> None:
         if self._history is None:

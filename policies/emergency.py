@@ -9,7 +9,7 @@ no doubt after one minute: work waits that did not wait before, and the busiest 
 
 Growth costs a restart, and a burst may be over before it. So it is paid for once as many records wait as come during a restart.
 That is the ski rental rule: rent until the rent has come to the price of buying. A restart of unknown length is taken to cost
-nothing.
+nothing. What gathers while the job stands still counts for nothing either: it tells no load, and the job is about to work it off.
 
 Sizes are those of the rule ``target-utilisation`` at the present load. The guardrails hold for them as for every wish.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_limits import answers_emergencies, owners_maximum
 from surescale.contracts.saturation import NEVER_RESTS
-from surescale.contracts.windows import FIGURE
+from surescale.contracts.windows import FIGURE, Float32
 from surescale.policies.answer import Float64
 from surescale.policies.dealt import carried
 from surescale.policies.graph import Bool, Int64
@@ -198,9 +198,10 @@ class _Newest:
 
     @classmethod
     def of(cls, question: Question) -> "_Newest | None":
-        """Return it; None if the load is unknown, or the job restarted so lately that its records cost more than they will."""
+        """Return it; None if the load is unknown, or the job stood still or began so lately that records cost more than usual."""
         figures, load = question.figures, question.measured.load
-        if len(figures) < 2 or np.isnan(load[-1]) or restarts_seen(figures[-WARM_UP_MINUTES:]):
+        lately = figures[-WARM_UP_MINUTES:]
+        if len(figures) < 2 or np.isnan(load[-1]) or restarts_seen(lately) or _stood_still(lately, question.graph.scalable):
             return None
         newest = figures[-1].astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -213,6 +214,16 @@ class _Newest:
         taken = figures[-2:, :, FIGURE["records_in"]]
         before, after = (taken[0], taken[1]) if np.isnan(load[-2]) else np.broadcast_to(load[-2:, None], taken.shape)
         return cls(float(load[-1]), busy, *_queued(question), after >= RISEN_LEAST * before)  # False where unknown
+
+
+def _stood_still(figures: Float32, scalable: Bool) -> bool:
+    """Return whether in one of the minutes [m, N, F] no task processed anything although something waited.
+
+    That is a restart that takes long, or a job that hangs: what waits then says nothing of the sizes.
+    """
+    into, out, waiting = (figures[..., FIGURE[name]] for name in ("records_in", "records_out", "queued_records_last"))
+    did_nothing = ((into == 0) & ~(out > 0))[:, scalable].all(axis=-1)
+    return bool((did_nothing & (waiting > 0).any(axis=-1)).any())
 
 
 def _queued(question: Question) -> tuple[Float64, Float64]:

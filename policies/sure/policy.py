@@ -12,6 +12,7 @@ import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import ChangeScore, FeatureDrift, LoadOutlook, SampledMinute
+from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.windows import Float32
 from surescale.policies.answer import Answer, Float64, PolicyFailed, RawAnswer
 from surescale.policies.features import Encoded, encode
@@ -38,7 +39,14 @@ from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.outlook_errors import calibrated
 from surescale.policies.sure.package import Card, Package
 from surescale.policies.sure.plan import Planned, plan
-from surescale.policies.sure.planning_input import Planning, PlanningInput, with_bound, with_objective, with_restart
+from surescale.policies.sure.planning_input import (
+    UNKNOWN_RESTART_SECONDS,
+    Planning,
+    PlanningInput,
+    with_bound,
+    with_objective,
+    with_restart,
+)
 
 CHUNK_TASKS = 256  # wider jobs pass the policy graph in pieces, which bounds memory
 LOOKED_AT_MAX = 1_000  # snapshots kept in the explanation of one decision
@@ -118,7 +126,9 @@ class SurePolicy:
             limits=question.limits,
             restarts=restarts_seen(figures)[None],
         )
-        planning = with_restart(self.card.base.planning, question.restart_seconds)
+        is_assumed = question.restart_seconds is None and not is_simulated(window.topology.engine)
+        restart_seconds = UNKNOWN_RESTART_SECONDS if is_assumed else question.restart_seconds
+        planning = with_restart(self.card.base.planning, restart_seconds)
         planning = with_objective(planning, question.settings.objective)
         if question.latency_bound is not None:
             planning = with_bound(planning, question.latency_bound, float(path_minutes(given.measured, graph)[0]))
@@ -128,7 +138,7 @@ class SurePolicy:
         have = int(question.current[graph.scalable].sum())
         return RawAnswer(
             wanted=planned.wanted[0],
-            reason=_sentence(expected, planned, planning, have),
+            reason=_sentence(expected, planned, planning, have, is_assumed=is_assumed),
             looked_at=_explained(question, looked, mu, encoded),
             compared=_compared(expected, planned, planning, have) if not planned.idle[0] else None,
             outlook=_outlook(expected),
@@ -160,8 +170,11 @@ def _too_far(drift: FeatureDrift, percent_max: float | None) -> str:
     return f"too far from the training: {in_words(drift)}; {percent_max:g} % are allowed"
 
 
-def _sentence(expected: Expected, planned: Planned, planning: Planning, have: int) -> str:
-    """Return the comparison and its result, for people; ``_compared`` says what the scores are."""
+def _sentence(expected: Expected, planned: Planned, planning: Planning, have: int, *, is_assumed: bool) -> str:
+    """Return the comparison and its result, for people; ``_compared`` says what the scores are.
+
+    ``is_assumed``: nobody knows how long a restart takes.
+    """
     low, high, spread = float(expected.means.min()), float(expected.means.max()), float(expected.spread[0].mean())
     load = (
         f"Expecting {low:.0f} to {high:.0f} records a minute over the next {_hours(expected):g} hours, give or take {spread:.0%}"
@@ -180,7 +193,8 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
         return f"{load}: no other size can be judged, so the present {have} subtasks stay."
     if changing <= holding:
         return f"{load}: no change should score better than the present {have} subtasks ({holding:.3f})."
-    charged = f"charged with {planning.restart_minutes} min without service"
+    assumed = ", assumed until restarts are measured" if is_assumed else ""
+    charged = f"charged with {planning.restart_minutes} min without service{assumed}"
     gain = f"{changing - holding:+.4f} with the change {charged}, {float(planned.gain_needed[0]):.4f} is needed"
     scores = f"{best} subtasks should score {changing:.3f} and the present {have} score {holding:.3f}: {gain}"
     return f"{load}: {scores}." if planned.acts[0] else f"{load}: {scores}. Too little to change."

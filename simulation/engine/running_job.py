@@ -3,6 +3,7 @@
 The engine calls it only at whole minutes: nothing takes effect within a minute.
 """
 
+import statistics
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -47,6 +48,7 @@ from surescale.simulation.model.costs import RestartCost
 from surescale.simulation.model.worlds import World
 
 MINUTES_KEPT = 2_880  # two days
+RESCALES_KEPT = 5
 _RECORDS = FIGURE["records_in"]
 
 
@@ -66,6 +68,7 @@ class RunningJob:
     held: dict[str, Held] = field(default_factory=dict)  # per stateful task
     down_until_ms: int = 0
     standbys: Standbys = field(default_factory=Standbys)
+    still_ms: deque[int] = field(default_factory=lambda: deque(maxlen=RESCALES_KEPT))  # that the last rescales stopped it
     _kept_records: dict[str, int] | None = None  # at the last checkpoint
     _records: dict[str, int] = field(default_factory=dict)  # received by each stateful task since the run began
     _next: Accepted | None = None
@@ -213,6 +216,7 @@ class RunningJob:
         self.rescale = replace(accepted.rescale, state="restarting", done_at_ms=done_at_ms)
         self._is_rescaled = True
         self.preparation = None
+        self.still_ms.append(done_at_ms - at_ms)
         self._restart(accepted.tasks, at_ms, done_at_ms, accepted.rescale.desired_generation)
         self.follow_hosts(host_of)
         self.checkpoint()  # the barrier of a rescale is a checkpoint: nothing before it is ever repeated
@@ -400,7 +404,13 @@ class RunningJob:
             generation=generation,
             attempt=self.topology.attempt if attempt is None else attempt,
             state=state,
+            restart_ms=self._told_restart_ms(),
         )
+
+    def _told_restart_ms(self) -> int | None:
+        """Return the median of the last stops; None if it is the shipped minute or less, as in ``Terms.told_restart_ms``."""
+        usual_ms = round(statistics.median(self.still_ms)) if self.still_ms else 0
+        return usual_ms if usual_ms > MINUTE_MS else None
 
 
 def _parallelism(tasks: Tasks) -> Int64:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import structs
 
 from surescale.contracts.job_limits import answers_emergencies
 from surescale.contracts.job_settings import JobSettings, Objective
@@ -75,7 +76,7 @@ def follow(policy: Policy, trial: Trial, told: Callable[[float], None]) -> LoopO
     """Run a policy through the code that serves it in the pipeline and return its result."""
     trial = trial.at_span(policy.span_minutes)
     settings, span_minutes = _settings(trial), trial.terms.span_minutes
-    if policy.floor_applies and answers_emergencies(settings, trial.terms.world.engine):
+    if policy.floor_applies and answers_emergencies(settings, trial.terms.engine):
         trial = trial.every_minutes(1)
     reasons: list[str] = []
     decided = 0
@@ -117,7 +118,7 @@ def _windows(seen: Observed, topologies: Topologies) -> list[Window]:
     """Return the windows that the pipeline would send."""
     found = []
     for row, current in enumerate(seen.current):
-        topology = topologies.of(current)
+        topology = structs.replace(topologies.of(current), restart_ms=topologies.restart_ms(seen, row))
         found.append(
             Window(
                 job=topology.job,

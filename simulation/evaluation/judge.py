@@ -26,7 +26,7 @@ from surescale.simulation.evaluation.tune import CalibrationPart, TunedPolicy, t
 from surescale.simulation.load.graphs import JobGraph
 from surescale.simulation.load.jobs import LITERAL_FACTOR, Load, SizedJob, size_job
 from surescale.simulation.load.workload import Workload
-from surescale.simulation.loops.terms import Mode, Terms
+from surescale.simulation.loops.terms import Mode, Served, Terms
 from surescale.simulation.model.course import job_in, load_in
 from surescale.simulation.model.world_file import SECOND_MINUTES, WorldFile
 from surescale.simulation.model.worlds import CALM, World, world_named
@@ -46,7 +46,7 @@ class EvaluationError(SurescaleError):
 class EvaluationRequest:
     """What to evaluate, apart from job and workload; ``fitted`` is the world of a file, which ``world`` then names.
 
-    ``opener``: of the graphs of the folder's packages, as in `open_graphs`.
+    ``opener``: of the graphs of the folder's packages, as in `open_graphs`. ``served``: as in `Terms`.
     """
 
     mode: Mode = "clean"
@@ -65,6 +65,7 @@ class EvaluationRequest:
     opener: Opener | None = None
     fitted: WorldFile | None = None
     objective: Objective | LatencyBound | None = None
+    served: Served = "world"
 
     @property
     def latency_bound(self) -> LatencyBound | None:
@@ -104,6 +105,7 @@ class Setting:
             restart_ms=world.restart_ms,
             latency_bound=self.asked.latency_bound,
             world=world,
+            served=self.asked.served,
         )
 
     @property

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
 from msgspec import structs
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.messages import JobTopology, Saturation
+from surescale.contracts.restarts import Look, RestartMeter
 from surescale.contracts.saturation import SEEN_MINUTES, remembered
-from surescale.contracts.windows import of_all_subtasks
+from surescale.contracts.summaries import RUNNING
+from surescale.contracts.windows import FIGURE, Float32, of_all_subtasks
 from surescale.policies.graph import Int64
 from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.loops.rows import Observed
@@ -23,13 +26,42 @@ class Topologies:
     name: str
     terms: Terms
     _saturations: dict[int, tuple[Saturation, ...]] = field(default_factory=dict)
+    _restarts: dict[int, RestartMeter] = field(default_factory=dict)
+    _attempts: dict[int, Look] = field(default_factory=dict)  # the newest look at each row
 
     def of(self, current: Int64) -> JobTopology:
         """Return the topology at parallelism ``current`` [N]."""
         sizes = zip(self.job.specs(), current.tolist(), strict=True)
         tasks = tuple(structs.replace(spec, parallelism=size) for spec, size in sizes)
-        engine, restart_ms = self.terms.world.engine, self.terms.told_restart_ms
+        engine, restart_ms = self.terms.engine, self.terms.told_restart_ms
         return JobTopology(job=self.name, version=0, at_ms=0, tasks=tasks, engine=engine, restart_ms=restart_ms)
+
+    def restart_ms(self, seen: Observed, row: int) -> int | None:
+        """Return what a row's rescales took as far as policies know at the end of a span; to be asked once at each."""
+        if self.terms.served != "measured":
+            return self.terms.told_restart_ms
+        meter = self._restarts.setdefault(row, RestartMeter())
+        lately = seen.figures[row][-self.terms.span_minutes :]
+        for later, figures in zip(range(len(lately) - 1, -1, -1), lately, strict=True):
+            meter.note(int(seen.ends_ms[row]) - later * MINUTE_MS, self._look(row, figures))
+        return meter.restart_ms
+
+    def _look(self, row: int, figures: Float32) -> Look | None:
+        """Return what a minute's figures [N, F] show of a row; None if nobody reported."""
+        reported = figures[~np.isnan(figures[:, FIGURE["coverage"]])].astype(np.float64)
+        if not len(reported):
+            return None
+        began = int(np.nanmax(reported[:, FIGURE["restarts"]], initial=0.0))
+        ran = np.sort(reported[:, RUNNING].sum(axis=1) / np.maximum(reported[:, FIGURE["parallelism"]], 1.0))  # NaN last
+        known = int((~np.isnan(ran)).sum())
+        ran_ms = float(ran[(known - 1) // 2]) if known else None
+        before = self._attempts.get(row)
+        attempt = (before.attempt if before is not None else 0) + began
+        if before is not None and not began and ran_ms is not None:
+            ran_ms += before.ran_ms or 0.0
+        found = Look("", attempt, tuple(np.nan_to_num(figures[:, FIGURE["parallelism"]]).astype(np.int64).tolist()), ran_ms)
+        self._attempts[row] = found
+        return found
 
     def saturations(self, seen: Observed, row: int, topology: JobTopology) -> tuple[Saturation, ...]:
         """Return what is remembered of a row's tasks at the end of a span; to be asked once at each."""

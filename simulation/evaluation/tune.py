@@ -147,7 +147,7 @@ def rule_scores(
 
 def _limits(ground: CalibrationPart) -> Limits:
     """Return the job's limits, with the steps and the hold that jobs on a real engine have where policies are told of one."""
-    engine, settings = ground.terms.world.engine, JobSettings(job=f"sim/{ground.job.name}")
+    engine, settings = ground.terms.engine, JobSettings(job=f"sim/{ground.job.name}")
     if is_simulated(engine):
         return ground.job.limits
     held = backlog_hold_minutes(settings, engine)
@@ -170,7 +170,7 @@ def reading_of(rows: LoopRows, topologies: Topologies) -> Reading:
     """Return the reading of rows at the end of their last span."""
     seen = rows.observe()
     reading = read_figures(seen.figures, rows.graph, seen.current, seen.hourly_load, seen.ends_ms)
-    if not is_simulated(rows.terms.world.engine):  # counters are not believed, as in ``policies.question``
+    if not is_simulated(rows.terms.engine):  # counters are not believed, as in ``policies.question``
         times = np.stack([_times_understated(seen, row, topologies) for row in range(len(seen.current))])
         measured = replace(reading.measured, service_minutes=reading.measured.service_minutes * times)
         reading = replace(reading, measured=measured)

@@ -12,7 +12,7 @@ from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.job_settings import LatencyBound
 from surescale.contracts.windows import FIGURE, Float32
 from surescale.simulation.model.reward import LATENCY_MINUTES_MAX, REWARD_LAMBDA, latency_minutes
-from surescale.simulation.model.worlds import CALM, World
+from surescale.simulation.model.worlds import CALM, REAL_ENGINE, World
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
@@ -20,6 +20,7 @@ Bool = npt.NDArray[np.bool_]
 
 Mode = Literal["clean", "slo", "compat"]
 MODES: tuple[Mode, ...] = ("clean", "slo", "compat")
+Served = Literal["world", "told", "measured"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Terms:
         latency_bound: minutes above it are counted, in mode ``clean``; None: there is none.
         world: ``simulation.model.worlds``; what varies, and back pressure, is played in mode ``clean`` only. ``restart_ms`` is
             not taken from it.
+        served: whose defaults jobs have and what policies know of ``restart_ms``: as in the ``world``; as on a real engine that
+            has ``told`` it; or as on one where it has to be ``measured`` in the minutes that policies see.
     """
 
     mode: Mode = "clean"
@@ -50,6 +53,7 @@ class Terms:
     engine_steps: bool = False
     latency_bound: LatencyBound | None = None
     world: World = CALM
+    served: Served = "world"
 
     def __post_init__(self) -> None:
         """Check the assumptions of the cores."""
@@ -62,12 +66,19 @@ class Terms:
         assert self.mode == "clean" or down_minutes + self.delay_minutes <= self.span_minutes, "a restart must end in its span"
 
     @property
+    def engine(self) -> str:
+        """Return the kind of engine whose defaults jobs have, and whose figures policies take these for."""
+        return self.world.engine if self.served == "world" else REAL_ENGINE
+
+    @property
     def told_restart_ms(self) -> int | None:
         """Return what policies know of a restart's length, as measured in the pipeline; None: what they ship with.
 
         In worlds of the simulated engine with the shipped minute, or with less, they keep it. A real engine's is measured.
         """
-        return self.restart_ms if self.restart_ms > MINUTE_MS or not is_simulated(self.world.engine) else None
+        if self.served == "measured":
+            return None
+        return self.restart_ms if self.restart_ms > MINUTE_MS or not is_simulated(self.engine) else None
 
     @property
     def delay_minutes(self) -> int:

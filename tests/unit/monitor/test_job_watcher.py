@@ -114,3 +114,41 @@ def test_a_marker_that_is_lost_twice_is_sent_a_third_time() -> None:
             run(watched)
     run(watched)
     assert [ended_ms(each) for each in box.delivered if isinstance(each, MinuteMarker)] == [MINUTE, 2 * MINUTE, 3 * MINUTE]
+
+
+class GroupsSource(TraceSource):
+    """A recording that plays a live engine, which cannot tell what its rescales take."""
+
+    is_finite = False
+
+    def run(self, restart_ms: int | None = None) -> list[int | None]:
+        """Return what the markers say of a rescale's length, for a watcher that knew this much."""
+        box = FailingOutbox()
+        watched = JobWatcher(JOB, self, box, ClusterWatcher(self, box), 0, restart_ms=restart_ms)  # type: ignore[arg-type]
+        watched.step()
+        return [each.topology.restart_ms for each in box.delivered if isinstance(each, MinuteMarker)]
+
+
+def rescaled(engine: str, tells_ms: int | None = None) -> GroupsSource:
+    """Return minutes 1 to 10 of a job that has other members in minutes 5 and 9, and stands still for three minutes before."""
+    lines: list[bytes] = []
+    for minute in range(1, 11):
+        attempt, is_still = (minute - 1) // 4, minute not in {1, 5, 9, 10}
+        tasks = tuple(msgspec.structs.replace(spec, parallelism=1 + attempt % 2) for spec in job_chain(JOB).tasks)
+        topology = msgspec.structs.replace(
+            job_chain(JOB), tasks=tasks, attempt=attempt, engine=engine, restart_ms=tells_ms,
+            state="restarting" if is_still else "running",
+        )  # fmt: skip
+        if not is_still:
+            sample = msgspec.structs.replace(sample_of(JOB, minute), attempt=attempt, busy_ms=None, idle_ms=None)
+            lines.append(encode(sample))
+        lines.append(encode(MinuteMarker(job=JOB, minute_end_ms=minute * MINUTE, topology=topology)))
+    return GroupsSource(lines, "recording")
+
+
+def test_what_rescales_take_is_measured_where_the_engine_does_not_tell_it() -> None:
+    """From the second on, and at once where it was known before; what an engine tells itself stands."""
+    assert rescaled("kafka").run() == [None] * 8 + [3 * MINUTE] * 2
+    assert rescaled("kafka").run(600_000)[0] == 600_000
+    assert rescaled("kafka", 20_000).run(600_000) == [20_000] * 10
+    assert rescaled("simulated").run() == [None] * 10, "which knows it and tells it where it matters"

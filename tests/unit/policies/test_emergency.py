@@ -286,3 +286,26 @@ def test_more_load_never_asks_for_less(load: float, factor: float) -> None:
     """The wish grows with the load."""
     wanted: Callable[[float], int] = lambda rate: sizes(decided(flink_window((70.0, rate)), parallelism_max=1_000))[0]  # noqa: E731
     assert wanted(load * factor) >= wanted(load)
+
+
+@pytest.mark.parametrize("busy", [0.0, np.nan])
+def test_what_gathers_while_a_job_stands_still_is_no_emergency(busy: float) -> None:
+    """In a restart of six minutes and in the minute after it: growth costs another restart, and what waits tells no load.
+
+    Its source goes on, as a topic does, so that records wait for a; nobody knows whether a worked.
+    """
+    window = flink_window((70.0, *[70.0] * 8))
+    figures, waiting = window.figures, 0.0
+    for back in range(8, 0, -1):
+        is_still = back > 2
+        load, done = (70.0, 0.0) if is_still else (150.0, 100.0)
+        waiting += load - done
+        fill(figures[-back], load, done, 0.0, 1)
+        figures[-back, 0, FIGURE["records_in"]] = figures[-back, 0, FIGURE["records_out"]] = load
+        figures[-back, 1, FIGURE["queued_records_last"]] = waiting
+        if is_still:
+            figures[-back, :, FIGURE["busy_ms"]] = figures[-back, :, FIGURE["idle_ms"]] = busy
+        figures[-back, 0, FIGURE["restarts"]] = back == 8
+    for back in range(7, 1, -1):
+        assert decided(replace(window, figures=figures[: 1 - back])) is None, back
+    assert decided(window) is not None, "a load above capacity after it is one"

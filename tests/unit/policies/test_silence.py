@@ -226,7 +226,7 @@ def joined(busy: float, *, finished: bool, subtasks: int = 8) -> Window:
     figures = window.figures.copy()
     figures[:, 0] = np.nan
     figures[:, 1, FIGURE["arrived"]], figures[:, 1, FIGURE["queued_records_last"]] = 1_000.0, 0.0
-    topology = JobTopology(job="prod/job", version=1, at_ms=0, tasks=specs, engine="flink")
+    topology = JobTopology(job="prod/job", version=1, at_ms=0, tasks=specs, engine="flink", restart_ms=1_000)
     return Window("prod/job", END_MS, figures, topology, unknown_hours())
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -115,6 +116,23 @@ def test_a_change_that_the_load_floor_forces_is_told_as_such(sure: SurePolicy, m
     assert isinstance(forced.compared, ChangeScore)
     assert forced.compared.gain_needed == 0.0
     assert said not in free.reason
+
+
+def test_on_a_real_engine_an_unknown_restart_counts_as_long_and_is_said_to_be_assumed(
+    sure: SurePolicy, make_window: WindowMaker
+) -> None:
+    """As three minutes are; growth in an emergency does not wait for that. The simulated engine keeps its minute."""
+
+    def told(load: float, engine: str, restart_ms: int | None = None) -> Decision:
+        window = make_window(load=load, parallelism=(8, 8))
+        topology = msgspec.structs.replace(window.topology, engine=engine, restart_ms=restart_ms)
+        return decide(replace(window, topology=topology), sure, JobSettings(job="sim/chain", parallelism_max=20), seed=0)
+
+    unknown, known = told(100.0, "kafka"), told(100.0, "kafka", 180_000)
+    assert unknown.compared == known.compared != told(100.0, "kafka", 1_000).compared
+    assert "3 min without service, assumed until restarts are measured" in unknown.reason
+    assert "assumed" not in known.reason + told(100.0, "simulated").reason
+    assert unknown.action == "act", "a job with four times the subtasks that it needs need not stay so"
 
 
 @pytest.mark.parametrize(("load", "cut"), [(400.0, True), (80.0, False)])

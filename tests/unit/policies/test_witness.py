@@ -45,7 +45,7 @@ def real_window(
     figures[..., FIGURE["parallelism"]], figures[..., FIGURE["coverage"]] = subtasks, 1.0
     figures[:, 0, FIGURE["arrived"]] = load
     figures[:, 1:, FIGURE["queued_records_last"]] = np.nan
-    topology = JobTopology(job="prod/job", version=1, at_ms=0, tasks=specs, engine="flink")
+    topology = JobTopology(job="prod/job", version=1, at_ms=0, tasks=specs, engine="flink", restart_ms=1_000)
     return Window("prod/job", END_MS, figures, topology, unknown_hours())
 
 

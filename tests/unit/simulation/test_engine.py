@@ -55,6 +55,18 @@ def test_the_job_changes_exactly_when_the_command_takes_effect() -> None:
     assert of.minutes_after(JOB, of.start_ms, 1)[0].topology == before
 
 
+@pytest.mark.parametrize(("restart_ms", "told"), [(15_000, None), (MINUTE, None), (5 * MINUTE, 5 * MINUTE)])
+def test_a_restart_longer_than_the_shipped_minute_is_told_from_the_first_on(restart_ms: int, told: int | None) -> None:
+    """Policies believe in a minute until they hear otherwise."""
+    of = cluster(cost=RestartCost(restart_ms=restart_ms))
+    for generation in (1, 2):
+        before = of.job(JOB).topology.restart_ms
+        of.apply(command(of, 4 + generation, generation=generation), of.now_ms)
+        of.advance(of.now_ms + 10 * MINUTE)
+        assert of.job(JOB).topology.restart_ms == told
+        assert before == (None if generation == 1 else told)
+
+
 def test_a_rescale_goes_from_pending_over_restarting_to_done() -> None:
     """As an actuator sees it."""
     of = cluster()

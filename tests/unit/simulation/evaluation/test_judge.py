@@ -1,7 +1,7 @@
 """From names to a report."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -236,3 +236,34 @@ def test_blind_figures_are_announced_as_a_real_engines() -> None:
     assert (here.terms.world.engine, setting().terms.world.engine) == ("flink", "simulated")
     hours = judge("target-utilisation", here, quiet).outcome.hours
     assert hours.mean(hours.latency) < 2.0  # believed, it would be nearly ten minutes
+
+
+@dataclass
+class Alternating:
+    """Goes back and forth between two sizes, and notes how long it was told that a restart takes."""
+
+    told: list[float | None]
+    name: str = "alternating"
+    sha256: str = ""
+    span_minutes: int = 20
+    floor_applies: bool = False
+
+    def answer(self, question: Question) -> Answer:
+        """Return a subtask more or less of each."""
+        self.told.append(question.restart_seconds)
+        return RawAnswer(question.current + (1 if len(self.told) % 2 else -1), "back and forth")
+
+
+@pytest.mark.parametrize(("world", "seconds"), [("restart@300", 300.0), ("restart@40", 40.0), ("blind@300", 300.0)])
+def test_how_long_a_restart_takes_is_told_or_measured_from_the_second_on(world: str, seconds: float) -> None:
+    """To half a minute or so, also where a part of the figures is not seen; the lengths themselves vary by a quarter."""
+    told = {}
+    for served in ("told", "measured"):
+        here, policy = setting(world=world, runs=1, tuned=False, load_parallelism=5.0, served=served), Alternating([])
+        follow(policy, replace(here.trial, hours=6), quiet)
+        told[served] = policy.told
+    assert set(told["told"]) == {seconds}
+    assert told["measured"][:2] == [None, None]
+    last = told["measured"][-1]
+    assert last is not None
+    assert abs(last - seconds) < 0.4 * seconds + 60.0
