@@ -28,8 +28,12 @@ GROWTH_MAX = 200
 """Of a task on a real engine whose owner set no maximum. It bounds growth only, and is the default of Flink's
 ``job.autoscaler.vertex.max-parallelism``."""
 NO_LIMITS = TaskLimits()
-RESTART_ASSUMED_S = 120.0
-"""How long a restart is taken to last before a period that has a minimum, where neither its owner nor a measurement says."""
+RESTART_ASSUMED_S = 180.0
+"""How long a restart is taken to last on a real engine where neither the job's owner nor a measurement says.
+
+It is long, since to rescale without need costs more than never to rescale where restarts take minutes. But a plan that expects
+five minutes leaves a job alone that is busy for a tenth of its time, and then nothing is ever measured; with three it shrinks.
+"""
 _LENIENCE = ("latency", "balanced", "cost")
 """Objectives without a bound on latency, the strictest first."""
 

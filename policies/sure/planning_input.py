@@ -18,10 +18,6 @@ from surescale.policies.sure.queue_delay import DRAIN_SHARE
 LATER_POWER = 2.0  # of a restart's length, in the price of a later one
 RESTART_STAGE_MINUTES = 20.0  # over which the minutes that a later restart puts above a bound are spread
 GAIN_POWER = 1.5  # of a restart's length, in what a change must gain
-UNKNOWN_RESTART_SECONDS = 180.0
-"""That a rescale is taken to stop a job on a real engine while nobody knows it. To change without need costs more than never to
-change where a restart takes minutes. At three of them a job that is busy for a tenth of its time still shrinks; at five it stays
-as it is, and nothing is ever measured."""
 WEIGHTS: dict[Objective, float] = {"cost": 0.3, "latency": 0.7}
 """Weight of latency in the reward that a plan maximises, by the job's objective; any other: as shipped."""
 PassingMinutes = Annotated[int, Meta(ge=0)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import ChangeScore, FeatureDrift, LoadOutlook, SampledMinute
-from surescale.contracts.job_limits import is_simulated
+from surescale.contracts.job_limits import RESTART_ASSUMED_S, is_simulated
 from surescale.contracts.windows import Float32
 from surescale.policies.answer import Answer, Float64, PolicyFailed, RawAnswer
 from surescale.policies.features import Encoded, encode
@@ -40,7 +40,6 @@ from surescale.policies.sure.outlook_errors import calibrated
 from surescale.policies.sure.package import Card, Package
 from surescale.policies.sure.plan import Planned, plan
 from surescale.policies.sure.planning_input import (
-    UNKNOWN_RESTART_SECONDS,
     Planning,
     PlanningInput,
     with_bound,
@@ -127,7 +126,7 @@ class SurePolicy:
             restarts=restarts_seen(figures)[None],
         )
         is_assumed = question.restart_seconds is None and not is_simulated(window.topology.engine)
-        restart_seconds = UNKNOWN_RESTART_SECONDS if is_assumed else question.restart_seconds
+        restart_seconds = RESTART_ASSUMED_S if is_assumed else question.restart_seconds
         planning = with_restart(self.card.base.planning, restart_seconds)
         planning = with_objective(planning, question.settings.objective)
         if question.latency_bound is not None:
