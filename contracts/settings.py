@@ -230,7 +230,7 @@ def from_environment(kind: type[S], environment: Mapping[str, str] | None = None
     for item in settings_in(kind):
         name = f"SURESCALE_{item.name.upper()}"
         if name in variables:
-            found[item.name] = _parse(name, variables[name], hints[item.name])
+            found[item.name] = parse(name, variables[name], hints[item.name])
     found |= {key: value for key, value in options.items() if value is not None}
     return kind(**found).completed(variables)
 
@@ -250,7 +250,12 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _parse(name: str, text: str, kind: object) -> object:
+def parse(name: str, text: str, kind: object) -> object:
+    """Return the value of a variable as its type has it; one that is neither bool nor a number stays text.
+
+    Raises:
+        SettingsError: it does not parse; the message names the variable.
+    """
     try:
         if kind is bool:
             return {"true": True, "1": True, "false": False, "0": False}[text.strip().lower()]

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from difflib import get_close_matches
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -20,6 +21,8 @@ COMMANDS = "surescale.commands"
 BENCHMARKS = "surescale.bench"
 CHECKOUT = Path(surescale.__file__).parents[2]
 """Where benchmarks/ and reproductions/ lie, which no wheel holds."""
+FIND_THEIR_FILE = ("up", "init")
+"""Commands that look for the pipeline's file themselves, or write it."""
 EXIT_CODES = """\
 Exit codes: 0 done; 1 it failed, and the last line says why; 2 the command line cannot be read, or the input document of `gate`,
 `place`, `reschedule` or `assign` is wrong; 3 `place` found no host for some subtasks, or `job apply --dry-run` would change
@@ -84,9 +87,8 @@ def main(words: Sequence[str] | None = None) -> None:
     debug = "--debug" in given
     arguments = [word for word in given if word != "--debug"]
     try:
-        if not {"-h", "--help", "--version"} & set(arguments):
-            _check_variables()
-        code = cli.main(args=arguments, prog_name="surescale", standalone_mode=False)
+        with _file_of(arguments):
+            code = cli.main(args=arguments, prog_name="surescale", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
@@ -112,6 +114,17 @@ def main(words: Sequence[str] | None = None) -> None:
         _fail(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _file_of(arguments: Sequence[str]) -> AbstractContextManager[object]:
+    """Check the names of variables, and return what puts the pipeline's file in force; help needs neither."""
+    if {"-h", "--help", "--version"} & set(arguments):
+        return nullcontext()
+    _check_variables()
+    named = next((word for word in arguments if not word.startswith("-")), "")
+    from surescale.services.pipeline_file import chosen, used
+
+    return nullcontext() if named in FIND_THEIR_FILE else used(chosen(None))
 
 
 def _check_variables() -> None:

@@ -30,6 +30,7 @@ COMMANDS = {
         "workers": "Show, stop or start the worker processes on this machine",
         "policy": "List, check, try, release and roll back policies",
         "tournament": "Release to a job what would have served its last days best",
+        "init": "Write the file from which `surescale up` starts everything",
         "up": "Run all roles against an existing Kafka, Redis and engine",
         "demo": "Run everything on this machine under a real trace",
     },

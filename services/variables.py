@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from importlib.metadata import entry_points
+from typing import get_type_hints
 
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.settings import PARTS, PipelineSettings
@@ -16,6 +17,7 @@ OTHERS = (
     ("SURESCALE_CACHE", "", "Where `demo`, `up` and tests keep downloaded jars; else a folder in the user's cache."),
     ("SURESCALE_MAVEN_REPOSITORY", "", "Maven repository for those jars; else Ivy's default."),
     ("SURESCALE_RUN_FOLDER", "runs/up", "Where `up` keeps logs and data."),
+    ("SURESCALE_FILE", "surescale.toml, if there", "The pipeline's file, which every command reads; empty: none."),
     ("SURESCALE_TEST_STACK", "", "Tests: `containers` forbids local servers, `local` forbids containers."),
     ("SURESCALE_REGISTRY", "surescale", "Compose, image builds and tests: where the roles' images are pushed and pulled."),
     ("SURESCALE_TAG", "the project's version", "Compose, image builds and tests: tag of the roles' images."),
@@ -48,6 +50,15 @@ def check_names(environment: Mapping[str, str]) -> None:
         near = get_close_matches(name.removeprefix(PREFIX), sorted(bare), n=1, cutoff=_ALIKE)
         if near:
             raise SettingsError(f"{name}: nothing reads a variable of this name; set {PREFIX}{near[0]}, or unset it")
+
+
+def known_types() -> dict[str, object]:
+    """Return every variable with the type of its value; those that no role reads as a setting are text."""
+    found: dict[str, object] = {name: str for name, _, _ in OTHERS}
+    for kind in _kinds():
+        hints = get_type_hints(kind)
+        found |= {f"{PREFIX}{each.name.upper()}": hints[each.name] for each in fields(kind) if each.name != PARTS}
+    return found
 
 
 def _kinds() -> Iterator[type]:

@@ -29,6 +29,8 @@ from surescale.services.job_settings.changes import Applied, applied_to, changed
 from surescale.services.job_settings.snapshot import KnownJobs, note
 
 TABLE = "jobs"
+BESIDE = ("settings", "up", "chains")
+"""Other tables of a pipeline's file (`services.pipeline_file`), which are not read here."""
 SUFFIX = ".toml"
 UNSET: Mapping[str, object] = dict.fromkeys(SETTINGS)
 _OPTIONS = {setting.option: (field,) for field, setting in SETTINGS.items()} | {STEP: STEPS}
@@ -94,7 +96,7 @@ def _entries(file: Path) -> list[Entry]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file}: is not TOML: {error}") from None
     for name in document:
-        if name != TABLE:
+        if name not in (TABLE, *BESIDE):
             raise SettingsError(f'{file}: there is no {name!r}; write [{TABLE}."CLUSTER/NAME"]')
     tables = document.get(TABLE)
     if not isinstance(tables, dict) or not tables:

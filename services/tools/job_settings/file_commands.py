@@ -1,5 +1,6 @@
 """``surescale job apply`` and ``surescale job export``: settings of many jobs as files."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,27 @@ def apply(
     A folder stands for all its files that end in .toml. Everything is checked before anything is written. A setting that a job's
     entry leaves out is left to the job's label, or else to its engine.
     """
+    changes = apply_files(settings, path, click.echo, name=name, by=by, dry_run=dry_run, prune=prune)
+    if dry_run and changes:
+        ctx.exit(WOULD_CHANGE)
+
+
+def apply_files(
+    settings: "PipelineSettings",
+    path: Path,
+    say: Callable[[str], None],
+    *,
+    name: str | None = None,
+    by: str | None = None,
+    dry_run: bool = False,
+    prune: bool = False,
+) -> int:
+    """Set jobs as a file or a folder says, tell ``say`` what changes, line by line, and return how many jobs do.
+
+    Raises:
+        SettingsError: a file is wrong or does not go with the jobs, or somebody else changed a job at the same time.
+        ConnectionError: Kafka does not answer, or did not take all changes.
+    """
     from surescale.contracts.errors import SettingsError
     from surescale.services.job_settings.files import plans, read_entries
     from surescale.services.job_settings.snapshot import read_jobs
@@ -46,12 +68,11 @@ def apply(
     found = plans(entries, read_jobs(settings), known, options.author(by), prune=prune)
     changes = [plan for plan in found if plan.is_change]
     for plan in changes:
-        click.echo("\n".join(map(printable, _lines(plan, known))))
+        say("\n".join(map(printable, _lines(plan, known))))
     if not dry_run:
         _write(settings, changes)
-    click.echo(f"{len(changes)} {'would change' if dry_run else 'changed'}, {len(found) - len(changes)} as they are")
-    if dry_run and changes:
-        ctx.exit(WOULD_CHANGE)
+    say(f"{len(changes)} {'would change' if dry_run else 'changed'}, {len(found) - len(changes)} as they are")
+    return len(changes)
 
 
 @click.command("export")

@@ -8,7 +8,7 @@ from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_labels import in_force
 from surescale.contracts.job_settings import JobSettings
 from surescale.engines.groups.broker import Member
-from surescale.engines.groups.chains import read_chains
+from surescale.engines.groups.chains import Chain, read_chains
 
 SHOP = """
 [shop]
@@ -40,6 +40,12 @@ def test_a_chain_is_ordered_by_who_writes_what_others_read(tmp_path: Path) -> No
     assert (chain.labels, chain.groups["count"].workers is not None) == ({"surescale.mode": "advise"}, True)
 
 
+def read_chains_of(folder: Path, text: str) -> dict[str, Chain]:
+    """Return the jobs of a file of groups alone."""
+    (folder / "groups.toml").write_text(text)
+    return read_chains(folder / "groups.toml")
+
+
 def test_limits_of_a_chain_become_labels_of_its_job(tmp_path: Path) -> None:
     """Beside its mode, whatever their type in the file."""
     file = tmp_path / "groups.toml"
@@ -53,8 +59,8 @@ def test_limits_of_a_chain_become_labels_of_its_job(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ('reads = ["orders"]', "reads = 7", r"Expected `array`, got `int` - at `\$\[\.\.\.\]\.groups"),
-        ('reads = ["orders"]', 'raeds = ["orders"]', "unknown field `raeds`"),
+        ('reads = ["orders"]', "reads = 7", r"shop\.groups\.parse\.reads: Expected `array`, got `int`"),
+        ('reads = ["orders"]', 'raeds = ["orders"]', r"shop\.groups\.parse: .*unknown field `raeds`; did you mean reads\?"),
         ('mode = "advise"', 'mode = "on"', "Invalid enum value 'on'"),
         ('mode = "advise"', "limits = {maxx = 3}", "limits: there is no limit 'maxx'; known: min, max"),
         ('mode = "advise"', "limits = {max = nan}", "limits: label surescale.max is ignored: 'nan' cannot be read"),
@@ -70,7 +76,7 @@ def test_limits_of_a_chain_become_labels_of_its_job(tmp_path: Path) -> None:
         (
             '[shop.groups.count.workers]\ncommand = ["count", "--index", "{index}"]',
             'kubernetes = { namespace = "shop", name = "../pods" }',
-            r"Expected `str` matching regex .* - at `\$\[\.\.\.\]\.groups\[\.\.\.\]\.kubernetes\.name`",
+            r"shop\.groups\.count\.kubernetes\.name: Expected `str` matching regex",
         ),
         ("[shop]", "[shop", "docs/consumers.md shows the form"),
     ],
@@ -116,6 +122,16 @@ def test_a_workload_scales_one_group(tmp_path: Path) -> None:
     target = read_chains(file)["shop"].groups["parse"].kubernetes
     assert target is not None
     assert target.path == "/apis/apps/v1/namespaces/shop/statefulsets/worker"
+
+
+def test_the_groups_may_be_a_table_of_a_file_with_other_things(tmp_path: Path) -> None:
+    """As in the pipeline's file; a slip there is named by its place."""
+    file = tmp_path / "surescale.toml"
+    file.write_text('[settings]\nengine = "kafka"\n' + SHOP.replace("[shop", "[chains.shop"))
+    assert read_chains(Path(f"{file}#chains")) == read_chains_of(tmp_path, SHOP)
+    file.write_text(file.read_text().replace("reads", "raeds", 1))
+    with pytest.raises(SettingsError, match=r"surescale.toml#chains: shop\.groups\.parse: .*`raeds`; did you mean reads\?"):
+        read_chains(Path(f"{file}#chains"))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,201 @@
+"""Checks an answer against the real thing at once. What is wrong is one line that names the fix."""
+
+import shlex
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from surescale.contracts.addresses import addresses_in
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.ids import plain_name
+from surescale.contracts.settings import PipelineSettings, from_environment
+from surescale.contracts.topics import own_groups
+from surescale.engines.flink.client import FlinkClient
+from surescale.engines.flink.directory import JobDirectory
+from surescale.engines.flink.doctor import TIMEOUT_S, flink
+from surescale.engines.flink.errors import FlinkError
+from surescale.engines.groups.broker import GroupReader, GroupsUnavailable
+from surescale.engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
+from surescale.engines.kafka.positions import waiting
+from surescale.engines.ports.findings import Finding
+from surescale.engines.settings import SourceSettings
+from surescale.runtime.ports import LOOPBACK, free_port, is_free
+from surescale.services.doctor import checks
+from surescale.services.doctor.kafka_checks import KafkaChecks
+from surescale.services.local_stack.java import find_java
+from surescale.services.local_stack.servers import find_redis_server
+from surescale.services.state.settings import StateSettings
+
+OWN_REDIS_PORT = 6390
+"""Of the Redis that `up` starts, if it is free: next to the usual one."""
+GROUPS_MAX = 20
+_SCRIPTS = (".py", ".sh", ".js", ".jar", ".rb")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGroup:
+    """A consumer group as it is now.
+
+    Attributes:
+        members: how many it has.
+        topics: that it reads, sorted.
+        partitions: of the widest of them; more members would have nothing to do.
+        waiting: records behind its commits, as far as known.
+        is_whole: whether that is known of every partition.
+        has_data: whether any of its topics holds a record.
+    """
+
+    group: str
+    members: int
+    topics: tuple[str, ...]
+    partitions: int
+    waiting: int
+    is_whole: bool
+    has_data: bool
+
+    @property
+    def job(self) -> str:
+        """Name of the job that it becomes."""
+        return plain_name(self.group)
+
+    def in_words(self) -> str:
+        """Return the line that says what was found."""
+        what = f"{self.members} member(s) read {', '.join(self.topics)} ({self.partitions} partitions)"
+        least = "" if self.is_whole else "at least "
+        rest = f"{least}{self.waiting} record(s) wait" if self.has_data else "none has come yet; figures begin with the first"
+        return f"{self.group}: {what}, {rest}"
+
+
+def checked_kafka(bootstrap: str) -> str:
+    """Return brokers that answer.
+
+    Raises:
+        SettingsError: none does, or they do not let us in.
+    """
+    _refuse_problems("--kafka", KafkaChecks(from_environment(PipelineSettings, bootstrap=bootstrap)).broker())
+    return bootstrap
+
+
+def checked_redis(url: str) -> str:
+    """Return the address of a Redis that answers.
+
+    Raises:
+        SettingsError: it does not, or drops keys.
+    """
+    _refuse_problems("--redis", checks.view(from_environment(PipelineSettings, redis_url=url)))
+    return url
+
+
+def own_redis_url() -> str:
+    """Return where `up` can start a Redis of its own.
+
+    Raises:
+        ServerError: there is no program.
+    """
+    find_redis_server()
+    port = OWN_REDIS_PORT if is_free(OWN_REDIS_PORT) else free_port()
+    return f"redis://{LOOPBACK}:{port}/0"
+
+
+def free_http_port() -> dict[str, int]:
+    """Return the setting of a port for the page, if something else listens on the usual one."""
+    return {} if is_free(from_environment(StateSettings).http_port) else {"http_port": free_port()}
+
+
+def check_java() -> None:
+    """Look for what the Spark job needs.
+
+    Raises:
+        JavaError: there is none.
+    """
+    find_java()
+
+
+def live_groups(settings: PipelineSettings, cluster: str) -> tuple[str, ...]:
+    """Return the ids of the groups that have members, without surescale's own.
+
+    Raises:
+        SettingsError: Kafka does not tell.
+    """
+    own = own_groups(settings.topic_prefix, cluster)
+    try:
+        return tuple(group for group in GroupReader(settings).names() if group not in own)
+    except GroupsUnavailable as error:
+        raise SettingsError(f"--group: {error}") from None
+
+
+def checked_groups(settings: PipelineSettings, names: Sequence[str], live: Sequence[str]) -> tuple[FoundGroup, ...]:
+    """Return the groups as they are.
+
+    Raises:
+        SettingsError: there is no group of a name, or nobody knows what it reads.
+    """
+    try:
+        seen = GroupReader(settings).look(list(dict.fromkeys(names)))
+        offsets = TopicOffsets(settings)
+        found = []
+        for name, group in seen.items():
+            if group.state == "dead":
+                near = get_close_matches(name, live, n=1) or live[:3]
+                instead = f"; with members: {', '.join(near)}" if near else "; start its consumers"
+                raise SettingsError(f"--group: Kafka at {settings.bootstrap} has no group {name}{instead}")
+            if not group.topics:
+                raise SettingsError(f"--group: {name} has no members and has committed nothing; start its consumers once")
+            answer = offsets.look(sorted(group.topics))
+            if answer.missing:
+                raise offsets.missing(sorted(answer.missing))
+            counts = [sum(topic == each for each, _ in answer.extents) for topic in group.topics]
+            lags = [waiting(extent, group.committed.get(each)) for each, extent in answer.extents.items()]
+            has_data = any(extent.end for extent in answer.extents.values())
+            known = sum(each for each in lags if isinstance(each, int))
+            is_whole = not answer.unknown and all(isinstance(each, int) for each in lags)
+            topics = tuple(sorted(group.topics))
+            found.append(FoundGroup(name, len(group.members), topics, max(counts, default=0), known, is_whole, has_data))
+    except (GroupsUnavailable, OffsetsUnavailable) as error:
+        raise SettingsError(f"--group: {error}") from None
+    return tuple(found)
+
+
+def checked_flink(url: str, cluster: str) -> tuple[list[Finding], list[str]]:
+    """Return what a Flink cluster says of itself, and the ids of the jobs that it runs.
+
+    Raises:
+        SettingsError: its REST API does not answer, or not as Flink's does.
+    """
+    settings = from_environment(SourceSettings, engine="flink", engine_url=url, cluster=cluster)
+    findings = _refuse_problems("--flink", flink(settings))
+    client = FlinkClient(addresses_in(url)[0], settings.access, timeout_s=TIMEOUT_S)
+    try:
+        return findings, sorted(each.job for each in JobDirectory(client, cluster).live().values())
+    except FlinkError as error:
+        raise SettingsError(f"--flink: {error.problem}; {error.remedy}") from None
+    finally:
+        client.close()
+
+
+def checked_command(text: str) -> tuple[str, ...]:
+    """Return the words of a command that starts one worker; empty: none.
+
+    Raises:
+        SettingsError: it is no command line, or its program or its script is not there.
+    """
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise SettingsError(f"--command: {text!r} cannot be read ({str(error).lower()}); quote it as in a shell") from None
+    if words and shutil.which(words[0]) is None:
+        raise SettingsError(f"--command: there is no program {words[0]!r}; write its path, or install it")
+    for word in words[1:]:
+        if word.endswith(_SCRIPTS) and not Path(word).is_file():
+            raise SettingsError(f"--command: there is no file {word!r} in {Path.cwd()}; write its path")
+    return words
+
+
+def _refuse_problems(option: str, findings: Iterable[Finding]) -> list[Finding]:
+    found = list(findings)
+    for finding in found:
+        if finding.verdict == "problem":
+            raise SettingsError(f"{option}: {finding.detail}; {finding.remedy}")
+    return found

@@ -1,0 +1,119 @@
+"""What `surescale up` does before it starts a role, so that what is wrong is said by its name, and at once."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from surescale.contracts.addresses import without_password
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.settings import PipelineSettings, from_environment
+from surescale.contracts.topics import TOPICS, TopicSettings
+from surescale.engines.groups.chains import chains_of
+from surescale.engines.settings import ClusterSettings
+from surescale.runtime.kafka import admin_client, create_topics
+from surescale.runtime.kafka_errors import Refusals, readable_errors
+from surescale.runtime.ports import LOOPBACK
+from surescale.services.local_stack.errors import Say
+from surescale.services.local_stack.servers import LocalRedis
+from surescale.services.local_stack.supervisor import Role, Supervisor
+from surescale.services.state.connection import opened
+from surescale.services.tools.job_settings.file_commands import apply_files
+
+METADATA_TIMEOUT_S = 3.0
+_PAUSE_S = 1.0
+_SAY_EVERY_S = 30.0
+_LOCAL = (LOOPBACK, "localhost")
+
+
+def check_chains(settings: ClusterSettings) -> None:
+    """Read the groups file, if there is one.
+
+    Raises:
+        SettingsError: it cannot be used; names the field and the fix.
+    """
+    chains_of(settings)
+
+
+def own_redis(settings: PipelineSettings, folder: Path) -> Role:
+    """Return a Redis at the address of the settings, with its log in a folder.
+
+    Raises:
+        SettingsError: the address is not one of this machine alone.
+        ServerError: there is no program, or the port is taken.
+    """
+    address = urlsplit(settings.redis_url)
+    if address.scheme != "redis" or address.hostname not in _LOCAL or address.port is None or "@" in address.netloc:
+        raise SettingsError(
+            f"SURESCALE_REDIS_URL: {without_password(settings.redis_url)!r} is not where `up` can start a Redis of its own; "
+            f"set redis://{LOOPBACK}:PORT/0, or leave out --own-redis"
+        )
+    server = LocalRedis(folder / "redis", port=address.port)
+    server.prepare()
+    return Role(server.name, server.command(), ready=server.answers, stop_grace_s=server.stop_grace_s)
+
+
+def await_servers(settings: PipelineSettings, supervisor: Supervisor, wait_s: float, say: Say) -> None:
+    """Wait until Kafka and Redis answer; say at once which does not, and again every half minute.
+
+    Raises:
+        ConnectionError: one did not answer in time; names it, the reason and the variable.
+        SettingsError: the address of Redis is none.
+    """
+    deadline_s = time.monotonic() + wait_s
+    for attempt in (_ask_kafka, _ask_redis):
+        _await(partial(attempt, settings), supervisor, deadline_s, say)
+
+
+def _await(attempt: Callable[[], None], supervisor: Supervisor, deadline_s: float, say: Say) -> None:
+    said_s = -_SAY_EVERY_S
+    while True:
+        supervisor.check()
+        try:
+            attempt()
+            return
+        except ConnectionError as error:
+            now_s = time.monotonic()
+            if now_s > deadline_s:
+                raise
+            if now_s - said_s >= _SAY_EVERY_S:
+                say(f"waiting {deadline_s - now_s:.0f} s at most: {error}")
+                said_s = now_s
+        time.sleep(_PAUSE_S)
+
+
+def _ask_kafka(settings: PipelineSettings) -> None:
+    refusals = Refusals(settings)
+    with readable_errors(settings):
+        admin = admin_client(settings, error_cb=refusals.hear)
+        with refusals.explained(admin):
+            admin.list_topics(timeout=METADATA_TIMEOUT_S)
+
+
+def _ask_redis(settings: PipelineSettings) -> None:
+    with opened(settings) as client:
+        client.ping()
+
+
+def create_missing_topics(settings: PipelineSettings, say: Say) -> None:
+    """Create the topics of the pipeline that do not exist yet.
+
+    Raises:
+        ConnectionError: Kafka does not answer, or refuses.
+    """
+    wanted = from_environment(TopicSettings, bootstrap=settings.bootstrap, topic_prefix=settings.topic_prefix)
+    with readable_errors(settings):
+        created = create_topics(settings, wanted.topics())
+    if created:
+        say(f"{len(created)} of {len(TOPICS)} topics created at {settings.bootstrap}")
+
+
+def apply_jobs(settings: PipelineSettings, path: Path, say: Say) -> None:
+    """Set jobs as a pipeline's file says, before anything is decided.
+
+    Raises:
+        SettingsError: an entry is wrong, or fits no job.
+        ConnectionError: Kafka did not take all changes.
+    """
+    apply_files(settings, path, lambda line: say(f"jobs: {line}"))

@@ -1,0 +1,172 @@
+"""The pipeline's file: one TOML file in which every command finds its settings, its consumer groups and its jobs.
+
+    [settings]                        # SURESCALE_ variables, by their names without that, in lower case
+    engine = "kafka"
+    bootstrap = "kafka:9092"
+
+    [up]                              # options of `surescale up`
+    one-process = true
+
+    [chains.orders.groups.parse]      # consumer groups, as in SURESCALE_GROUPS_FILE
+    group = "orders-parse"
+
+    [jobs."shop/orders"]              # settings of jobs, as `surescale job apply` takes them; `up` applies them
+    max = 12
+
+A variable of the environment wins over the file, and an option over both.
+"""
+
+import os
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from surescale.contracts.errors import SettingsError, SurescaleError, reason_of
+from surescale.contracts.settings import parse
+from surescale.services.variables import PREFIX, known_types
+
+VARIABLE = f"{PREFIX}FILE"
+DEFAULT = "surescale.toml"
+SETTINGS, UP, CHAINS, JOBS = "settings", "up", "chains", "jobs"
+TABLES = (SETTINGS, UP, CHAINS, JOBS)
+_GROUPS_FILE = f"{PREFIX}GROUPS_FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineFile:
+    """What a file says.
+
+    Attributes:
+        path: of the file, absolute.
+        variables: what it sets, as variables of the environment.
+        up: options of `surescale up` by name.
+        has_jobs: whether it sets jobs.
+    """
+
+    path: Path
+    variables: Mapping[str, str]
+    up: Mapping[str, object]
+    has_jobs: bool
+
+    def place(self, variable: str) -> str:
+        """Return where the file sets a variable."""
+        if variable == _GROUPS_FILE and self.variables[variable].endswith(f"#{CHAINS}"):
+            return f"[{CHAINS}]"
+        return f"[{SETTINGS}] {variable.removeprefix(PREFIX).lower()}"
+
+    def overruled(self) -> list[str]:
+        """Return the variables that the environment sets to something else."""
+        return sorted(name for name, value in self.variables.items() if os.environ.get(name, value) != value)
+
+    def explained(self, message: str) -> str:
+        """Return a message with the place in the file beside the first variable that was set there."""
+        named = [(message.index(name), -len(name), name) for name in self.variables if name in message]
+        for _, _, name in sorted(named)[:1]:
+            if os.environ.get(name) == self.variables[name]:
+                return message.replace(name, f"{name} ({self.place(name)} of {self.path.name})", 1)
+        return message
+
+
+def chosen(given: Path | None) -> Path | None:
+    """Return the file to read: the one that an option gives, else the variable's, else the usual one if it is there."""
+    if given is not None:
+        return given
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return Path(named) if named else None
+    return Path(DEFAULT) if Path(DEFAULT).is_file() else None
+
+
+@contextmanager
+def used(path: Path | None) -> Iterator[PipelineFile | None]:
+    """Set what a file says in the environment, where that does not say it, for this command and its children.
+
+    Raises:
+        SettingsError: the file cannot be read or is wrong; and in place of the command's own errors, with the place in the file.
+    """
+    if path is None:
+        yield None
+        return
+    file = read(path)
+    missing = {name: value for name, value in file.variables.items() if name not in os.environ}
+    before = os.environ.get(VARIABLE)
+    os.environ.update(missing)
+    os.environ[VARIABLE] = str(file.path)
+    try:
+        yield file
+    except (SurescaleError, ConnectionError) as error:
+        if len(error.args) == 1:
+            error.args = (file.explained(str(error)),)
+        raise
+    finally:
+        for name in missing:
+            os.environ.pop(name, None)
+        os.environ.pop(VARIABLE)
+        if before is not None:
+            os.environ[VARIABLE] = before
+
+
+def read(path: Path) -> PipelineFile:
+    """Return what a file says.
+
+    Raises:
+        SettingsError: it cannot be read, or has a table, a name or a value that is none; names the place and the fix.
+    """
+    where = str(path)
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{where}: cannot be read ({reason_of(error)}); `surescale init` writes such a file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SettingsError(f"{where}: is not TOML: {error}") from None
+    for name, table in document.items():
+        if name not in TABLES:
+            raise SettingsError(f"{where}: there is no table [{name}]; {meant(name, TABLES, '[{}]')}")
+        if not isinstance(table, dict):
+            raise SettingsError(f"{where}: {name}: is not a table; write [{name}] and what belongs to it below")
+    variables = dict(_variables(where, document.get(SETTINGS, {})))
+    absolute = path.absolute()
+    if document.get(CHAINS):
+        if _GROUPS_FILE in variables:
+            raise SettingsError(f"{where}: [{SETTINGS}] groups_file: the groups stand in [{CHAINS}] already; take one out")
+        variables[_GROUPS_FILE] = f"{absolute}#{CHAINS}"
+    return PipelineFile(absolute, variables, document.get(UP, {}), bool(document.get(JOBS)))
+
+
+def _variables(where: str, table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    known = known_types() if table else {}
+    names = {name.removeprefix(PREFIX).lower() for name in known} - {VARIABLE.removeprefix(PREFIX).lower()}
+    for name, value in table.items():
+        place = f"{where}: [{SETTINGS}] {name}"
+        if name not in names:
+            bare = name.lower().removeprefix(PREFIX.lower())
+            raise SettingsError(f"{place}: there is no setting of this name; {meant(bare, names)}")
+        if not isinstance(value, bool | int | float | str):
+            raise SettingsError(f"{place}: takes one value; write several as one text, with commas between")
+        variable, text = PREFIX + name.upper(), str(value).lower() if isinstance(value, bool) else str(value)
+        try:
+            parse(variable, text, known[variable])
+        except SettingsError as error:
+            raise SettingsError(f"{place}: {str(error).partition(': ')[2]}") from None
+        yield variable, text
+
+
+def meant(name: str, known: Iterable[str], form: str = "{}") -> str:
+    """Return what a name that is none was meant to be: the nearest one, or all if none is near.
+
+    >>> meant("bootstrp", ["bootstrap", "cluster"])
+    'did you mean bootstrap?'
+    >>> meant("x", ["settings", "up"], "[{}]")
+    'known: [settings], [up]'
+    """
+    several = sorted(known)
+    near = get_close_matches(name, several, n=1)
+    if near:
+        return f"did you mean {form.format(near[0])}?"
+    if len(several) > 10:
+        return "docs/reference/settings.md lists them"
+    return f"known: {', '.join(map(form.format, several))}"
