@@ -35,9 +35,12 @@ $(STAMP): locks/bootstrap.txt locks/runtime.txt pyproject.toml
 	@for room in $(ROOMS); do test -L $$room || ln -sf ../../$${room##*/} $$room; done
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 	  { echo "cannot make a virtual environment: install venv (Debian: apt-get install python3-venv)"; exit 1; }
-	@echo "installing Python packages into $(VENV), once" >&2
+	@echo "installing into $(VENV), once, in 3 steps: the installer uv, $$(grep -c '==' locks/runtime.txt) locked packages, surescale itself" >&2
+	@echo "1 of 3: the installer" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/bootstrap.txt
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r locks/runtime.txt
+	@echo "2 of 3: the packages of locks/runtime.txt, each checked against its hash; most of the time goes here" >&2
+	@$(BIN)/uv pip install --python $(BIN)/python --require-hashes -r locks/runtime.txt
+	@echo "3 of 3: surescale, as a link to this folder" >&2
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.own_acts import OwnAct
+from surescale.contracts.suggestions import meant
 from surescale.policies.answer import Answer, PolicyFailed
 from surescale.policies.onnx_sessions import Opener
 from surescale.policies.package import PackageRejected
@@ -88,10 +89,10 @@ def check_policy(name: str, known: Sequence[str]) -> None:
     """Refuse a name that a command was given for ``--policy`` and that is not known.
 
     Raises:
-        SettingsError: lists the known names.
+        SettingsError: names the nearest one, or all.
     """
     if name not in known:
-        raise SettingsError(f"--policy: there is no policy {name!r}; known: {', '.join(known)}")
+        raise SettingsError(f"--policy: there is no policy {name!r}; {meant(name, known)}")
 
 
 def _is_name(name: str) -> bool:

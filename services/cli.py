@@ -141,6 +141,8 @@ def _with_suggestion(error: click.ClickException) -> str:
     named = re.fullmatch(r"No such command '(.*)'\.?", message)
     if named is None or context is None or not isinstance(context.command, click.Group):
         return message
+    if context.command is cli and named[1] in command_table.OTHER_WORDS:
+        return f"{message.rstrip('.')}; {command_table.OTHER_WORDS[named[1]]}"
     near = get_close_matches(named[1], context.command.list_commands(context), n=1)
     return f"{message.rstrip('.')}; did you mean {near[0]}?" if near else message
 

@@ -55,6 +55,17 @@ COMMANDS = {
     },
 }
 
+_SHOWS = "`surescale state` shows all jobs, `surescale state JOB` one"
+OTHER_WORDS = {
+    **dict.fromkeys(("get", "list", "ls", "ps", "status", "describe", "show", "top"), _SHOWS),
+    **dict.fromkeys(("log", "logs"), "`surescale workers list` names the log of each worker, `surescale up` those of the roles"),
+    **dict.fromkeys(("why", "history", "events"), "`surescale decisions JOB` lists decisions, `surescale explain JOB` says why"),
+    **dict.fromkeys(("set", "edit", "scale", "config"), "`surescale job set JOB` changes what is allowed for a job"),
+    **dict.fromkeys(("start", "run"), "`surescale up` runs all roles, `surescale demo` a demonstration"),
+    **dict.fromkeys(("stop", "down"), "Ctrl-C ends `surescale up`; `surescale pause JOB` leaves a job as it is"),
+}
+"""What words do here that are commands of other tools."""
+
 BENCHMARKS = {
     "Measure pure parts": {
         "simulator": "Steps of the simulator per second",

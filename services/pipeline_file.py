@@ -18,21 +18,22 @@ A variable of the environment wins over the file, and an option over both.
 
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from surescale.contracts.errors import SettingsError, SurescaleError, reason_of
 from surescale.contracts.settings import parse
+from surescale.contracts.suggestions import meant
 from surescale.services.variables import PREFIX, known_types
 
 VARIABLE = f"{PREFIX}FILE"
 DEFAULT = "surescale.toml"
 SETTINGS, UP, CHAINS, JOBS = "settings", "up", "chains", "jobs"
 TABLES = (SETTINGS, UP, CHAINS, JOBS)
+_LISTED = "docs/reference/settings.md lists them"
 _GROUPS_FILE = f"{PREFIX}GROUPS_FILE"
 
 
@@ -125,7 +126,7 @@ def read(path: Path) -> PipelineFile:
         raise SettingsError(f"{where}: is not TOML: {error}") from None
     for name, table in document.items():
         if name not in TABLES:
-            raise SettingsError(f"{where}: there is no table [{name}]; {meant(name, TABLES, '[{}]')}")
+            raise SettingsError(f"{where}: there is no table [{name}]; {meant(name, sorted(TABLES), '[{}]')}")
         if not isinstance(table, dict):
             raise SettingsError(f"{where}: {name}: is not a table; write [{name}] and what belongs to it below")
     variables = dict(_variables(where, document.get(SETTINGS, {})))
@@ -144,7 +145,7 @@ def _variables(where: str, table: Mapping[str, Any]) -> Iterator[tuple[str, str]
         place = f"{where}: [{SETTINGS}] {name}"
         if name not in names:
             bare = name.lower().removeprefix(PREFIX.lower())
-            raise SettingsError(f"{place}: there is no setting of this name; {meant(bare, names)}")
+            raise SettingsError(f"{place}: there is no setting of this name; {meant(bare, sorted(names), otherwise=_LISTED)}")
         if not isinstance(value, bool | int | float | str):
             raise SettingsError(f"{place}: takes one value; write several as one text, with commas between")
         variable, text = PREFIX + name.upper(), str(value).lower() if isinstance(value, bool) else str(value)
@@ -153,20 +154,3 @@ def _variables(where: str, table: Mapping[str, Any]) -> Iterator[tuple[str, str]
         except SettingsError as error:
             raise SettingsError(f"{place}: {str(error).partition(': ')[2]}") from None
         yield variable, text
-
-
-def meant(name: str, known: Iterable[str], form: str = "{}") -> str:
-    """Return what a name that is none was meant to be: the nearest one, or all if none is near.
-
-    >>> meant("bootstrp", ["bootstrap", "cluster"])
-    'did you mean bootstrap?'
-    >>> meant("x", ["settings", "up"], "[{}]")
-    'known: [settings], [up]'
-    """
-    several = sorted(known)
-    near = get_close_matches(name, several, n=1)
-    if near:
-        return f"did you mean {form.format(near[0])}?"
-    if len(several) > 10:
-        return "docs/reference/settings.md lists them"
-    return f"known: {', '.join(map(form.format, several))}"

@@ -216,11 +216,12 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
 
 def warn_if_unknown(name: str, folder: str, log: logging.Logger) -> None:
     """Warn of a name that no policy has, before anything is waited for. A package may still arrive, so it is no error."""
+    from surescale.contracts.suggestions import meant
     from surescale.policies.registry import policy_names
 
     known = policy_names(folder)
     if name not in known:
-        log.warning("SURESCALE_POLICY: there is no policy %r, a rule answers in its place; known: %s", name, ", ".join(known))
+        log.warning("SURESCALE_POLICY: there is no policy %r, a rule answers in its place; %s", name, meant(name, known))
 
 
 def warn_if_unavailable(policy: "Policy", log: logging.Logger) -> None:

@@ -10,7 +10,6 @@ A file is TOML, a table for each job or pattern, with the names of the options (
 What a table does not name is left to the job's labels and its engine. Files own a job's settings whole.
 """
 
-import difflib
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -25,6 +24,7 @@ from surescale.contracts.errors import SettingsError, reason_of
 from surescale.contracts.job_labels import STEP, STEPS, read_limit
 from surescale.contracts.job_settings import SETTINGS, JobSettings
 from surescale.contracts.limits_in_words import READ_EACH, in_words, read_task
+from surescale.contracts.suggestions import meant
 from surescale.services.job_settings.changes import Applied, applied_to, changed, differences, value_in_words
 from surescale.services.job_settings.snapshot import KnownJobs, note
 
@@ -113,8 +113,7 @@ def _entry(file: Path, name: str, table: object) -> Entry:
     wanted = dict(UNSET)
     for option, value in sorted(table.items(), key=lambda item: item[0] != STEP):  # a step of its own wins over both
         if option not in _OPTIONS:
-            near = difflib.get_close_matches(option, _OPTIONS, n=1)
-            raise SettingsError(f"{where}: there is no setting {option!r}; known: {', '.join(near or _OPTIONS)}")
+            raise SettingsError(f"{where}: there is no setting {option!r}; {meant(option, _OPTIONS)}")
         for field in _OPTIONS[option]:
             wanted[field] = _value(where, option, field, value)
     return Entry(where, name, wanted)

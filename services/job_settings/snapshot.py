@@ -198,7 +198,16 @@ def note(before: JobSettings, after: JobSettings, snapshot: SettingsSnapshot) ->
     applied = applied_to(snapshot.history, snapshot.job)
     owned = applied.by_hand(after).keys() & differences(before, after).keys() if applied and after.applied_from is None else ()
     again = f"{applied.name} sets this job: the next `surescale job apply` takes the change back" if applied and owned else None
-    return "; ".join(filter(None, (effect, again))) or None
+    return "; ".join(filter(None, (effect, _no_actuator(before, after, snapshot), again))) or None
+
+
+def _no_actuator(before: JobSettings, after: JobSettings, snapshot: SettingsSnapshot) -> str | None:
+    """Return that nothing can act on a job that is to be acted on from now on; None where something can, or nobody knows."""
+    engine = snapshot.hosts.engine if snapshot.hosts else None
+    if after.mode != "act" or before.mode == "act" or engine is None or engine.acts != "none":
+        return None
+    more = ", or give Flink the adaptive scheduler" if engine.engine == "flink" else ""
+    return f"nothing can act on it, so act is no more than advise: set SURESCALE_ACTUATOR of monitor and rescaler{more}"
 
 
 def _near(name: str, known: Collection[str]) -> list[str]:

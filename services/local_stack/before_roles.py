@@ -9,9 +9,11 @@ from urllib.parse import urlsplit
 from surescale.contracts.addresses import without_password
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.settings import PipelineSettings, from_environment
+from surescale.contracts.suggestions import meant
 from surescale.contracts.topics import TOPICS, TopicSettings
 from surescale.engines.groups.chains import chains_of
 from surescale.engines.settings import ClusterSettings
+from surescale.policies.registry import policy_names
 from surescale.runtime.kafka import admin_client, create_topics
 from surescale.runtime.kafka_errors import Refusals, readable_errors
 from surescale.runtime.ports import LOOPBACK
@@ -94,6 +96,14 @@ def _ask_kafka(settings: PipelineSettings) -> None:
 def _ask_redis(settings: PipelineSettings) -> None:
     with opened(settings) as client:
         client.ping()
+
+
+def warn_of_policy(settings: PipelineSettings, say: Say) -> None:
+    """Say that no policy has the name of the settings. A package may still arrive, so it is no error."""
+    known = policy_names(settings.policy_folder)
+    if settings.policy not in known:
+        near = meant(settings.policy, known)
+        say(f"SURESCALE_POLICY: there is no policy {settings.policy!r}, a rule answers in its place; {near}")
 
 
 def create_missing_topics(settings: PipelineSettings, say: Say) -> None:

@@ -60,7 +60,8 @@ def _with_file(ctx: click.Context, file: "PipelineFile", given: Mapping[str, Any
     Raises:
         SettingsError: the file names no such option, or its value cannot be read.
     """
-    from surescale.services.pipeline_file import SETTINGS, UP, meant
+    from surescale.contracts.suggestions import meant
+    from surescale.services.pipeline_file import SETTINGS, UP
 
     known = {each.opts[0].lstrip("-"): each for each in ctx.command.params if each.name in _OWN}
     found = dict(given)
@@ -68,7 +69,9 @@ def _with_file(ctx: click.Context, file: "PipelineFile", given: Mapping[str, Any
         place = f"{file.path.name}: [{UP}] {name}"
         option = known.get(name)
         if option is None or option.name is None:
-            raise SettingsError(f"{place}: there is no such option here; {meant(name, known)} (settings belong to [{SETTINGS}])")
+            raise SettingsError(
+                f"{place}: there is no such option here; {meant(name, sorted(known))} (settings belong to [{SETTINGS}])"
+            )
         if ctx.get_parameter_source(option.name) != ParameterSource.DEFAULT:
             continue
         try:
@@ -119,6 +122,7 @@ def _up(
             if own_redis:
                 supervisor.start(before_roles.own_redis(settings, folder))
             before_roles.await_servers(settings, supervisor, wait_s or WAIT_S, say)
+            before_roles.warn_of_policy(settings, say)
             if create_topics:
                 before_roles.create_missing_topics(settings, say)
             if file and file.has_jobs:

@@ -7,6 +7,7 @@ from statistics import fmean
 import msgspec
 
 from surescale.contracts.errors import SettingsError
+from surescale.contracts.suggestions import meant
 from surescale.policies.policy import Policy
 from surescale.policies.registry import Unavailable, load_policy, policy_names
 from surescale.policies.released_policy import folder_of
@@ -94,7 +95,7 @@ def verified(name: str, folder: str) -> Policy:
     known = policy_names(folder)
     if name not in known:
         where = folder or "the folder that ships with surescale"
-        raise SettingsError(f"policy {name}: there is no such policy in {where}; known: {', '.join(known)}")
+        raise SettingsError(f"policy {name}: there is no such policy in {where}; {meant(name, known)}")
     policy = _opened(name, folder)
     if isinstance(policy, Unavailable):
         raise SettingsError(f"policy {name}: {policy.reason}")

@@ -27,6 +27,8 @@ from tests.support.command_line import surescale
         (("replya",), "No such command 'replya'; did you mean replay?"),
         (("bench", "simulater"), "No such command 'simulater'; did you mean simulator?"),
         (("policy", "promot"), "No such command 'promot'; did you mean promote?"),
+        (("get", "jobs"), "No such command 'get'; `surescale state` shows all jobs"),
+        (("logs",), "No such command 'logs'; `surescale workers list` names the log of each worker"),
         (("policy", "zzz"), "No such command 'zzz'. (see"),
         (("twin", "--outt", "a"), "No such option: --outt Did you mean --out?"),
         (("state", "--watch", "--json"), "--watch is for people"),
@@ -72,6 +74,7 @@ def test_an_error_of_the_world_is_one_line(arguments: tuple[str, ...], says: str
     ("arguments", "says"),
     [
         (("demo", "--policy", "nope"), "--policy: there is no policy 'nope'; known: "),
+        (("demo", "--policy", "shure"), "--policy: there is no policy 'shure'; did you mean sure?"),
         (("demo", "--standbys", "99"), "--standbys: 99 copies do not fit on 4 other hosts; give at most 4"),
         (("demo", "--workload", "nope"), "workload 'nope' is neither a file nor one of"),
         (("demo", "--job", "j_135166"), "did you mean j_1351665"),
@@ -220,3 +223,11 @@ def test_choices_of_an_argument_stand_in_lines_of_their_own() -> None:
     done = surescale("health")
     assert done.returncode == 2
     assert "\n\trescaler" in done.stderr
+
+
+def test_no_word_of_other_tools_is_a_command_here() -> None:
+    """And each line names commands that there are."""
+    here = {point.name for point in entry_points(group=COMMANDS)}
+    assert not here & set(command_table.OTHER_WORDS)
+    named = {name for line in command_table.OTHER_WORDS.values() for name in re.findall(r"`surescale ([a-z]+)", line)}
+    assert named <= here

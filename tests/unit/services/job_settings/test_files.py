@@ -107,7 +107,7 @@ def test_pruning_takes_back_what_the_file_no_longer_names_and_nothing_else(tmp_p
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[jobs."sim/clicks"]\nmaxx = 3', "[jobs.\"sim/clicks\"]: there is no setting 'maxx'; known: max"),
+        ('[jobs."sim/clicks"]\nmaxx = 3', "[jobs.\"sim/clicks\"]: there is no setting 'maxx'; did you mean max?"),
         ('[jobs."sim/clicks"]\nmax = "many"', '[jobs."sim/clicks"]: max = "many": Expected `int'),
         ('[jobs."sim/clicks"]\nmax = 0', "max = 0: Expected `int` >= 1"),
         ('[jobs."sim/clicks"]\nmax = [3]', "max: [3] cannot be read"),

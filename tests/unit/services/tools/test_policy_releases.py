@@ -228,7 +228,7 @@ def test_a_package_that_was_judged_on_no_job_has_no_summary() -> None:
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     """A slip of the pen in a release names what there is."""
-    with pytest.raises(SettingsError, match=r"policy shure: there is no such policy in .*known: .*sure"):
+    with pytest.raises(SettingsError, match=r"policy shure: there is no such policy in .*; did you mean sure\?"):
         verified("shure", "")
 
 

@@ -4,10 +4,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_settings import SETTINGS, ExcludedPeriod, JobSettings, TaskLimits
 from surescale.contracts.limits_in_words import read_within
-from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.messages import ClusterTopology, JobTopology, TaskSpec
 from surescale.contracts.wire import decode, encode
 from surescale.services.job_settings.changes import (
     REQUESTS,
@@ -19,7 +20,7 @@ from surescale.services.job_settings.changes import (
     value_in_words,
     without_effect,
 )
-from surescale.services.job_settings.snapshot import SettingsSnapshot
+from surescale.services.job_settings.snapshot import SettingsSnapshot, note
 from surescale.services.tools.job_settings.command import command
 from surescale.services.tools.job_settings.options import as_settings, limits_in_force, overview, with_tasks
 
@@ -215,6 +216,26 @@ def test_every_field_that_a_user_sets_has_an_option() -> None:
     assert set(REQUESTS.values()) <= set(command.commands)
     offered = {option for parameter in command.commands["set"].params for option in parameter.opts}
     assert {f"--{setting.option}" for setting in SETTINGS.values()} <= offered
+
+
+@pytest.mark.parametrize(
+    ("engine", "said"),
+    [
+        (Capabilities(engine="kafka"), "nothing can act on it, so act is no more than advise: set SURESCALE_ACTUATOR of monitor"),
+        (Capabilities(engine="flink"), "set SURESCALE_ACTUATOR of monitor and rescaler, or give Flink the adaptive scheduler"),
+        (Capabilities(engine="flink", acts="counts"), None),
+        (None, None),
+    ],
+)
+def test_act_where_nothing_can_act_is_said_once(engine: Capabilities | None, said: str | None) -> None:
+    """Not of an engine that nobody knows yet, and not again when something else is changed."""
+    hosts = ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=(), engine=engine) if engine else None
+    seen = SettingsSnapshot(job=JOB, known=TOPOLOGY, history=(), now_ms=0, release=None, hosts=hosts)
+    before = JobSettings(job=JOB)
+    act = change(before, mode="act")
+    told = note(before, act, seen)
+    assert (told is None) if said is None else (told is not None and said in told)
+    assert note(act, change(act, parallelism_max=3), seen) is None
 
 
 @pytest.mark.parametrize(
