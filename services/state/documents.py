@@ -14,6 +14,7 @@ from surescale.contracts.job_settings import JobSettings, Mode
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.modes import Source
 from surescale.contracts.rescaler_state import Condition, JobControl
+from surescale.services.state.read.next_decision import NextDecision
 from surescale.services.state.read.staleness import Stale
 from surescale.services.state.read.status import Status
 from surescale.services.state.record_documents import (
@@ -96,6 +97,8 @@ class JobDocument(ViewDocument, frozen=True, kw_only=True):
     """How it is: the conditions of the rescaler, and Measured, which says whether figures come."""
     stale: Stale | None = None
     """What is due and has not come; null if nothing is."""
+    next_decision: NextDecision | None = None
+    """The next regular decision; null before its first window, while something is overdue, and while it does not run."""
     unreadable: tuple[str, ...] | UnsetType = UNSET
     """Names of the parts that cannot be read, and are left out; absent if there are none."""
 

@@ -20,6 +20,7 @@ from surescale.services.state import keys
 from surescale.services.state.documents import HistoryDocument, JobDocument, JobOverview, JobRent, TaskMinuteDocument
 from surescale.services.state.read.conditions import conditions_of
 from surescale.services.state.read.history import MarkedDecision, history
+from surescale.services.state.read.next_decision import next_decision
 from surescale.services.state.read.rent import Prices, job_rent
 from surescale.services.state.read.staleness import stale_of
 from surescale.services.state.read.status import status_of
@@ -73,7 +74,9 @@ class JobQueries(View):
         minute = read.part("minute", fields[3], NewestMinute)
         now = self._now()
         seen, control = record_in(window), record_in(gate)
-        stale = stale_of(ran, self._overviews.signs(job), now, self.span_minutes)
+        signs = self._overviews.signs(job)
+        stale = stale_of(ran, signs, now, self.span_minutes)
+        due = next_decision(ran, wanted, seen, signs.decided_ms, self.span_minutes)
         return JobDocument(
             job=job,
             topology=topology,
@@ -90,6 +93,7 @@ class JobQueries(View):
             minute_by_task=_by_task(minute.tasks) if minute else (),
             conditions=conditions_of(ran, control, seen, stale),
             stale=stale,
+            next_decision=None if stale else due,
             unreadable=read.unreadable,
         )
 

@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 4881ff8943e69f71cbc802dbe049e80e61ceadfb04f1fb7c17998ecac4f563fc.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 62c974ac8627880db31540e818abd8913d2f059c07a6f9adb882c7a62fb1c2a0.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -97,6 +97,8 @@ export type components = {
             conditions: components["schemas"]["Condition"][];
             /** @default null */
             stale: components["schemas"]["Stale"] | null;
+            /** @default null */
+            next_decision: components["schemas"]["NextDecision"] | null;
             unreadable?: string[];
         };
         /**
@@ -950,6 +952,15 @@ export type components = {
             records: number | null;
             backlog: number | null;
             latency_ms: number | null;
+        };
+        /**
+         * NextDecision
+         * @description The next regular decision. One on an emergency comes as soon as that shows.
+         */
+        NextDecision: {
+            at_ms: number;
+            minutes_missing: number;
+            words: string;
         };
         /**
          * HistoryDocument
@@ -1846,6 +1857,7 @@ export type CommandUnderway = components['schemas']['CommandUnderway'];
 export type Condition = components['schemas']['Condition'];
 export type JobRent = components['schemas']['JobRent'];
 export type TaskMinuteDocument = components['schemas']['TaskMinuteDocument'];
+export type NextDecision = components['schemas']['NextDecision'];
 export type HistoryDocument = components['schemas']['HistoryDocument'];
 export type DecisionMark = components['schemas']['DecisionMark'];
 export type ExpectedLoad = components['schemas']['ExpectedLoad'];
