@@ -228,6 +228,14 @@ def test_a_role_that_has_stopped_is_told_on_every_page(
     page.locator(".status").get_by_text(words).wait_for()
 
 
+def test_a_jobs_page_says_when_the_next_decision_is_due(page: "Page", served: Served, view: View) -> None:
+    """While its figures are fresh; above its latest decisions."""
+    view.take(Stopped().records())
+    page.goto(f"{served.url}#/jobs/{JOB}")
+    page.get_by_text("The next one is due at").wait_for()
+    assert violations(page) == []
+
+
 def test_the_load_that_the_newest_decision_expects_is_shown_ahead_of_now(
     page: "Page", served: Served, view: View, pipeline: list[Record]
 ) -> None:
