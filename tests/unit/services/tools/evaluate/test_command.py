@@ -100,7 +100,7 @@ def test_processes_change_no_figure(files: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"--policy": "sure-papper"}, "--policy: there is no policy 'sure-papper'; known: "),
+        ({"--policy": "sure-papper"}, "--policy: there is no policy 'sure-papper'; did you mean sure-paper?"),
         ({"--job": "j_0"}, "job 'j_0' is neither a shipped job nor a CSV file"),
         ({"--workload": "none.csv"}, "workload 'none.csv' is neither a file nor one of"),
         ({"--calibrate": "7"}, "--calibrate: '7' is not A:B"),
