@@ -3,13 +3,12 @@
 A plan of two hours cannot see what a size is worth over days. Two kinds of jobs suffer:
 
 - Under bursts without a rhythm, each change looks worth its restart, but all of them together are not. So the last hours are
-  replayed. A constant is scored on the load and peak of each hour. Following the load is scored hour by hour: take the size that
-  looked best for the hour expected (``policies.sure.past``) under the surges of the last day, if it pays for its restart over two
-  hours; then score it on the hour as it was. This following lags by an hour, so it scores below the plan's own, but by less
-  than the margin that counts: on the first third of Twitter it is .03 to .06 below the best constant, on the first weeks of
-  ClarkNet and NASA at most .02 below and nearly always above.
+  replayed. A constant is scored on the load and peak of each hour. Following the load is scored hour by hour: of the sizes that
+  the load floor allows, take the one that looked best for the hour expected (``policies.sure.past``) under the surges of the last
+  day, if it pays for its restart over two hours; then score it on the hour as it was. It expects what the plan expects: surges
+  no higher than the day's highest, and no change from hour to hour beyond that of the outlook.
 - Under a constant load, two hours gain too little to tell two sizes apart, so noise decides now and then. A whole day tells them
-  apart at once, and tells the same the next time.
+  apart at once, and tells the same the next time. The days before it may have been others, and do not count.
 """
 
 from dataclasses import replace
@@ -22,9 +21,9 @@ from surescale.policies.graph import Bool
 from surescale.policies.limits import Limits
 from surescale.policies.sure.choices import Choices, Work, calmness
 from surescale.policies.sure.outlook import SURGE_MAX, Expected
-from surescale.policies.sure.past import Past
+from surescale.policies.sure.past import DAY_HOURS, Past
 from surescale.policies.sure.planning_input import Planning
-from surescale.policies.sure.queue_delay import BUSY, waiting_at, waiting_by_bursts, waiting_by_surges
+from surescale.policies.sure.queue_delay import waiting_at, waiting_by_bursts, waiting_by_surges
 
 KNOWN_HOURS_MIN = 66  # fewer cannot tell whether following pays
 CALM_HOURS_MIN = 12  # fewer cannot tell that a load is constant
@@ -50,9 +49,10 @@ def hindsight(
     that comes, and undoing it costs too much to wait until the load has shown that.
     """
     past = expected.past
-    known = known_hours(past).sum(axis=1)
-    calm = np.where((known >= CALM_HOURS_MIN) & (past.width < CALM_WIDTH), calmness(planning, expected), 0.0)
-    asked = past.usual & (known >= KNOWN_HOURS_MIN) & (calm == 0) & (planning.hindsight_days > 0)
+    counted = known_hours(past)
+    of_day = counted[:, -DAY_HOURS:].sum(axis=1) >= CALM_HOURS_MIN
+    calm = np.where(of_day & (past.width < CALM_WIDTH), calmness(planning, expected), 0.0)
+    asked = past.usual & (counted.sum(axis=1) >= KNOWN_HOURS_MIN) & (calm == 0) & (planning.hindsight_days > 0)
     heed = np.where(past.usual & (planning.hindsight_days > 0), calm, 0.0)
     if asked.any():
         heed = np.where(asked, _following_lost(planning, expected, work, limits), heed)
@@ -62,7 +62,9 @@ def hindsight(
     if planning.forced_restart > 0:
         loads, peaks = past.loads * past.level, past.peaks * past.level
         coming = replace(expected, past=replace(past, loads=loads, peaks=peaks))
-    constant: Float64 = _scored(planning, coming, curve, choices, calm > 0).sum(axis=-1) / np.maximum(known, 1)[:, None]
+    counted[:, :-DAY_HOURS] &= (calm == 0)[:, None]
+    scored = np.where(counted[:, None], _scored(planning, coming, curve, choices, calm > 0), 0.0)
+    constant: Float64 = scored.sum(axis=-1) / np.maximum(counted.sum(axis=1), 1)[:, None]
     return heed, constant
 
 
@@ -85,7 +87,9 @@ def _following_lost(planning: Planning, expected: Expected, work: Work, limits: 
     curve = np.repeat(waiting_by_bursts(STEADY, expected.stage_minutes, planning.bound), len(hours), axis=0)
     row = _capacities(expected.past, work, limits)
     scored = _scored(planning, expected, curve, row, np.zeros(len(hours), dtype=np.bool_))
-    followed = _followed(planning, _expected_rewards(planning, expected, curve, row), scored, 60.0 / expected.stage_minutes)
+    looked = _expected_rewards(planning, expected, curve, row)
+    looked = np.where(_is_allowed(expected.past, row), looked, -np.inf)
+    followed = _followed(planning, looked, scored, 60.0 / expected.stage_minutes)
     worse = (scored.sum(axis=-1).max(axis=1) - followed) / hours
     lost: Float64 = (worse / planning.hindsight_margin - 1.0).clip(0.0, 1.0)
     return lost
@@ -105,12 +109,13 @@ def _scored(planning: Planning, expected: Expected, curve: Float64, choices: Cho
 
     Inside an hour the bursts of the last one count. In ``calm`` jobs [B] only a hidden overload counts: those bursts would bring
     the noise back. A choice that is too small for the highest quarter of an hour does not last: the load floor raises it, and the
-    hour pays for that restart.
+    hour pays for that restart. What was left of the hour before at the beginning of a quieter one is no surge of it.
     """
     loads, peaks = expected.past.loads, expected.past.peaks
     known = known_hours(expected.past)
     load = np.where(known, loads, 0.0)[:, None]
-    ratio = np.clip(np.where(known, peaks / np.maximum(loads, TINY), 1.0), 1.0, SURGE_MAX)
+    around = np.fmax(loads, _hour_before(loads))
+    ratio = np.clip(np.where(known, peaks / np.maximum(around, TINY), 1.0), 1.0, SURGE_MAX)
     busy = load / choices.capacity[..., None]
     peak = np.broadcast_to(ratio[:, None], busy.shape)[..., None]
     surge = waiting_by_surges(peak, busy, planning.surge_minutes, planning.bound)
@@ -128,16 +133,35 @@ def _scored(planning: Planning, expected: Expected, curve: Float64, choices: Cho
 
 
 def _expected_rewards(planning: Planning, expected: Expected, curve: Float64, choices: Choices) -> Float64:
-    """Return [B, C, 72] the reward expected of each hour beforehand, with the last day's surges at any minute.
+    """Return the reward [B, C, 72] expected of each hour beforehand, with the last day's surges at any minute.
 
-    It is 0 for unknown hours, so that no choice looks better than another.
+    As in the plan, none is above the day's highest. It is 0 for unknown hours, so that no choice looks better than another.
     """
-    busy = np.broadcast_to(BUSY, curve.shape)
-    surge = waiting_by_surges(expected.surges[:, None], busy, planning.surge_minutes, planning.bound)
-    both = curve + planning.surge_weight * np.maximum(surge - curve, 0.0)
-    known = ~np.isnan(expected.past.expected)[:, None]
-    load = np.where(known, expected.past.expected[:, None], 0.0)
-    return np.where(known, choices.reward(planning, waiting_at(load / choices.capacity[..., None], both), load), 0.0)
+    known = ~np.isnan(expected.past.expected)
+    load = np.where(known, expected.past.expected, 0.0)
+    highest = np.nan_to_num(expected.highest_surge, nan=np.inf)[:, None] / np.maximum(load, TINY)
+    ratio = np.minimum(expected.surges[:, None], np.maximum(highest, 1.0)[..., None])  # [B, 72, H]
+    busy = load[:, None] / choices.capacity[..., None]
+    surge = waiting_by_surges(ratio[:, None], busy, planning.surge_minutes, planning.bound)
+    own = waiting_at(busy, curve)
+    latency = own + planning.surge_weight * np.maximum(surge - own, 0.0)
+    return np.where(known[:, None], choices.reward(planning, latency, load[:, None]), 0.0)
+
+
+def _is_allowed(past: Past, choices: Choices) -> Bool:
+    """Return [B, C, 72] which choices the load floor allows in each hour: those that carry what came before it and still comes.
+
+    Where none does, the largest is allowed.
+    """
+    lasting = np.nan_to_num(np.minimum(past.loads, _hour_before(past.loads)))
+    least = np.minimum(lasting, choices.capacity.max(axis=1, keepdims=True))
+    allowed: Bool = choices.capacity[..., None] >= least[:, None]
+    return allowed
+
+
+def _hour_before(hours: Float64) -> Float64:
+    """Return for each hour [B, n] the one before it; NaN for the first."""
+    return np.concatenate([np.full((len(hours), 1), np.nan), hours[:, :-1]], axis=1)
 
 
 def _followed(planning: Planning, looked: Float64, scored: Float64, stages: float) -> Float64:

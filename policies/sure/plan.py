@@ -43,6 +43,7 @@ WALK_GAIN = 30.0  # times that spread more must a change gain: what it is sized 
 REVERSED = 0.5  # share of a forced restart's price that hindsight asks for as well: days differ, and every other change is undone
 PAST_DOUBT = 2.0  # times that doubt, in the gain that hindsight asks for: a constant has to be right for a day, not for two hours
 WALK_MOST = 0.15  # of the spread, in that gain: a jump is no walk, and to wait after one costs more than a restart
+FOLLOWED_WIDTH = float(np.log(2.0))  # a day wider than a step is followed if that paid, however calm most of its hours are
 SHIFT_MINUTES = 13  # each scenario starts this many minutes further into the same bursts
 
 
@@ -82,10 +83,12 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
     walk = np.where(work.sized, given.measured.spread, 0.0).max(axis=-1)
     expected = _with_spread(expected, walk)
     choices, forced = choices_of(planning, given, work, correction.caution * limits.caution)
-    unrest = np.maximum(given.restarts, planning.calm_restarts * calmness(planning, expected))
     curve = waiting_by_bursts(expected.burst, expected.stage_minutes, planning.bound)
-    values = _values(planning, expected, curve, choices, waiting_inside(given.measured, given.graph), unrest)
     heed, constant = hindsight(planning, expected, curve, choices, work, limits)
+    is_followed = (expected.past.width > FOLLOWED_WIDTH) & (heed == 0)
+    calm = np.where(is_followed, 0.0, calmness(planning, expected))
+    unrest = np.maximum(given.restarts, planning.calm_restarts * calm)
+    values = _values(planning, expected, curve, choices, waiting_inside(given.measured, given.graph), unrest)
     past = heed * planning.hindsight_days * 24.0 * 60.0 / expected.stage_minutes  # stages a constant counts for
     stages = expected.means.shape[1] + past
     values = values + past[:, None] * constant

@@ -19,11 +19,13 @@ LONG = msgspec.structs.replace(CALM, forced_restart=1e-9)  # a long restart whos
 SIZES = np.array([[[1, 3, 2], [1, 6, 3], [1, 10, 5]]])
 
 
-def heeded(days: Past, surges: np.ndarray | None = None, planning: Planning = CALM) -> tuple[float, np.ndarray]:
-    """Return how far the past counts for the chain, and what three sizes would have scored."""
+def heeded(
+    days: Past, surges: np.ndarray | None = None, planning: Planning = CALM, highest: float = np.nan
+) -> tuple[float, np.ndarray]:
+    """Return how far the past counts for the chain, and what three sizes would have scored; ``highest`` of the day's surges."""
     expected: Expected = replace(expecting(*[100.0] * 4), past=days)
     if surges is not None:
-        expected = replace(expected, surges=surges)
+        expected = replace(expected, surges=surges, highest_surge=np.array([highest]))
     work = Work.of(measured(), CHAIN)
     limits = Limits(least=np.ones(3, dtype=np.int64), most=CHAIN.parallelism_max, total=99)
     curve = waiting_by_bursts(expected.burst, expected.stage_minutes)
@@ -56,6 +58,45 @@ def test_where_nothing_could_be_foreseen_a_constant_counts() -> None:
     heed, constant = heeded(wild, np.where(np.arange(24) < 10, 4.0, 1.0)[None])
     assert heed > 0.5
     assert constant.argmax() == 2
+
+
+def test_surges_of_quiet_nights_do_not_count_at_noon() -> None:
+    """At one record a minute a burst of four is a surge; at noon none is higher than the day's highest."""
+    share = (np.arange(72) % 24 - 6) / 16.0
+    loads = np.where((share >= 0) & (share < 1), 30.0 + 250.0 * np.sin(np.pi * share.clip(0.0, 1.0)), 1.0)[None]
+    days = past(loads=loads, peaks=1.05 * loads, expected=loads, change=np.array([0.3]), width=np.array([5.0]))
+    surges = np.where(np.arange(24) < 8, 4.0, 1.05)[None]
+    assert heeded(days, surges, highest=294.0)[0] == 0.0
+    assert heeded(days, surges, highest=1_200.0)[0] > 0.0
+
+
+def test_the_last_minutes_before_a_fall_are_no_surge_of_the_quiet_hour() -> None:
+    """Ten hours of a working day that were foreseen; its end lies five minutes into the hour that follows."""
+    hour = np.arange(72) % 24
+    loads = np.where((hour >= 8) & (hour < 18), 300.0, 20.0)[None]
+    peaks = np.where(hour == 18, 240.0, 1.05 * loads)
+    foreseen = past(loads=loads, peaks=peaks, expected=loads, change=np.array([0.1]), width=np.array([2.7]))
+    assert heeded(foreseen, np.full((1, 24), 1.05), highest=315.0)[0] == 0.0
+    real = past(
+        loads=loads, peaks=np.where(hour == 6, 240.0, peaks), expected=loads, change=np.array([0.1]), width=np.array([2.7])
+    )
+    assert heeded(real, np.full((1, 24), 1.05), highest=315.0)[0] > 0.0
+
+
+def test_following_never_falls_below_what_the_load_floor_allows() -> None:
+    """Every fourth hour is expected to be a third of the one before, and is not; the floor does not let the job shrink."""
+    loads, fourth = np.full((1, 72), 120.0), np.arange(72) % 4 == 0
+    loads[:, np.arange(72) % 24 < 12] = 60.0
+    expected = np.where(fourth, loads / 3.0, loads)
+    assert heeded(past(loads=loads, peaks=loads, expected=expected, change=np.array([0.1]), width=np.array([0.7])))[0] == 0.0
+
+
+def test_a_calm_day_is_sized_by_its_own_hours() -> None:
+    """A weekend after working days: they were constant, too, at another level, and say nothing of it."""
+    loads = np.repeat([300.0, 60.0], [48, 24])[None]
+    heed, constant = heeded(past(loads=loads, peaks=loads, expected=loads, change=np.zeros(1), width=np.full(1, 0.05)))
+    assert heed == 1.0
+    assert constant.argmax() == 0
 
 
 def test_less_than_three_days_do_not_tell_whether_following_pays() -> None:

@@ -173,6 +173,13 @@ def test_a_calm_job_resists_what_another_one_follows() -> None:
     assert not planned((4, 2), calm, planning=CALM).acts[0]
 
 
+def test_a_day_of_two_levels_is_followed_however_calm_its_hours() -> None:
+    """Hardly an hour of an office's day differs from the one before, but one size does not suit all of them."""
+    for width, acts in ((0.6, False), (0.8, True)):
+        office = replace(expecting(*[100.0] * 4), past=past(change=np.array([0.01]), width=np.array([width])))
+        assert planned((4, 2), office, planning=CALM).acts[0] == acts
+
+
 def test_a_calm_job_shrinks_once_its_load_has_stopped_falling() -> None:
     """While the last quarter of an hour is above the last five minutes, the load is still falling."""
     still, done = (replace(expecting(*[100.0] * 4), past=constant(100.0, falling=np.array([by]))) for by in (2.0, 1.0))
