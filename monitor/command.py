@@ -39,15 +39,20 @@ def serve(stop: threading.Event, log: logging.Logger, **given: Any) -> None:
     """Run the monitor until told to stop. Settings that are not given come from the environment."""
     from surescale.contracts.settings import from_environment
     from surescale.engines.registry import source_of
-    from surescale.monitor.service import Monitor
+    from surescale.monitor.service import TOPICS_USED, Monitor
     from surescale.monitor.settings import MonitorSettings
     from surescale.monitor.trace import TraceSource
     from surescale.runtime.health import HealthServer
     from surescale.runtime.kafka_rotation import ended_by_new_secrets
+    from surescale.runtime.topic_ids import ended_by_new_topics
     from surescale.runtime.watchdog import Watchdog
 
     settings = from_environment(MonitorSettings, **given)
-    with Watchdog("monitor", settings.hung_after_s, log) as watchdog, ended_by_new_secrets(settings, stop, log):
+    with (
+        Watchdog("monitor", settings.hung_after_s, log) as watchdog,
+        ended_by_new_secrets(settings, stop, log),
+        ended_by_new_topics(settings, TOPICS_USED, stop, log),
+    ):
         source = TraceSource.of_file(Path(settings.trace_file)) if settings.trace_file else source_of(settings)
         monitor = Monitor(settings, source, stop=stop, log=log)
         with HealthServer(settings, monitor.report, watchdog, monitor.metrics), watchdog.loop("the main loop"):

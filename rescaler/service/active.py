@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from surescale.contracts.commands import Progress
 from surescale.contracts.decisions import OVERTAKEN_BY, Decision
@@ -26,8 +26,9 @@ from surescale.rescaler.service.pipeline_view import VIEWED, PipelineView
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.status import Status
 from surescale.rescaler.service.traces import HandledDecision, Traces
-from surescale.rescaler.service.transactions import Transactions
+from surescale.rescaler.service.transactions import TransactionLost, Transactions
 from surescale.runtime.kafka import LogReader
+from surescale.runtime.topic_ids import LOOK_EVERY_S, TopicIds
 from surescale.runtime.topic_records import key_of
 from surescale.runtime.tracing.context import GivenHeaders
 from surescale.runtime.tracing.spans import NO_TRACER, Tracer
@@ -46,11 +47,14 @@ def activate(
     status: Status,
     stop: threading.Event,
     log: logging.Logger,
+    topics: TopicIds,
     *,
     transactions: type[Transactions] = Transactions,
     tracer: Tracer = NO_TRACER,
 ) -> "ActiveRescaler":
     """Fence whoever was active, read the memory, and return the active rescaler; its actuator starts after the first round.
+
+    ``topics``: of the memory, as they were before it is read.
 
     Raises:
         Lost, KafkaException, TimeoutError: Kafka does not answer; nothing is left open.
@@ -64,7 +68,7 @@ def activate(
         opened.callback(view.close)
         worker = ActuatorThread(settings, engine, controller.status_of, view.now_ms, status, log, traces)
         opened.callback(worker.stop)
-        active = ActiveRescaler(settings, controller, writer, view, worker, status, log, traces)
+        active = ActiveRescaler(settings, controller, writer, view, worker, status, log, traces, topics)
         opened.pop_all()
     return active
 
@@ -82,6 +86,7 @@ class ActiveRescaler:
         status: Status,
         log: logging.Logger,
         traces: Traces,
+        topics: TopicIds,
     ) -> None:
         """Take over clients that are connected; `close` closes view and actuator.
 
@@ -95,6 +100,7 @@ class ActiveRescaler:
         self._late_s: float | None = None  # since when the clock has stood still while news is missing
         self._changed = True  # the world, since timers last fired: it may have changed while no rescaler was active
         self._news = view.refresh()
+        self._topics, self._looked_s = topics, time.monotonic()
 
     def take(self, records: Sequence[Message]) -> None:
         """Keep decisions for the next round."""
@@ -103,6 +109,9 @@ class ActiveRescaler:
     def round(self, records: Sequence[Message]) -> None:
         """Do what is due, in this order: progress, events, timers, decisions."""
         self._actuator.check()
+        if time.monotonic() - self._looked_s >= LOOK_EVERY_S:
+            with contextlib.suppress(KafkaException):  # whoever needs Kafka says that it is away
+                self._check_topics()
         self._waiting += records
         news, changed = self._view.look()
         self._news += news
@@ -130,6 +139,8 @@ class ActiveRescaler:
             effects += self._answer_decisions(accepted, now_ms)
         if handled or not effects.is_empty:
             began_s = time.monotonic()
+            if effects.commands:
+                self._check_topics()
             with self._traces.round(accepted, effects, began_ns):
                 self._transactions.write(effects, letters, _consumed(handled), told.carried_out, self._traces)
             self._status.count_round(handled, effects, letters, time.monotonic() - began_s)
@@ -142,6 +153,17 @@ class ActiveRescaler:
         self._status.forget()
         self._actuator.stop()
         self._view.close()
+
+    def _check_topics(self) -> None:
+        """See that what is remembered still has its topics, before anything is carried out because of it.
+
+        Raises:
+            TransactionLost: a topic was made again.
+            KafkaException: a topic is not there, or Kafka does not answer.
+        """
+        self._looked_s = time.monotonic()
+        if lost := self._topics.look():
+            raise TransactionLost(f"{', '.join(lost)} made again, so what is remembered is of topics that are gone")
 
     def _is_early(self, now_ms: int) -> bool:
         """Say whether to wait: the clock moves, or it has stopped and news from before the stop is missing.

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException
 from surescale.contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
 from surescale.engines.ports.actuator import EngineApi, TendsWorkers
 from surescale.rescaler.service.active import ActiveRescaler, activate
+from surescale.rescaler.service.lost_topics import REMEMBERED, hold
 from surescale.rescaler.service.pipeline_view import VIEWED
 from surescale.rescaler.service.session import Session, decisions_of, group_member
 from surescale.rescaler.service.settings import RescalerSettings
@@ -20,6 +21,7 @@ from surescale.runtime.backoff import Stopped
 from surescale.runtime.beats import pause
 from surescale.runtime.health import HealthServer
 from surescale.runtime.kafka import wait_for_topics
+from surescale.runtime.topic_ids import TopicIds
 from surescale.runtime.tracing.setup import tracer_of
 from surescale.runtime.watchdog import Watchdog
 
@@ -52,15 +54,19 @@ def run(
     ):
         if isinstance(engine, TendsWorkers):
             engine.start()
+        topics = TopicIds(settings, REMEMBERED)
         while not stop.is_set():
             try:
                 wait_for_topics(settings, NEEDED, stop=stop, log=log)
+                if lost := topics.look():
+                    hold(settings, lost, log)
+                    topics.accept()
                 with contextlib.closing(group_member(settings, status.stable_offset_lag, log)) as member:
-                    connect = partial(activate, settings, member, engine, status, stop, log, tracer=tracer)
+                    connect = partial(activate, settings, member, engine, status, stop, log, topics, tracer=tracer)
                     Session(settings.cluster, member, decisions_of(settings, member), connect, status, stop, log).run()
             except Stopped:
                 return
-            except (TransactionLost, KafkaException, TimeoutError) as error:
+            except (TransactionLost, KafkaException, TimeoutError, ConnectionError) as error:
                 # The memory is on Kafka: the next session begins with what is committed.
                 status.state = "starting"
                 status.count("sessions_lost")

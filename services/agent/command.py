@@ -28,10 +28,13 @@ def command(**given: str | int | None) -> None:
 def serve(stop: threading.Event, log: logging.Logger, **given: str | int | None) -> None:
     """Run the agent until told to stop. Settings that are not given come from the environment."""
     from surescale.contracts.settings import from_environment
+    from surescale.contracts.topics import JOB_SETTINGS, POLICY_RELEASES, SNAPSHOTS
     from surescale.runtime.kafka_rotation import ended_by_new_secrets
+    from surescale.runtime.topic_ids import ended_by_new_topics
     from surescale.services.agent.settings import AgentSettings
     from surescale.services.agent.worker import run
 
     settings = from_environment(AgentSettings, **given)
-    with ended_by_new_secrets(settings, stop, log):
+    remembered = (JOB_SETTINGS, POLICY_RELEASES, SNAPSHOTS)
+    with ended_by_new_secrets(settings, stop, log), ended_by_new_topics(settings, remembered, stop, log):
         run(settings, stop, log)

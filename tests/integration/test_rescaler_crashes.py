@@ -21,11 +21,13 @@ from surescale.contracts.wire import decode
 from surescale.engines.ports.actuator import Accepted, EngineUnavailable
 from surescale.rescaler.control.job.memory import JobMemory, restored
 from surescale.rescaler.service.active import ActiveRescaler, activate
+from surescale.rescaler.service.lost_topics import REMEMBERED
 from surescale.rescaler.service.session import decisions_of, group_member
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.status import Status
 from surescale.rescaler.service.transactions import Fenced
 from surescale.runtime.kafka import batch
+from surescale.runtime.topic_ids import TopicIds
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, carried_out, cluster, decision, job
 from tests.support.crashing_rescaler import EXIT_CODE
@@ -146,9 +148,10 @@ class Away(FakeEngine):
 def alive(pipeline: Pipeline, engine: FakeEngine) -> Iterator[tuple[ActiveRescaler, Consumer, Status]]:
     """An active rescaler whose rounds the test calls, with its client and its counts; it fences off the former owner."""
     log, status, stop = logging.getLogger("test"), Status(pipeline.settings.cluster), threading.Event()
+    topics = TopicIds(pipeline.settings, REMEMBERED)
     with contextlib.closing(group_member(pipeline.settings, status.stable_offset_lag, log)) as member:
         member.assign([decisions_of(pipeline.settings, member)])
-        with contextlib.closing(activate(pipeline.settings, member, engine, status, stop, log)) as active:
+        with contextlib.closing(activate(pipeline.settings, member, engine, status, stop, log, topics)) as active:
             yield active, member, status
 
 

@@ -3,12 +3,15 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from surescale.contracts.settings import to_environment
+from surescale.contracts.topics import TOPICS, TopicNames
 from surescale.rescaler.service.settings import RescalerSettings
-from surescale.runtime.kafka import create_topics
+from surescale.runtime.kafka import admin_client, create_topics
 from surescale.services.local_stack.servers import LocalBroker
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision
 from tests.support.fake_engine import FakeEngine
@@ -79,10 +82,62 @@ def test_a_kafka_that_comes_back_empty_is_said_and_served_once_its_topics_are_th
                     wait_until(lambda: "topics missing" in said(process), 90, "its line")
                     create_topics(settings)
                     wait_until(lambda: is_active(port), 60, "the rescaler again")
-                    wait_until(lambda: "has no record on" in said(process), 30, "a line")
+                    wait_until(
+                        lambda: "rescaler-state, job-settings made again: cluster sim is paused" in said(process), 30, "a line"
+                    )
                 finally:
                     process.kill()
                     process.wait()
                     process.stderr.close()
         finally:
             broker.stop()
+
+
+def test_topics_that_are_made_again_under_a_rescaler_hold_its_cluster_until_somebody_resumes_it(tmp_path: Path) -> None:
+    """Quicker than it looks for them: it carries out nothing by what it remembered, says so, and a restart does not forget it."""
+    broker, engine = LocalBroker(tmp_path), FakeEngine(now_ms=T0, jobs={JOB})
+    with served(engine) as url:
+        settings = RescalerSettings(bootstrap=broker.bootstrap, engine_url=url, pipeline_clock=True)
+        try:
+            broker.start()
+            broker.wait_ready()
+            with opened(settings, engine) as pipeline:
+                process, port = pipeline.process()
+                wait_until(lambda: is_active(port), 60, "the rescaler")
+                pipeline.decide(decision(T0, {"map": 4}))
+                wait_until(lambda: pipeline.statuses() == ["accepted"], 30, "the acceptance")
+                made_again(settings)
+                wait_until(lambda: "cluster sim is paused" in said(process), 90, "its line")
+                process.kill()
+                process.wait()
+            with opened(settings, engine) as pipeline:
+                process, port = pipeline.process()
+                wait_until(lambda: is_active(port), 60, "the next rescaler")
+                held = decision(T0 + 2 * MINUTE_MS, {"map": 5})
+                pipeline.clock(T0 + 2 * MINUTE_MS)
+                pipeline.decide(held)
+                wait_until(lambda: pipeline.said(held)[-1:] == [("refused", "paused")], 60, "the refusal")
+                assert pipeline.commands == []
+                environment = os.environ | to_environment(settings)
+                resumed = [sys.executable, "-m", "surescale.services.cli", "resume", "sim"]
+                subprocess.run(resumed, env=environment, check=True, timeout=60)
+                wanted = decision(T0 + 4 * MINUTE_MS, {"map": 5})
+                pipeline.clock(T0 + 4 * MINUTE_MS)
+                pipeline.decide(wanted)
+                wait_until(lambda: ("commanded", "desired") in pipeline.said(wanted), 60, "the command")
+        finally:
+            broker.stop()
+
+
+def made_again(settings: RescalerSettings) -> None:
+    """Delete every topic and create it again."""
+    admin, full = admin_client(settings), TopicNames(settings.topic_prefix)
+    for future in admin.delete_topics([full(name) for name in TOPICS], operation_timeout=30).values():
+        future.result(60)
+    made: set[str] = set()
+
+    def all_made() -> bool:
+        made.update(create_topics(settings))
+        return len(made) == len(TOPICS)
+
+    wait_until(all_made, 60, "the topics to be gone and made again")

@@ -3,7 +3,7 @@
 import time
 from typing import Literal
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.summaries import SUMMARY_HEADER
@@ -11,6 +11,7 @@ from surescale.contracts.topics import STATE_GROUP, TopicNames
 from surescale.runtime.kafka import METADATA_TIMEOUT_S, admin_client, batch, committed_offsets, consumer, missing_in_words
 from surescale.runtime.kafka_errors import is_end
 from surescale.runtime.stable_offset_lag import StableOffsetLag
+from surescale.runtime.topic_ids import topic_ids
 from surescale.services.state.write.projections import PROJECTED, Record
 from surescale.services.state.write.view_store import Positions
 
@@ -120,11 +121,8 @@ class TopicLog:
 
     def _topic_ids(self) -> dict[str, tuple[int, int]]:
         """Return what tells a topic from another one that had its name before."""
-        asked = TopicCollection([self._names(name) for name in PROJECTED])
         admin = admin_client(self._settings)  # kept in a variable: without one, its answers are given up
-        found = admin.describe_topics(asked, request_timeout=METADATA_TIMEOUT_S)
-        ids = {name: future.result().topic_id for name, future in found.items()}
-        return {name: (id_.get_most_significant_bits(), id_.get_least_significant_bits()) for name, id_ in ids.items()}
+        return topic_ids(admin, [self._names(name) for name in PROJECTED])
 
     def _ends_beyond(self, place: tuple[str, int], offset: int) -> int:
         at = TopicPartition(self._names(place[0]), place[1])

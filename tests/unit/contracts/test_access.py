@@ -19,9 +19,11 @@ def test_a_role_may_use_the_topics_that_it_waits_for_and_no_other(role: Role, us
     assert {topic for topic in TOPICS if role in (*readers(topic), *writers(topic))} == {*uses}
 
 
-def test_a_topic_has_one_role_that_writes_it_but_for_dead_letters() -> None:
-    """Whoever refuses a record writes its dead letter."""
-    assert {topic: len(writers(topic)) for topic in TOPICS if len(set(writers(topic))) != 1} == {DEAD_LETTERS: 4}
+def test_a_topic_has_one_role_that_writes_it_but_for_dead_letters_and_pauses() -> None:
+    """Whoever refuses a record writes its dead letter; the rescaler pauses its cluster when it has lost its memory."""
+    several = {topic: writers(topic) for topic in TOPICS if len(set(writers(topic))) != 1}
+    assert several.keys() == {DEAD_LETTERS, JOB_SETTINGS}
+    assert several[JOB_SETTINGS] == ("operator", "rescaler")
 
 
 def test_the_rights_are_sorted_and_of_every_role() -> None:

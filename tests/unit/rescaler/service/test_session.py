@@ -23,7 +23,8 @@ from surescale.rescaler.service.session import Session
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.status import Status
 from surescale.rescaler.service.traces import Traces
-from surescale.rescaler.service.transactions import Transactions
+from surescale.rescaler.service.transactions import TransactionLost, Transactions
+from surescale.runtime.topic_ids import TopicIds
 from tests.support.controller_world import (
     CLUSTER,
     JOB,
@@ -108,6 +109,17 @@ def test_an_activation_that_fails_leaves_no_actuator_behind() -> None:
     assert opened.is_closed
 
 
+class Topics:
+    """The topics of the memory."""
+
+    def __init__(self) -> None:
+        self.made_again: tuple[str, ...] = ()
+
+    def look(self) -> tuple[str, ...]:
+        """Which were made again."""
+        return self.made_again
+
+
 class World:
     """Everything around an active rescaler, without Kafka: what it sees, and what it writes."""
 
@@ -117,6 +129,7 @@ class World:
         self.seen, self.time_ms = seen, START_MS
         self.written: list[Effects] = []
         self.reports: list[Progress] = []
+        self.topics = Topics()
 
     def view(self) -> View:
         """The world as the test wants it."""
@@ -170,6 +183,7 @@ def active(world: World, records: Sequence[RescalerRecord] = ()) -> ActiveRescal
         Status(CLUSTER),
         logging.getLogger("test"),
         Traces(),
+        cast(TopicIds, world.topics),
     )
 
 
@@ -178,6 +192,16 @@ def test_an_active_rescaler_begins_by_looking_at_the_world() -> None:
     world = World(view(without_units(job())))
     active(world).round([])
     assert [command.decision_id for effects in world.written for command in effects.commands] == [f"{JOB}@{START_MS}/recovery"]
+
+
+def test_nothing_is_commanded_once_the_memory_has_lost_its_topic() -> None:
+    """The session ends, and with it what it remembered."""
+    world = World(view(without_units(job())))
+    rescaler = active(world)
+    world.topics.made_again = ("rescaler-state",)
+    with pytest.raises(TransactionLost, match="rescaler-state made again"):
+        rescaler.round([])
+    assert world.written == []
 
 
 class Arrived:
