@@ -52,7 +52,6 @@ class JobEntry(Part, frozen=True, rename="kebab"):
     state: str
     start_time: int
     end_time: int = -1
-    last_modification: int = 0
     job_type: str | None = msgspec.field(default=None, name="jobType")
     scheduler_type: str | None = msgspec.field(default=None, name="schedulerType")
 
@@ -108,14 +107,12 @@ class PlanInput(Part, frozen=True):
     id: str
     num: int = 0
     ship_strategy: str = ""
-    exchange: str = ""
 
 
 class PlanNode(Part, frozen=True):
     """A node of the plan in ``GET /jobs/:id``; its id is the vertex'."""
 
     id: str
-    description: str = ""
     inputs: tuple[PlanInput, ...] = ()
 
 
@@ -141,7 +138,6 @@ class JobDetail(Part, frozen=True, rename="kebab"):
     job_type: str | None = None
     max_parallelism: int = msgspec.field(default=-1, name="maxParallelism")
     scheduler_type: str | None = msgspec.field(default=None, name="schedulerType")
-    pending_operators: int = 0
 
 
 class Subtask(Part, frozen=True, rename="kebab"):
@@ -150,9 +146,7 @@ class Subtask(Part, frozen=True, rename="kebab"):
     subtask: int
     status: str
     attempt: int = 0
-    endpoint: str = ""
     start_time: int = -1
-    taskmanager_id: str = ""
     metrics: IoMetrics = IoMetrics()
 
 
@@ -171,8 +165,6 @@ class ExecutionConfig(Part, frozen=True, rename="kebab"):
     """How the job's author configured it; ``user_config`` holds the job's own parameters."""
 
     user_config: dict[str, str] = {}
-    job_parallelism: int = -1
-    restart_strategy: str = ""
 
 
 class JobConfig(Part, frozen=True, rename="kebab"):
@@ -187,7 +179,6 @@ class CheckpointConfig(Part, frozen=True):
     mode: str = ""
     interval: int = NEVER_MS
     timeout: int = -1
-    min_pause: int = 0
     unaligned_checkpoints: bool = False
 
     @property
@@ -201,7 +192,6 @@ class CheckpointCounts(Part, frozen=True):
 
     restored: int = 0
     total: int = 0
-    in_progress: int = 0
     completed: int = 0
     failed: int = 0
 
@@ -215,7 +205,6 @@ class Checkpoint(Part, frozen=True):
     trigger_timestamp: int = -1
     latest_ack_timestamp: int = -1
     state_size: int = -1
-    checkpointed_size: int = -1
     end_to_end_duration: int = -1
     failure_timestamp: int = -1
     failure_message: str | None = None
@@ -260,18 +249,14 @@ class Checkpoints(Part, frozen=True):
 class JobException(Part, frozen=True, rename="camel"):
     """One entry of a job's exceptions."""
 
-    exception_name: str = ""
     stacktrace: str = ""
     timestamp: int = -1
-    task_name: str | None = None
-    task_manager_id: str | None = None
 
 
 class ExceptionHistory(Part, frozen=True):
     """The newest exceptions first."""
 
     entries: tuple[JobException, ...] = ()
-    truncated: bool = False
 
 
 class Exceptions(Part, frozen=True, rename="camel"):
@@ -281,12 +266,9 @@ class Exceptions(Part, frozen=True, rename="camel"):
 
 
 class Resources(Part, frozen=True, rename="camel"):
-    """Resources of a TaskManager, memory in MiB."""
+    """Resources of a TaskManager."""
 
     cpu_cores: float = 0.0
-    task_heap_memory: int = 0
-    managed_memory: int = 0
-    network_memory: int = 0
 
 
 class Memory(Part, frozen=True, rename="camel"):
@@ -309,7 +291,6 @@ class TaskManager(Part, frozen=True, rename="camel"):
     slots_number: int
     free_slots: int
     path: str = ""
-    time_since_last_heartbeat: int = 0
     total_resource: Resources = Resources()
     hardware: Hardware = Hardware()
     memory_configuration: Memory = Memory()
@@ -368,8 +349,6 @@ class SchedulerState(Part, frozen=True, rename="camel"):
 
     state: str
     enter_timestamp_in_millis: int | None = None
-    leave_timestamp_in_millis: int | None = None
-    duration_in_millis: int | None = None
 
 
 class RescaledVertex(Part, frozen=True, rename="camel"):
@@ -380,15 +359,11 @@ class RescaledVertex(Part, frozen=True, rename="camel"):
 
 
 class Rescale(Part, frozen=True, rename="camel"):
-    """One rescale, from 2.3 on. ``resource_requirements_uuid`` names the requirements that it carried out."""
+    """One rescale, from 2.3 on."""
 
     rescale_uuid: str
-    resource_requirements_uuid: str
-    rescale_attempt_id: int = 0
-    start_timestamp_in_millis: int | None = None
     end_timestamp_in_millis: int | None = None
     terminal_state: str | None = None
     trigger_cause: str | None = None
-    terminated_reason: str | None = None
     scheduler_states: tuple[SchedulerState, ...] = ()
     vertices: dict[str, RescaledVertex] = {}

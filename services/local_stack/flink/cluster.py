@@ -113,12 +113,6 @@ class FlinkCluster:
         for server in reversed(self.servers):
             server.kill()  # nothing is worth a graceful end: what runs on it is given up
 
-    def add_task_manager(self) -> "TaskManager":
-        """Add one more TaskManager, not started yet."""
-        added = TaskManager(self, len(self.task_managers) + 1)
-        self.task_managers.append(added)
-        return added
-
     def get(self, path: str, timeout_s: float = 10.0) -> Any:
         """Return the JSON document at a path of the REST API.
 
