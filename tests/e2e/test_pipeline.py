@@ -24,7 +24,7 @@ from surescale.contracts.settings import PipelineSettings, to_environment
 from surescale.contracts.wire import decode
 from surescale.runtime.kafka import LogReader
 from surescale.services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -74,7 +74,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoRun]:
         yield DemoRun(process, json.loads(report.read_text()))
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(PATIENT_S)
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +192,7 @@ def surescale(demo: DemoRun, *arguments: str) -> subprocess.CompletedProcess[str
     """Run a command against the demo's servers."""
     command = [sys.executable, "-m", "surescale.services.cli", *arguments]
     environment = os.environ | to_environment(demo.settings)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENT_S, check=False)
 
 
 def test_a_decision_is_explained_and_decided_again_with_the_same_answer(demo: DemoRun) -> None:
@@ -237,7 +237,7 @@ def test_redis_equals_its_rebuild(demo: DemoRun) -> None:
     before = redis_dump(demo.settings.redis_url)
     assert before
     command = [sys.executable, "-m", "surescale.services.cli", "state", "--rebuild"]
-    subprocess.run(command, env={**environment, "PATH": "/usr/bin:/bin"}, check=True, timeout=120)
+    subprocess.run(command, env={**environment, "PATH": "/usr/bin:/bin"}, check=True, timeout=PATIENT_S)
     wait_until(lambda: redis_dump(demo.settings.redis_url) == before, 60.0, "the rebuilt view")
 
 
@@ -279,6 +279,6 @@ def test_ctrl_c_leaves_nothing_behind(demo: DemoRun) -> None:
     assert len(children) > 7
     assert folders
     demo.process.send_signal(signal.SIGINT)
-    assert demo.process.wait(60) == 0
+    assert demo.process.wait(PATIENT_S) == 0
     wait_until(lambda: not any(is_alive(child) for child in children), 20.0, "the end of all children")
     assert not any(folder.exists() for folder in folders)

@@ -22,7 +22,7 @@ from surescale.runtime.ports import free_ports
 from surescale.services.local_stack.child_process import ChildProcess
 from surescale.services.local_stack.roles import surescale
 from tests.conftest import KafkaForTests
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -44,7 +44,7 @@ def pipeline(kafka: KafkaForTests, redis_url: str) -> PipelineSettings:
 @pytest.fixture
 def engine(pipeline: PipelineSettings, tmp_path: Path) -> Iterator[str]:
     """A simulated engine of one job whose clock runs freely, three minutes a second for three minutes, once it is started."""
-    subprocess.run(surescale("topics", "create"), env=os.environ | to_environment(pipeline), check=True, timeout=60)
+    subprocess.run(surescale("topics", "create"), env=os.environ | to_environment(pipeline), check=True, timeout=PATIENT_S)
     port = pipeline.engine_url.rpartition(":")[2]
     command = surescale("engine", "--port", port, "--job", "j_1351665", "--minutes", "540", "--pace", "free", "--speed", "180")
     process = ChildProcess(command, log_path=tmp_path / "engine.log", env=to_environment(pipeline))
@@ -58,7 +58,7 @@ def engine(pipeline: PipelineSettings, tmp_path: Path) -> Iterator[str]:
 def well(pipeline: PipelineSettings) -> set[str]:
     """Return what `surescale doctor` looks at in a pipeline where all is well; nothing until all of it is."""
     done = subprocess.run(
-        surescale("doctor", "--json"), env=os.environ | to_environment(pipeline), capture_output=True, timeout=120
+        surescale("doctor", "--json"), env=os.environ | to_environment(pipeline), capture_output=True, timeout=PATIENT_S
     )
     found = json.loads(done.stdout)
     return {each["subject"] for each in found} if {each["verdict"] for each in found} == {"ok"} else set()
@@ -109,4 +109,4 @@ def test_the_roles_run_against_given_addresses_until_stopped(
         }  # fmt: skip
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENT_S) == 0

@@ -30,7 +30,7 @@ from tests.conftest import KafkaForTests
 from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
 from tests.support.metrics import scraped
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -120,7 +120,7 @@ def test_an_agent_that_ends_in_the_middle_loses_nothing(pipeline: AgentPipeline,
         pipeline.send(SNAPSHOTS, JOB, raw)
     pipeline.decisions(2)
     first.send_signal(end)
-    assert first.wait(120) == (0 if end == signal.SIGTERM else -signal.SIGKILL)
+    assert first.wait(PATIENT_S) == (0 if end == signal.SIGTERM else -signal.SIGKILL)
     for raw in windows(641, 660):
         pipeline.send(SNAPSHOTS, JOB, raw)
     pipeline.start()
@@ -148,7 +148,7 @@ def test_health_is_ready_once_partitions_are_assigned_and_sigterm_ends_cleanly(p
     pipeline.send(SNAPSHOTS, JOB, windows(610, 610)[0])
     wait_until(lambda: health(pipeline).get("decisions") == {"act": 1, "hold": 0}, 30, "one counted decision")
     process.terminate()
-    assert process.wait(120) == 0
+    assert process.wait(PATIENT_S) == 0
 
 
 def test_kafka_away_at_start_is_waited_for_and_said(pipeline: AgentPipeline) -> None:
@@ -157,7 +157,7 @@ def test_kafka_away_at_start_is_waited_for_and_said(pipeline: AgentPipeline) -> 
     wait_until(lambda: "waiting for Kafka" in pipeline.log(), 30, "a line that says so")
     assert process.poll() is None
     process.terminate()
-    assert process.wait(120) == 0
+    assert process.wait(PATIENT_S) == 0
 
 
 def test_a_broker_that_comes_back_is_used_again(pipeline: AgentPipeline, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_broker_that_comes_back_is_used_again(pipeline: AgentPipeline, tmp_pat
             broker.kill()
     finally:
         process.terminate()
-        assert process.wait(120) == 0  # the broker is away now, and that holds up nothing
+        assert process.wait(PATIENT_S) == 0  # the broker is away now, and that holds up nothing
         broker.stop()
 
 

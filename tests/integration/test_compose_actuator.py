@@ -21,7 +21,7 @@ from surescale.engines.ports.actuator import EngineRefused
 from surescale.runtime.ports import free_port
 from tests.ports.requirement_contract import AFTER, BEFORE, CLUSTER, JOB, RequirementContract, RequirementRig
 from tests.support.containers import REDIS_IMAGE, why_no_compose
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 _why = why_no_compose()
@@ -62,7 +62,11 @@ class LiveComposeRig(RequirementRig):
         plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0
         command = ["docker", "compose"] if plugin else [str(shutil.which("docker-compose"))]
         done = subprocess.run(
-            [*command, "-p", self.project, "-f", str(self.file), *words], capture_output=True, text=True, timeout=120, check=False
+            [*command, "-p", self.project, "-f", str(self.file), *words],
+            capture_output=True,
+            text=True,
+            timeout=PATIENT_S,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -190,4 +194,4 @@ def test_a_fixed_port_and_a_name_of_its_own_are_refused(tmp_path: Path) -> None:
 
 
 def _docker(*words: str) -> str:
-    return subprocess.run(["docker", *words], capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(["docker", *words], capture_output=True, text=True, check=True, timeout=PATIENT_S).stdout

@@ -20,7 +20,7 @@ from surescale.contracts.decisions import Decision
 from surescale.contracts.wire import decode, encode
 from surescale.runtime.kafka import LogReader
 from tests.support.containers import PipelineInContainers, Stopped, build_missing_images, role_image, why_not
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.e2e]
 if os.environ.get("SURESCALE_TEST_STACK") == "local":
@@ -146,7 +146,7 @@ def test_an_image_holds_what_it_needs_and_no_more(role: str) -> None:
         grep -c . /opt/surescale/licences.txt
     """
     command = ["docker", "run", "--rm", "--read-only", role_image(role), "sh", "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENT_S)
     assert done.returncode == 0, done.stdout + done.stderr
     user, unwanted, licences = done.stdout.splitlines()
     assert (user, unwanted) == ("10001", "[]")

@@ -26,7 +26,7 @@ from tests.conftest import KafkaForTests
 from tests.support.recorded_flink import recorded, replayed
 from tests.support.role_settings import write_groups
 from tests.support.view_pipeline import send
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -46,7 +46,7 @@ def pipeline(kafka: KafkaForTests, redis_url: str) -> ClusterSettings:
 def examined(pipeline: PipelineSettings, *more: str, code: int = 1) -> dict[str, tuple[str, str, str]]:
     """Return verdict, detail and remedy by subject; of several findings on one subject, the last."""
     command = surescale("doctor", "--json", *more)
-    done = subprocess.run(command, env=os.environ | to_environment(pipeline), capture_output=True, timeout=90)
+    done = subprocess.run(command, env=os.environ | to_environment(pipeline), capture_output=True, timeout=PATIENT_S)
     assert done.returncode == code, done.stderr.decode()
     return {each["subject"]: (each["verdict"], each["detail"], each["remedy"]) for each in json.loads(done.stdout)}
 
@@ -109,7 +109,7 @@ def test_a_topic_set_up_by_hand_is_compared_with_the_table(pipeline: PipelineSet
     for future in admin.incremental_alter_configs([ConfigResource("topic", metrics, incremental_configs=[gzip])]).values():
         future.result(20)
     command = surescale("doctor")
-    done = subprocess.run(command, env=os.environ | to_environment(pipeline), capture_output=True, timeout=90, text=True)
+    done = subprocess.run(command, env=os.environ | to_environment(pipeline), capture_output=True, timeout=PATIENT_S, text=True)
     said = " ".join(done.stdout.split())  # lines break where the column is full
     assert done.returncode == 1
     assert f"{clock} has 3 partitions, not 1" in said
@@ -121,7 +121,7 @@ def test_a_topic_set_up_by_hand_is_compared_with_the_table(pipeline: PipelineSet
 def test_partitions_that_an_operator_chose_are_right(pipeline: PipelineSettings) -> None:
     """What doctor looks for is that topics of one key have the same number, whichever that is."""
     command = surescale("topics", "create", "--job-partitions", "6", "--retention-hours", "48")
-    done = subprocess.run(command, env=os.environ | to_environment(pipeline), capture_output=True, timeout=90, text=True)
+    done = subprocess.run(command, env=os.environ | to_environment(pipeline), capture_output=True, timeout=PATIENT_S, text=True)
     assert done.returncode == 0, done.stderr
     write_one_record(pipeline)
     assert examined(pipeline)["topics"][0] == "ok"

@@ -21,7 +21,7 @@ from surescale.runtime.http import open_url
 from surescale.runtime.ports import free_port
 from surescale.services.engine import metrics
 from tests.support.metrics import scraped
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -74,7 +74,7 @@ def running_engine(*arguments: str, host: str = "127.0.0.1") -> Iterator[Engine]
             yield engine
         finally:
             process.terminate()
-            process.wait(timeout=120)
+            process.wait(PATIENT_S)
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +208,7 @@ def test_the_engine_ends_cleanly_when_told() -> None:
     """SIGTERM ends the process with exit code 0 within seconds."""
     with running_engine("--minutes", "60") as engine:
         engine.process.send_signal(signal.SIGTERM)
-        assert engine.process.wait(timeout=120) == 0
+        assert engine.process.wait(PATIENT_S) == 0
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_the_engine_ends_cleanly_when_told() -> None:
 def test_bad_options_are_one_readable_line(arguments: list[str], words: str, tmp_path: Path) -> None:
     """The line names the option and the fix; the exit code is 1."""
     ended = subprocess.run(
-        [*SURESCALE, "engine", *arguments], capture_output=True, text=True, cwd=tmp_path, check=False, timeout=60
+        [*SURESCALE, "engine", *arguments], capture_output=True, text=True, cwd=tmp_path, check=False, timeout=PATIENT_S
     )
     assert ended.returncode == 1
     assert ended.stderr.startswith("surescale: ")

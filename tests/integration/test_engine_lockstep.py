@@ -24,7 +24,7 @@ from surescale.runtime.http import fetch_json
 from surescale.runtime.kafka import LogReader, create_topics, producer, wait_for_topics
 from surescale.runtime.ports import free_port
 from tests.conftest import KafkaForTests
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -66,7 +66,7 @@ def running_engine(settings: PipelineSettings, *arguments: str) -> Iterator[str]
             yield url
         finally:
             process.terminate()
-            assert process.wait(timeout=120) == 0
+            assert process.wait(PATIENT_S) == 0
 
 
 def _is_ready(url: str) -> bool:

@@ -27,7 +27,7 @@ from tests.conftest import KafkaForTests
 from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
 from tests.support.spark_pipeline import SparkPipeline
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -118,7 +118,7 @@ def hangs_and_ends(process: "subprocess.Popen[bytes]", port: int, loop: str) -> 
     """See that liveness fails with this loop, and that the process then ends by itself with the code for it."""
     status, hangs = wait_until(lambda: (seen := liveness(port))[0] == 503 and seen, 120, "a liveness check that fails")
     assert (status, hangs.partition(" has not turned for ")[0]) == (503, loop)
-    assert process.wait(60) == HUNG_EXIT_CODE
+    assert process.wait(PATIENT_S) == HUNG_EXIT_CODE
 
 
 # The agent
@@ -216,7 +216,7 @@ def test_an_agent_whose_broker_is_killed_with_a_window_in_hand_is_alive_and_deci
         broker.wait_ready()
         assert len({encode(decision) for decision in pipeline.decisions(1)}) == 1
         process.terminate()
-        assert process.wait(120) == 0
+        assert process.wait(PATIENT_S) == 0
     finally:
         broker.stop()
 
@@ -303,7 +303,7 @@ def test_a_simulated_engine_whose_loop_is_blocked_ends(roles: Roles) -> None:
     """Its health is answered by the same loop, so nobody answers before."""
     program = never_returns("surescale.services.engine.clock_driver", "ClockDriver.run")
     process = roles.start("engine", "--job", "j_1351665", "--bootstrap", "none", "--pace", "free", "--port", "0", program=program)
-    assert process.wait(120) == HUNG_EXIT_CODE
+    assert process.wait(PATIENT_S) == HUNG_EXIT_CODE
     assert "the event loop of engine has not turned" in roles.log()
 
 
@@ -335,7 +335,7 @@ def test_roles_whose_dependencies_are_away_are_alive(roles: Roles, tmp_path: Pat
             wait_until(lambda role=role: readiness(ports[role]) == 200, 90, f"a ready {role} again")
         stays_alive(ports, 1.0)
         process.terminate()
-        assert process.wait(120) == 0
+        assert process.wait(PATIENT_S) == 0
     finally:
         broker.stop()
 

@@ -19,7 +19,7 @@ from surescale.runtime.http import fetch_json
 from surescale.runtime.ports import free_ports
 from surescale.services.local_stack.roles import surescale
 from tests.conftest import KafkaForTests
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 PARTITIONS, RECORDS = 3, 60
@@ -75,7 +75,7 @@ def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProc
     """Run a command in a folder, without a terminal and without settings of anybody else."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SURESCALE_")} | variables
     command = surescale(*words)
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENT_S, check=False)
 
 
 def test_a_group_becomes_a_file_that_doctor_finds_nothing_wrong_with(kafka: KafkaForTests, group: str, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_up_starts_everything_from_the_file(kafka: KafkaForTests, group: str, tm
         assert f"kafka/{group}" in run(tmp_path, "state").stdout
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENT_S) == 0
 
 
 @pytest.mark.parametrize("away", ["kafka", "redis"])

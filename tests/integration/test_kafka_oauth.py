@@ -27,7 +27,7 @@ from tests.support.hostile_consumers import SparkConsumer
 from tests.support.issuer import CLIENT, SECRET, SECRET_TELLTALE, Issuer, make_key
 from tests.support.lost_rights import lose_and_regain
 from tests.support.secure_broker import TokenBroker
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = [
     pytest.mark.integration,
@@ -175,7 +175,7 @@ def test_spark_outlives_its_tokens_and_the_rights_that_it_loses(broker: TokenBro
     """Its Java consumer and its Python producer, as a client with the printed rights; its secret shows up nowhere."""
     client = "surescale-spark"
     words = [*SURESCALE, "topics", "acls", "--json", "--prefix", "spark-", "--role", "spark"]
-    rights = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout)
+    rights = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=PATIENT_S, check=True).stdout)
     broker.grant(rights)
     issuer.clients[client] = SECRET
     more = {f"SURESCALE_{name.upper()}": value for name, value in broker.oauth(issuer, client).items()}
@@ -189,7 +189,7 @@ def test_spark_outlives_its_tokens_and_the_rights_that_it_loses(broker: TokenBro
         spark.round()
         assert spark.process is not None
         spark.process.terminate()
-        assert spark.process.wait(120) == 0  # while it runs, files of its checkpoint come and go
+        assert spark.process.wait(PATIENT_S) == 0  # while it runs, files of its checkpoint come and go
         assert SECRET_TELLTALE not in spark.log()
         files = [path for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()]
         assert files

@@ -25,6 +25,7 @@ from tests.support.attacked_consumer import Consumer, consumer_of
 from tests.support.builders import JOB, topology
 from tests.support.hostile_consumers import CONSUMERS
 from tests.support.secure_broker import AuthorizingBroker
+from tests.support.waiting import PATIENT_S
 
 pytestmark = [
     pytest.mark.integration,
@@ -54,7 +55,7 @@ def user(broker: AuthorizingBroker, name: str) -> dict[str, str]:
 def granted(broker: AuthorizingBroker, prefix: str, *options: str) -> None:
     """Grant what the command prints, to the letter."""
     words = [*SURESCALE, "topics", "acls", "--json", "--prefix", prefix, *options]
-    printed = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    printed = subprocess.run(words, capture_output=True, text=True, timeout=PATIENT_S, check=True)
     broker.grant(json.loads(printed.stdout))
 
 
@@ -153,6 +154,6 @@ def release(pipeline: PipelineSettings) -> tuple[int, str]:
 
     words = ["policy", "release", "target-utilisation", "--by", "a test"]
     done = subprocess.run(
-        [*SURESCALE, *words], env=to_environment(pipeline), capture_output=True, text=True, timeout=90, check=False
+        [*SURESCALE, *words], env=to_environment(pipeline), capture_output=True, text=True, timeout=PATIENT_S, check=False
     )
     return done.returncode, done.stderr

@@ -18,7 +18,7 @@ from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
 from tests.support.secure_broker import SecureBroker, make_certificates, running
 from tests.support.spark_pipeline import secure_spark_pipeline
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 from tests.unit.spark_streaming.pipeline import graph, marker, sample, spec
 
 pytestmark = [
@@ -113,7 +113,7 @@ def test_a_role_ends_for_its_supervisor_when_its_certificate_changes(role: str, 
         wait_until(lambda: "cannot be used" in log.read_text(), 30, "the certificate without its key to be refused")
         assert process.poll() is None
         shutil.copy(second / "client-key.pem", first / "client-key.pem")
-        assert process.wait(60) == 1
+        assert process.wait(PATIENT_S) == 1
         assert "SURESCALE_KAFKA_KEY_FILE changed, and Kafka clients read it only when they are made" in log.read_text()
     finally:
         process.kill()

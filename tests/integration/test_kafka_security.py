@@ -20,7 +20,7 @@ from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
 from tests.support.secure_broker import BROKER_NAMES, TELLTALE, MutualTlsBroker, SecureBroker, certify_broker, running
 from tests.support.spark_pipeline import secure_spark_pipeline
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 from tests.unit.spark_streaming.pipeline import graph, marker, sample, spec
 
 pytestmark = [
@@ -44,7 +44,7 @@ def test_the_command_line_creates_and_lists_topics_over_tls_and_scram(broker: Se
     pipeline = PipelineSettings(**broker.scram, topic_prefix="cli-")  # type: ignore[arg-type]  # all are texts
     environment = os.environ | to_environment(pipeline)
     done = subprocess.run(
-        [*SURESCALE, "topics", "create"], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [*SURESCALE, "topics", "create"], env=environment, capture_output=True, text=True, timeout=PATIENT_S, check=False
     )
     assert (done.returncode, TELLTALE in done.stdout + done.stderr) == (0, False), done.stderr
     wait_for_topics(pipeline, [DECISIONS], stop=threading.Event(), log=logging.getLogger("test"))
@@ -117,7 +117,7 @@ def test_spark_assembles_windows_over_tls_and_scram(broker: SecureBroker, tmp_pa
         pipeline.send(sample(600_000, 5, job=JOB, task="map"), marker(10, topology))
         wait_until(lambda: pipeline.has_windows(1), 180, "the window")
         pipeline.process.terminate()
-        assert pipeline.process.wait(120) == 0  # while it runs, files of its checkpoint come and go
+        assert pipeline.process.wait(PATIENT_S) == 0  # while it runs, files of its checkpoint come and go
         assert TELLTALE not in pipeline.log()
         files = [path for path in pipeline.checkpoint.rglob("*") if path.is_file()]
         assert files

@@ -10,6 +10,7 @@ import pytest
 from surescale.engines.ports.actuator import EngineRefused
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.kubernetes_rig import KubernetesRig
+from tests.support.waiting import PATIENT_S
 
 pytestmark = pytest.mark.integration
 
@@ -26,7 +27,7 @@ def test_kubectl_and_we_do_not_overwrite_each_other(tmp_path: Path) -> None:
             address = ["--server", rig.answering.url, "--namespace", "shop", "--cache-dir", str(tmp_path)]
             environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
             return subprocess.run(
-                ["kubectl", *address, *words], env=environment, capture_output=True, text=True, check=False, timeout=60
+                ["kubectl", *address, *words], env=environment, capture_output=True, text=True, check=False, timeout=PATIENT_S
             )
 
         command, first = rig.command(parse=3), rig.parse.version

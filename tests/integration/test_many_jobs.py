@@ -27,7 +27,7 @@ from surescale.runtime.kafka import LogReader, create_topics, producer
 from surescale.runtime.ports import free_port
 from surescale.services.local_stack.roles import spark_environment
 from tests.conftest import KafkaForTests
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -97,7 +97,7 @@ class ManyJobs:
         for process in self._processes.values():
             process.terminate()
         for process in self._processes.values():
-            process.wait(120)
+            process.wait(PATIENT_S)
         self._reader.close()
 
     def _read(self) -> None:

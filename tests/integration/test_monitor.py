@@ -30,7 +30,7 @@ from tests.conftest import KafkaForTests
 from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
 from tests.support.fake_flink import FakeFlink, QuickClock, fake_flink
 from tests.support.metrics import scraped
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -89,7 +89,7 @@ class MonitorPipeline:
         """Stop what runs."""
         for process in self._processes:
             process.kill()
-            process.wait(120)
+            process.wait(PATIENT_S)
         for reader in self._readers.values():
             reader.close()
 
@@ -168,7 +168,7 @@ def test_a_killed_monitor_goes_on_behind_its_last_marker(pipeline: MonitorPipeli
     first = pipeline.start("--engine-url", engine.url)
     pipeline.await_minutes(1, 2, 3)
     first.kill()
-    first.wait(120)
+    first.wait(PATIENT_S)
     engine.add_minutes(JOB, range(4, 6))
     pipeline.start("--engine-url", engine.url)
     pipeline.await_minutes(1, 2, 3, 4, 5)
@@ -298,7 +298,7 @@ def test_an_engine_that_is_away_is_waited_for(pipeline: MonitorPipeline) -> None
         engine.add_minutes(JOB, range(1, 3))
         pipeline.await_minutes(1, 2)
         monitor.terminate()
-        assert monitor.wait(120) == 0
+        assert monitor.wait(PATIENT_S) == 0
 
 
 def test_a_recording_is_sent_to_its_end(pipeline: MonitorPipeline, tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def test_a_recording_is_sent_to_its_end(pipeline: MonitorPipeline, tmp_path: Pat
     trace = tmp_path / "trace.jsonl"
     trace.write_bytes(b"\n".join(lines))
     for _ in range(2):
-        assert pipeline.start("--trace", str(trace)).wait(120) == 0, pipeline.log()
+        assert pipeline.start("--trace", str(trace)).wait(PATIENT_S) == 0, pipeline.log()
     assert [encode(record) for record in pipeline.records()] == lines
 
 

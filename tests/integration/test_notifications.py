@@ -27,7 +27,7 @@ from tests.support import view_pipeline, webhook_receiver
 from tests.support.builders import JOB, topology
 from tests.support.metrics import scraped
 from tests.support.view_pipeline import SURESCALE, a_pipeline, get, send
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 from tests.support.webhook_receiver import KEY, TAKE, Receiver, a_receiver, answer, drip, flood, hang_up, listening
 
 pytestmark = pytest.mark.integration
@@ -146,14 +146,14 @@ def test_a_restart_tells_what_happened_meanwhile_and_no_history(
     send(settings, size(3, 3))
     wait_until(lambda: sizes_told(receiver) == [3], what="the first size")
     processes[-1].terminate()
-    assert processes.pop().wait(120) == 0
+    assert processes.pop().wait(PATIENT_S) == 0
     send(settings, size(4, 4))
     receiver.answers = [answer(503)]
     asked = len(receiver.requests)
     notifying()
     wait_until(lambda: len(receiver.requests) > asked, what="an attempt")
     processes[-1].send_signal(signal.SIGKILL)
-    processes.pop().wait(120)
+    processes.pop().wait(PATIENT_S)
     send(settings, size(5, 5))
     receiver.answers = [TAKE]
     notifying()
@@ -244,7 +244,7 @@ def test_a_setting_that_cannot_be_used_ends_the_start_with_one_line(settings: Pi
     """As with every other setting."""
     environment = os.environ | to_environment(settings)
     environment |= {"SURESCALE_NOTIFY_URL": "http://127.0.0.1:9/", "SURESCALE_NOTIFY_KEY_FILE": str(tmp_path / "none")}
-    ended = subprocess.run([*SURESCALE, "state-service"], env=environment, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([*SURESCALE, "state-service"], env=environment, capture_output=True, text=True, timeout=PATIENT_S)
     assert ended.returncode != 0
     assert ended.stderr.count("\n") == 1
     assert "SURESCALE_NOTIFY_KEY_FILE: " in ended.stderr

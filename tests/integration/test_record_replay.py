@@ -26,6 +26,7 @@ from surescale.spark_streaming.minutes import MinuteRules, Minutes
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, sample, topology
 from tests.support.record_columns import records_of
+from tests.support.waiting import PATIENT_S
 from tests.unit.services.tools.recording.windows import FIRST_MINUTE, decided, windows
 
 pytestmark = pytest.mark.integration
@@ -150,7 +151,7 @@ def test_what_cannot_be_recorded_or_replayed_is_one_line_and_changes_nothing(hou
 def test_a_broker_that_is_away_is_one_line(tmp_path: Path) -> None:
     """No trace, no endless wait."""
     command = [*SURESCALE, "record", "--job", JOB, "--out", str(tmp_path / "x"), "--bootstrap", "127.0.0.1:1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENT_S)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("surescale: Kafka at 127.0.0.1:1 does not answer")
 

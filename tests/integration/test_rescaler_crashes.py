@@ -33,7 +33,7 @@ from tests.support.controller_world import JOB, MINUTE_MS, START_MS, carried_out
 from tests.support.crashing_rescaler import EXIT_CODE
 from tests.support.fake_engine import FakeEngine
 from tests.support.rescaler_pipeline import Pipeline, is_active, kept, opened, reader, served
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 T0 = START_MS
@@ -121,7 +121,7 @@ def test_a_command_whose_time_is_up_while_no_rescaler_lives_ends_on_the_topic(pi
     """Its rescaler died before it could say that the engine had taken it on. The next one says that nobody knows, and goes on."""
     pipeline.decide(decision(T0, WIDER))
     process, _ = pipeline.process("tests.support.crashing_rescaler")
-    assert process.wait(60) == EXIT_CODE
+    assert process.wait(PATIENT_S) == EXIT_CODE
     assert [(command.command_id, command.action) for command in pipeline.read().commands] == [(f"{JOB}#1.0", "prepare")]
     assert not pipeline.progress
     late_ms = T0 + 60 * MINUTE_MS

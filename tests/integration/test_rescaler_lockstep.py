@@ -42,7 +42,7 @@ from surescale.spark_streaming.columns import Coordinates
 from surescale.spark_streaming.minutes import MinuteRules, Minutes
 from tests.conftest import KafkaForTests
 from tests.support.record_columns import records_of
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 JOBS = ("j_1351665", "j_2521346")  # in order of id: of jobs that decide at once, the first chooses hosts first
@@ -151,7 +151,7 @@ def process(settings: RescalerSettings, *arguments: str, port: int) -> Iterator[
         yield url
     finally:
         started.terminate()
-        assert started.wait(120) == 0
+        assert started.wait(PATIENT_S) == 0
 
 
 def answers(url: str) -> bool:

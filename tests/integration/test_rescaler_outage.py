@@ -16,7 +16,7 @@ from surescale.services.local_stack.servers import LocalBroker
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision
 from tests.support.fake_engine import FakeEngine
 from tests.support.rescaler_pipeline import health, is_active, opened, served, started
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 T0 = START_MS
@@ -120,7 +120,7 @@ def test_topics_that_are_made_again_under_a_rescaler_hold_its_cluster_until_some
                 assert pipeline.commands == []
                 environment = os.environ | to_environment(settings)
                 resumed = [sys.executable, "-m", "surescale.services.cli", "resume", "sim"]
-                subprocess.run(resumed, env=environment, check=True, timeout=60)
+                subprocess.run(resumed, env=environment, check=True, timeout=PATIENT_S)
                 wanted = decision(T0 + 4 * MINUTE_MS, {"map": 5})
                 pipeline.clock(T0 + 4 * MINUTE_MS)
                 pipeline.decide(wanted)

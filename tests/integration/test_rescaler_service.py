@@ -39,7 +39,7 @@ from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision, j
 from tests.support.fake_engine import FakeEngine
 from tests.support.metrics import scraped
 from tests.support.rescaler_pipeline import Pipeline, health, is_active, kept, opened, reader, served
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 T0 = START_MS
@@ -80,7 +80,7 @@ def test_a_decision_becomes_an_outcome_a_command_and_a_rescaled_job(pipeline: Pi
     assert (page.of(metrics.RECORDS_READ, topic=DECISIONS), page[metrics.OUTCOME_DELAY]) == (2, 2)
     assert page.labels(metrics.RENT) == {(JOB,)}
     process.send_signal(signal.SIGTERM)
-    assert process.wait(120) == 0
+    assert process.wait(PATIENT_S) == 0
 
 
 def test_a_waiting_act_goes_when_the_clock_reaches_its_time(pipeline: Pipeline) -> None:
@@ -301,7 +301,7 @@ def test_a_process_that_was_paused_for_too_long_is_fenced(pipeline: Pipeline) ->
     sleeper.send_signal(signal.SIGCONT)
     act = decision(T0, {"map": 4})
     pipeline.decide(act)
-    assert sleeper.wait(60) == 1
+    assert sleeper.wait(PATIENT_S) == 1
     assert sleeper.stderr is not None
     sleeper.stderr.seek(0)
     assert sleeper.stderr.read().splitlines()[-1] == "surescale: another process is the rescaler of cluster 'sim' now"
@@ -346,7 +346,7 @@ def test_a_memory_that_cannot_be_read_holds_its_job_until_it_is_skipped(pipeline
     environment = to_environment(pipeline.settings)
     assert "stop them first" in str(CliRunner().invoke(topics_command, skipped, env=environment).exception)
     process.terminate()
-    process.wait(120)
+    process.wait(PATIENT_S)
     done = CliRunner().invoke(topics_command, skipped, env=environment)
     assert done.output.strip() == f"sim/job/{JOB} skipped; the rescaler of cluster sim begins without it", done.exception
     letters = reader(pipeline.settings, DEAD_LETTERS)

@@ -16,6 +16,7 @@ from tests.support.attacked_consumer import consumer_of
 from tests.support.hostile_consumers import CONSUMERS
 from tests.support.lost_rights import lose_and_regain
 from tests.support.secure_broker import AuthorizingBroker
+from tests.support.waiting import PATIENT_S
 
 pytestmark = [
     pytest.mark.integration,
@@ -52,7 +53,7 @@ def test_a_role_names_the_right_that_it_lost_and_comes_back(
     kind, (topic, operation) = next(each for each in CONSUMERS if each.role == role), LOST[role]
     prefix = f"revoked-{role}-"
     words = [*SURESCALE, "topics", "acls", "--json", "--prefix", prefix, "--role", role]
-    rights = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout)
+    rights = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=PATIENT_S, check=True).stdout)
     broker.grant(rights)
     settings = PipelineSettings(bootstrap=broker.bootstrap, topic_prefix=prefix, redis_url=redis_url)
     user = broker.scram | {"kafka_username": f"surescale-{role}"}

@@ -24,7 +24,7 @@ from surescale.runtime.ports import LOOPBACK, free_ports
 from surescale.services.local_stack.servers import LocalRedis
 from tests.support.builders import JOB, topology
 from tests.support.composed_broker import ComposedBroker
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (it comes with kubernetes-validate)")
 pytestmark = [
@@ -78,7 +78,9 @@ class SecurePipeline:
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecurePipeline]:
     """Secrets made by the script, then the broker and Redis as the files describe them, then what the service ``topics`` does."""
     folder = tmp_path_factory.mktemp("secure-compose")
-    subprocess.run([str(COMPOSE / "secure/secrets.sh"), str(folder / "generated")], check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        [str(COMPOSE / "secure/secrets.sh"), str(folder / "generated")], check=True, capture_output=True, timeout=PATIENT_S
+    )
     base, secure = (yaml.safe_load((COMPOSE / name).read_text()) for name in ("compose.yaml", "secure/compose.yaml"))
     services = {name: merged(base["services"][name], secure["services"].get(name, {})) for name in base["services"]}
     files = {name: folder / each["file"].removeprefix("secure/") for name, each in secure["secrets"].items()}
@@ -125,7 +127,7 @@ def _set_up(pipeline: SecurePipeline) -> None:
     )
     (bin_folder / "surescale").chmod(0o755)
     environment = os.environ | pipeline.environment("topics") | {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENT_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\d\d rights granted to 7 roles, 7 passwords set", done.stdout)
     passwords = [(pipeline.folder / f"generated/kafka-passwords/{role}").read_text().strip() for role in ("agent", "operator")]
@@ -150,7 +152,7 @@ def api(pipeline: SecurePipeline, tmp_path: Path) -> Iterator[int]:
             yield http
         finally:
             process.terminate()
-            process.wait(120)
+            process.wait(PATIENT_S)
 
 
 def request(pipeline: SecurePipeline, port: int, method: str, path: str, token: str = "", **body: str) -> tuple[int, Any]:

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import KafkaForTests
 from tests.support.kubernetes_stub import KubernetesStub
 from tests.support.spark_pipeline import SparkPipeline
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 from tests.unit.spark_streaming.pipeline import graph, marker, sample, spec
 
 pytestmark = pytest.mark.integration
@@ -51,6 +51,9 @@ def pipeline(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.instances": "1",
         "spark.executor.memory": "512m",
+        # Ten seconds by default, which the first request of a JVM on a busy machine takes.
+        "spark.kubernetes.driver.connectionTimeout": "120000",
+        "spark.kubernetes.driver.requestTimeout": "120000",
     }
     written = (COMPONENT / "spark-defaults.conf").read_text().splitlines()
     kept = [line for line in written if line.split(" ")[0] not in here]
@@ -107,6 +110,6 @@ def test_a_lost_executor_is_replaced_and_the_job_goes_on(pipeline: SparkPipeline
 def test_the_driver_asks_for_nothing_that_its_role_does_not_allow(pipeline: SparkPipeline, kubernetes: KubernetesStub) -> None:
     """From the start to an orderly end, after which no executor is left."""
     pipeline.process.terminate()
-    assert pipeline.process.wait(60) == 0, pipeline.log()
+    assert pipeline.process.wait(PATIENT_S) == 0, pipeline.log()
     assert kubernetes.executors() == []
     assert set(kubernetes.asked) <= rules()

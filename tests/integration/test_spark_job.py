@@ -18,7 +18,7 @@ from surescale.spark_streaming.state_store import FOLDER
 from tests.conftest import KafkaForTests
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
 from tests.support.spark_pipeline import SparkPipeline
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 from tests.unit.spark_streaming.pipeline import graph, marker, sample, spec
 
 pytestmark = pytest.mark.integration
@@ -123,7 +123,7 @@ def test_a_kill_between_producing_and_saving_loses_nothing(pipeline: SparkPipeli
     """What was produced and not saved is produced again: equal identities carry equal bytes, and no window is missing."""
     last = stop_between_producing_and_saving(pipeline, first_minute=9)
     pipeline.signal_all(signal.SIGKILL)
-    pipeline.process.wait(120)
+    pipeline.process.wait(PATIENT_S)
     assert pipeline.unsaved()
     send_minutes(pipeline, range(last + 1, last + 4))
     pipeline.start()
@@ -154,7 +154,7 @@ def test_sigterm_ends_the_job_in_order(pipeline: SparkPipeline) -> None:
     """Exit code 0 within seconds; no process and no temporary file is left."""
     started = pipeline.processes()
     pipeline.process.terminate()
-    assert pipeline.process.wait(120) == 0, pipeline.log()
+    assert pipeline.process.wait(PATIENT_S) == 0, pipeline.log()
     wait_until(lambda: not any(process.is_running() for process in started), what="the end of JVM and workers")
     assert not (pipeline.checkpoint / "scratch").exists()
 
@@ -175,7 +175,7 @@ def test_records_that_expired_unread_stop_the_job_in_one_line(pipeline: SparkPip
     pipeline.expire_task_metrics()
     send_minutes(pipeline, range(62, 64))
     pipeline.start()
-    assert pipeline.process.wait(START_TIMEOUT_S) == 1
+    assert pipeline.process.wait(PATIENT_S) == 1
     *_, last = pipeline.log().splitlines()
     assert last.startswith("surescale: task-metrics no longer has what the checkpoint comes to next (")
     assert "spark_streaming/restarts.py" not in pipeline.log()  # no trace of ours; Spark's own log stands before the line
@@ -183,14 +183,14 @@ def test_records_that_expired_unread_stop_the_job_in_one_line(pipeline: SparkPip
     pipeline.start(SURESCALE_SPARK_FAIL_ON_DATA_LOSS="false")
     wait_until(lambda: pipeline.has_windows(before + 1), START_TIMEOUT_S, "windows of what is left")
     pipeline.process.terminate()
-    assert pipeline.process.wait(120) == 0, pipeline.log()
+    assert pipeline.process.wait(PATIENT_S) == 0, pipeline.log()
 
 
 def test_a_topic_that_was_made_again_stops_the_job_in_one_line(pipeline: SparkPipeline) -> None:
     """So does another Kafka under the same address. The setting helps here too."""
     pipeline.make_task_metrics_again()
     pipeline.start()
-    assert pipeline.process.wait(START_TIMEOUT_S) == 1
+    assert pipeline.process.wait(PATIENT_S) == 1
     *_, last = pipeline.log().splitlines()
     assert "the topic was made again, or this is another Kafka" in last
     before = all_windows(pipeline)
@@ -204,7 +204,7 @@ def test_a_topic_that_was_made_again_stops_the_job_in_one_line(pipeline: SparkPi
 
     wait_until(has_come, START_TIMEOUT_S, "windows of the new topic")
     pipeline.process.terminate()
-    assert pipeline.process.wait(120) == 0, pipeline.log()
+    assert pipeline.process.wait(PATIENT_S) == 0, pipeline.log()
 
 
 def test_missing_state_stops_the_job_by_name(pipeline: SparkPipeline) -> None:
@@ -212,5 +212,5 @@ def test_missing_state_stops_the_job_by_name(pipeline: SparkPipeline) -> None:
     for path in (pipeline.checkpoint / FOLDER).glob("state-*"):
         path.unlink()
     pipeline.start()
-    assert pipeline.process.wait(START_TIMEOUT_S) == 1
+    assert pipeline.process.wait(PATIENT_S) == 1
     assert f"surescale: {pipeline.checkpoint}/{FOLDER}/state-*: the state is missing; restore it, or give" in pipeline.log()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import KafkaForTests
 from tests.support.spark_pipeline import SparkPipeline
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 from tests.unit.spark_streaming.pipeline import Message, graph, marker, sample, spec
 
 pytestmark = pytest.mark.integration
@@ -84,7 +84,7 @@ def test_windows_have_the_same_bytes_on_two_executors_as_in_one_process(pipeline
         if "cluster" in master:
             assert executors_at_work(pipeline) == 2
         pipeline.process.terminate()
-        assert pipeline.process.wait(60) == 0, pipeline.log()
+        assert pipeline.process.wait(PATIENT_S) == 0, pipeline.log()
     assert pipeline.windows() == {identity: [value] * len(MASTERS) for identity, value in expected.items()}
     assert len(expected) == MINUTES * len(JOBS)
 

@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import KafkaForTests
 from tests.support.object_store import BUCKET, object_store
 from tests.support.spark_pipeline import SparkPipeline
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 from tests.unit.spark_streaming.pipeline import graph, marker, sample, spec
 
 pytestmark = pytest.mark.integration
@@ -40,7 +40,7 @@ def test_another_machine_goes_on_where_the_lost_one_was(
             wait_until(lambda wanted=4 * run + 4: pipeline.has_windows(wanted), START_TIMEOUT_S, "the windows")  # type: ignore[misc]
             assert not pipeline.checkpoint.exists()
             pipeline.signal_all(signal.SIGKILL)
-            pipeline.process.wait(120)
+            pipeline.process.wait(PATIENT_S)
         assert {identity: set(values) for identity, values in pipeline.windows().items()} == {
             identity: {value} for identity, value in pipeline.expected().items()
         }

@@ -35,7 +35,7 @@ from tests.support import view_pipeline
 from tests.support.builders import JOB, row, topology
 from tests.support.metrics import Scraped, scraped
 from tests.support.view_pipeline import SPANS, SURESCALE, a_pipeline, decision, get, send
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 settings, store, projector = view_pipeline.settings, view_pipeline.store, view_pipeline.projector
@@ -284,7 +284,7 @@ def test_state_is_watched_until_it_is_interrupted(settings: PipelineSettings, pr
         while seen < 3:
             seen += JOB in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(120) == 0
+        assert process.wait(PATIENT_S) == 0
 
 
 def test_rebuild_by_command_gives_the_same_view(

@@ -20,7 +20,7 @@ from surescale.services.state.write.view_store import Positions, ViewStore
 from tests.support import view_pipeline
 from tests.support.builders import JOB
 from tests.support.view_pipeline import LOG, SPANS, a_pipeline, decision, get, send
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 settings, store, projector = view_pipeline.settings, view_pipeline.store, view_pipeline.projector
@@ -155,7 +155,7 @@ def test_a_service_that_is_killed_while_it_takes_in_leaves_nothing_out_and_count
         service()
         wait_until(lambda wanted=at_least: taken() >= wanted, 60, "the middle of the backlog")
         processes[-1].kill()
-        processes.pop().wait(120)
+        processes.pop().wait(PATIENT_S)
     assert taken() < events, "it was killed too late to show anything"
     url = service()
     wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "a ready state service")

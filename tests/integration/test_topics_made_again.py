@@ -16,7 +16,7 @@ from surescale.runtime.kafka import admin_client, create_topics, wait_for_topics
 from surescale.runtime.ports import free_ports
 from surescale.runtime.topic_ids import TopicIds, TopicsMadeAgain, ended_by_new_topics
 from tests.conftest import KafkaForTests
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 LOG = logging.getLogger("test")
@@ -88,7 +88,7 @@ def test_a_role_that_remembers_a_topic_ends_with_one_line(
         wait_until(lambda: ready in log.read_text(), 60, "the role to have begun")
         delete(pipeline, topic)
         make_again(pipeline, topic)
-        assert process.wait(90) == 1
+        assert process.wait(PATIENT_S) == 1
     finally:
         process.kill()
         process.wait()

@@ -20,7 +20,7 @@ from surescale.runtime.http_pool import ConnectionPool
 from surescale.runtime.ports import LOOPBACK, free_port
 from surescale.runtime.tls import client_context
 from surescale.services.local_stack.servers import LocalServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 Document = dict[str, Any]
 BINARIES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "helm")
@@ -155,7 +155,7 @@ class LiveCluster:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENT_S,
             check=False,
         )
         assert done.returncode == 0, done.stderr

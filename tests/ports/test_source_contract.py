@@ -26,7 +26,7 @@ from tests.support.fake_flink import QuickClock, fake_flink
 from tests.support.fake_prometheus import fake_prometheus
 from tests.support.live_groups import LiveChain
 from tests.support.role_settings import role_settings
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 if TYPE_CHECKING:
     from tests.support.live_flink import LiveFlink
@@ -73,7 +73,7 @@ def simulated_engine() -> Iterator[Source]:
             yield source
         finally:
             process.terminate()
-            process.wait(120)
+            process.wait(PATIENT_S)
 
 
 @pytest.mark.integration

@@ -23,7 +23,7 @@ from tests.ports.requirement_contract import BEFORE, CLUSTER, JOB, RequirementCo
 from tests.ports.source_contract import SourceContract
 from tests.support.fake_flink import QuickClock
 from tests.support.role_settings import role_settings
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 PROJECT = Path(__file__).parents[1] / "tiny_engine"
 BUILD = "import setuptools.build_meta as b, sys; b.build_wheel(sys.argv[1])"
@@ -34,7 +34,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The package as its wheel installs it, on the path of this module's tests only."""
     made, site = tmp_path_factory.mktemp("made"), tmp_path_factory.mktemp("site")
     shutil.copytree(PROJECT, made / "project")
-    subprocess.run([sys.executable, "-c", BUILD, str(made)], cwd=made / "project", check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        [sys.executable, "-c", BUILD, str(made)], cwd=made / "project", check=True, capture_output=True, timeout=PATIENT_S
+    )
     (wheel,) = made.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(site)
     with pytest.MonkeyPatch.context() as patch:
@@ -190,7 +192,9 @@ def test_its_rule_is_a_policy_and_one_that_cannot_be_loaded_says_why(installed: 
     (broken / "entry_points.txt").write_text("[surescale.rules]\nbroken = nobody:Rule\n")
     path = os.pathsep.join(map(str, (tmp_path, installed, *sys.path)))
     command = [sys.executable, "-c", RULES]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=PATIENT_S, check=True
+    )
     rule, reason = done.stdout.splitlines()
     assert rule.startswith("OneEach(name='one-each', sha256='', span_minutes=7")
     assert reason == "the rule nobody:Rule cannot be loaded: No module named 'nobody'"

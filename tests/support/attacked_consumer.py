@@ -27,7 +27,7 @@ from tests.support import hostile_records
 from tests.support.builders import JOB
 from tests.support.hostile_records import Hostile
 from tests.support.rescaler_pipeline import health
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 GOOD_WITHIN_S = 180.0  # Spark needs a minute to start on a busy machine
@@ -90,7 +90,7 @@ class Consumer(ABC):
             for each in self._processes():
                 with contextlib.suppress(psutil.NoSuchProcess):
                     each.kill()
-            self.process.wait(120)
+            self.process.wait(PATIENT_S)
 
     def close(self) -> None:
         """Stop what runs."""

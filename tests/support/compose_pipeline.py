@@ -12,6 +12,7 @@ from typing import Any
 from surescale.contracts.settings import PipelineSettings
 from surescale.runtime.http import fetch_json
 from surescale.runtime.ports import free_port
+from tests.support.waiting import PATIENT_S
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "compose/observability/grafana/dashboards/surescale.json"
@@ -58,7 +59,7 @@ class ComposePipeline:
             env={**os.environ, **self._environment()},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENT_S,
             check=True,
         )
         found: dict[str, list[str]] = {}
@@ -102,4 +103,4 @@ def _listed(kind: str, project: str) -> list[str]:
     everything = ["--all"] if kind == "container" else []
     shown = "{{.Names}}" if kind == "container" else "{{.Name}}"
     command = ["docker", kind, "ls", *everything, "--filter", f"label=com.docker.compose.project={project}", "--format", shown]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENT_S, check=True).stdout.split()

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import PATIENT_S
+
 KUBERNETES = Path(__file__).parents[2] / "compose/kubernetes"
 
 
@@ -18,6 +20,6 @@ def rendered(overlay: str) -> list[dict[str, Any]]:
     if kubectl is None:
         pytest.skip("kubectl, which renders kustomize overlays, is not installed")
     folder = KUBERNETES / "overlays" / overlay
-    done = subprocess.run([kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=PATIENT_S)
     assert done.returncode == 0, done.stderr
     return list(yaml.load_all(done.stdout, yaml.CSafeLoader))

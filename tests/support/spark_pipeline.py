@@ -41,7 +41,7 @@ from tests.conftest import KafkaForTests
 from tests.support.metrics import Scraped, scraped
 from tests.support.record_columns import records_of
 from tests.support.secure_broker import SecureBroker
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 Message = TaskSample | MinuteMarker
@@ -125,7 +125,7 @@ class SparkPipeline:
         """Stop what runs."""
         if self._process is not None and self._process.poll() is None:
             self.signal_all(signal.SIGKILL)
-            self._process.wait(120)
+            self._process.wait(PATIENT_S)
         self._reader.close()
 
     def send(self, *messages: Message | tuple[str, bytes], headers: Sequence[tuple[str, bytes]] = ()) -> None:

@@ -37,6 +37,7 @@ from surescale.services.state.write.projector import Projector
 from surescale.services.state.write.view_store import ViewStore
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, row, topology
+from tests.support.waiting import PATIENT_S
 
 SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 LOG = logging.getLogger("test")
@@ -76,7 +77,7 @@ def processes() -> Iterator[list["subprocess.Popen[bytes]"]]:
     yield running
     for process in running:
         process.terminate()
-        assert process.wait(120) == 0
+        assert process.wait(PATIENT_S) == 0
 
 
 @pytest.fixture

@@ -9,6 +9,9 @@ _POLL_S = 0.05
 _PATIENCE = 4
 """A busy machine may take so many times as long as a quiet one. Only a test that fails waits for all of it."""
 
+PATIENT_S = 120.0 * _PATIENCE
+"""As long as a process that was asked to do something, or to end, may take."""
+
 
 def wait_until(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "the condition") -> T:
     """Return the first true value of the condition; fail, naming what was awaited, when there is none in time.
