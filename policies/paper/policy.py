@@ -22,7 +22,7 @@ from surescale.policies.self_check import check_answers
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PaperPolicy:
-    """SURE as in the paper, or one of its rivals: a ratio per task straight from the network."""
+    """SURE as in the paper, or a rival: a ratio per task out of the network."""
 
     package: PaperPackage
     model: PaperModel

@@ -25,7 +25,10 @@ STABLE_MAX = 2_000  # subtasks; above any bound used anywhere
 
 @dataclass(frozen=True, slots=True)
 class DRS:
-    """Aims at a sojourn of ``sojourn`` times the service times alone."""
+    """Adds subtasks where a model of queues says they shorten the wait most.
+
+    Aims at a sojourn of ``sojourn`` times the service times alone.
+    """
 
     sojourn: float = 1.2
     estimate: Estimate = "mean-15"

@@ -22,7 +22,10 @@ from surescale.policies.sizing import Constants, Sizing, target_size, worth_a_re
 
 @dataclass(frozen=True, slots=True)
 class DS2:
-    """p' = ceil(rate x d / u), at every span."""
+    """Sizes for the load at a target utilisation, at every span.
+
+    p' = ceil(rate x d / u).
+    """
 
     utilisation: float = 0.7
     estimate: Estimate = "mean-15"
@@ -50,7 +53,7 @@ NO_CATCH_UP = 1e9  # minutes: DS2 has no term for backlog
 
 @dataclass(frozen=True, slots=True)
 class GatedDS2:
-    """p' = ceil(rate x d / u) for all tasks at once, or no change."""
+    """Sizes all tasks as ds2 does, or none: when that is worth a restart."""
 
     utilisation: float = 0.75
     need: float = 0.25

@@ -12,7 +12,10 @@ from surescale.policies.question import Question
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """Keeps every task at one size: the one in ``sizes``, else the one the job's author configured, else the present one."""
+    """Keeps every task at the size that the job's author configured.
+
+    A size in ``sizes`` comes before it; a task with neither keeps its present one.
+    """
 
     sizes: tuple[tuple[str, int], ...] = ()  # (task, parallelism)
     name: str = "static"

@@ -31,7 +31,10 @@ UTILISATION_MIN = 0.05  # lower bound of u - boundary
 
 @dataclass(frozen=True, slots=True)
 class FlinkAutoscaler:
-    """Defaults are the operator's: u 0.7, boundary 0.3, catch-up 30 min, restart 5 min, metrics window 15 min."""
+    """As the autoscaler of Flink's Kubernetes operator (FLIP-271).
+
+    Defaults are the operator's: u 0.7, boundary 0.3, catch-up 30 min, restart 5 min, metrics window 15 min.
+    """
 
     utilisation: float = 0.7
     boundary: float = 0.3

@@ -22,7 +22,10 @@ from surescale.policies.sure.base import Base
 
 @dataclass(frozen=True, slots=True)
 class ForecastRule:
-    """p' = ceil((expected rate x d + backlog / catch-up) / u) behind the restart gate; all constants in ``base``."""
+    """As target-utilisation, for the load expected over the next hour.
+
+    p' = ceil((expected rate x d + backlog / catch-up) / u) behind the restart gate; all constants in ``base``.
+    """
 
     base: Base
     name: str = "forecast"

@@ -17,7 +17,10 @@ from surescale.policies.rules.reading import Reading, answer_of
 
 @dataclass(frozen=True, slots=True)
 class HorizontalPodAutoscaler:
-    """Defaults: target 0.7, Kubernetes' tolerance of 0.1, the mean of the last ten minutes as the metric."""
+    """As Kubernetes' HorizontalPodAutoscaler, one per task, on utilisation.
+
+    Defaults: target 0.7, Kubernetes' tolerance of 0.1, the mean of the last ten minutes as the metric.
+    """
 
     target: float = 0.7
     tolerance: float = 0.1

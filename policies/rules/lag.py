@@ -20,7 +20,10 @@ from surescale.policies.rules.reading import Reading, answer_of
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Accepts a backlog of ``threshold_minutes`` per subtask."""
+    """As KEDA's scaler on lag, one per task: accepts some backlog per subtask.
+
+    That is ``threshold_minutes`` of work.
+    """
 
     threshold_minutes: float = 0.1
     name: str = "lag"

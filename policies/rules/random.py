@@ -15,7 +15,10 @@ from surescale.policies.question import Question
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """ratio = 2 x U, U uniform in (0, 1]: SURE's random actions. Small sizes round down more often than up, so jobs shrink."""
+    """Draws sizes at random: the lower end of a comparison.
+
+    ratio = 2 x U, U uniform in (0, 1]: SURE's random actions. Small sizes round down more often than up, so jobs shrink.
+    """
 
     name: str = "random"
     sha256: str = ""

@@ -20,7 +20,10 @@ CALIBRATED = Sizing(utilisation=0.75, catch_up_minutes=30.0, need=0.27, saving=0
 
 @dataclass(frozen=True, slots=True)
 class TargetUtilisation:
-    """p' = ceil((rate x d + backlog / catch-up) / u): d the true service time, u the target."""
+    """Sizes for load and backlog at a target utilisation, if worth a restart.
+
+    p' = ceil((rate x d + backlog / catch-up) / u): d the true service time, u the target.
+    """
 
     sizing: Sizing = CALIBRATED
     estimate: Estimate = "quick-up"

@@ -17,7 +17,10 @@ from surescale.policies.rules.reading import Reading, answer_of
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """p' = p + 1 above ``high``, p - 1 below ``low``, by the utilisation of the last minutes."""
+    """One more subtask above a high mark of utilisation, one fewer below a low.
+
+    p' = p + 1 above ``high``, p - 1 below ``low``, by the utilisation of the last minutes.
+    """
 
     high: float = 0.8
     low: float = 0.3

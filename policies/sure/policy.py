@@ -63,7 +63,10 @@ class Draws:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SurePolicy:
-    """SURE from a model package: an outlook, a plan of sizes and restarts, and the network that corrects it."""
+    """Plans sizes and restarts for the expected load; a network corrects the plan.
+
+    SURE from a model package: an outlook, a plan, and the network.
+    """
 
     package: Package
     sampler: Session

@@ -26,7 +26,7 @@ def command() -> None:
 @options.as_json
 @options.connected(options.cluster, options.policy_folder)
 def list_(settings: PipelineSettings, as_json: bool) -> None:
-    """Show the folder's policies and the cluster's releases."""
+    """Show the folder's policies, with what each does, and the cluster's releases."""
     import msgspec
 
     from surescale.contracts.releases import Slot
@@ -51,6 +51,8 @@ def list_(settings: PipelineSettings, as_json: bool) -> None:
         span = f"every {row.span_minutes} min"
         line = printable(f"{row.policy:<20} {row.sha256[:12] or 'rule':<12}  {span:<13} {note}".rstrip())
         click.echo(terminal.hanging(line, margin=49))
+        if row.what:
+            click.echo(terminal.hanging(printable(f"    {row.what}"), margin=4))
     for release, now in shown:
         click.echo(terminal.hanging(printable(_line(release, now, catalog)), margin=4))
     if catalog.releases.in_force(Slot(settings.cluster, "serve", "cluster"), catalog.now_ms) is None:

@@ -51,9 +51,13 @@ def _rewards(scores: Scores, policy: str) -> list[float]:
 
 
 class PolicyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One policy that can be named with a folder; ``unusable`` says why it cannot decide, the hash is empty for a rule."""
+    """One policy that can be named with a folder; ``unusable`` says why it cannot decide, the hash is empty for a rule.
+
+    ``what`` is one line on what it does, "" where its class says nothing or it is unusable.
+    """
 
     policy: str
+    what: str
     sha256: str
     span_minutes: int
     unusable: str | None
@@ -67,6 +71,7 @@ def policies_in(folder: str) -> list[PolicyRow]:
     return [
         PolicyRow(
             policy=item.name,
+            what=_what_it_does(item),
             sha256=item.sha256,
             span_minutes=item.span_minutes,
             unusable=item.reason if isinstance(item, Unavailable) else None,
@@ -74,6 +79,15 @@ def policies_in(folder: str) -> list[PolicyRow]:
         )
         for name, item in known.items()
     ]
+
+
+def _what_it_does(policy: Policy) -> str:
+    """Return the first line of its class's docstring, "" for that which a dataclass writes itself: it lists the fields."""
+    kind = type(policy)
+    text = (kind.__doc__ or "").strip()
+    if isinstance(policy, Unavailable) or not text or text.startswith(f"{kind.__name__}("):
+        return ""
+    return text.splitlines()[0].replace("``", "")
 
 
 def _summary(package: Path) -> ScoreSummary | None:

@@ -12,6 +12,7 @@ from surescale.contracts.releases import Release, Releases, Slot
 from surescale.contracts.windows import encode_window
 from surescale.policies.registry import SHIPPED, Unavailable
 from surescale.policies.released_policy import card_hash, released_policy
+from surescale.policies.rules.fixed import Hold
 from surescale.policies.scores import JobScores, PolicyScore, Scores, write_scores
 from surescale.policies.sure.policy import SurePolicy
 from surescale.runtime.limited_graphs import LimitedSession
@@ -185,6 +186,23 @@ def test_the_scores_of_a_package_kept_under_its_hash_are_its_own(folder: Path) -
     kept = next(row for row in policies_in(str(folder)) if row.sha256)
     assert kept.policy == "sure"
     assert kept.scores.jobs > 1
+
+
+def test_each_policy_that_ships_says_in_a_line_what_it_does() -> None:
+    """Short enough for 80 columns, as `policy list` indents it, and without the marks of a docstring."""
+    said = {row.policy: row.what for row in policies_in("")}
+    assert said["hold"] == "Never changes anything."
+    assert {name for name, what in said.items() if not what.endswith(".") or "`" in what or len(what) > 76} == set()
+    assert len(set(said.values())) == len(said)
+
+
+def test_what_a_class_does_not_say_is_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dataclass without a docstring lists its fields there; the docstring of what stands in for a package is not about it."""
+    monkeypatch.setattr(Hold, "__doc__", "Hold(name: str = 'hold')")
+    (folder / "sure" / "card.json").write_text("{}")
+    said = {row.policy: row.what for row in policies_in(str(folder))}
+    assert (said["hold"], said["sure"]) == ("", "")
+    assert said["static"]
 
 
 def test_judging_leaves_a_packages_hash_alone(folder: Path) -> None:
