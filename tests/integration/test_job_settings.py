@@ -86,6 +86,9 @@ def test_each_change_is_a_record_with_version_who_and_when(pipeline: PipelineSet
     ]
     assert {(record.set_by, record.set_at_ms) for record in written} == {("ann", PIPELINE_NOW_MS), ("bob", PIPELINE_NOW_MS)}
     assert json.loads(job(pipeline, "show", JOB, "--json"))["policy_in_use"] == "static (job)"
+    lines = [" ".join(line.split()) for line in job(pipeline, "show", JOB).splitlines()]
+    assert "max 8 (ann, 1970-01-01 10:00:00)" in lines
+    assert "policy static (bob, 1970-01-01 10:00:00)" in lines
     history = json.loads(job(pipeline, "history", JOB, "--json"))
     assert history[1]["changed"] == {"mode": ["advise", "observe"]}
     assert "ann  mode " in (shown := job(pipeline, "history", JOB))

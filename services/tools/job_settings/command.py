@@ -97,20 +97,22 @@ def reapply(settings: "PipelineSettings", job: str, by: str | None) -> None:
 @options.as_json
 @options.connected()
 def show(settings: "PipelineSettings", job: str, as_json: bool) -> None:
-    """Show what is allowed for JOB, and which policy decides on it."""
-    from surescale.services.job_settings.changes import value_in_words
+    """Show what is allowed for JOB, and which policy decides on it.
+
+    What somebody set comes first, with who and when; then the defaults in force.
+    """
+    from surescale.runtime import terminal
     from surescale.services.job_settings.snapshot import read_snapshot
-    from surescale.services.tools.job_settings.options import overview
+    from surescale.services.tools.job_settings.options import overview, overview_in_lines
 
     _require_single(job)
-    document = overview(read_snapshot(settings, job), settings.policy)
+    snapshot = read_snapshot(settings, job)
+    document = overview(snapshot, settings.policy)
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:
-        sources = document.pop("sources")
-        words = {name: f" ({source})" if source == "label" else "" for name, source in sources.items()}
-        lines = (f"{name:<24} {value_in_words(name, value)}{words.get(name, '')}" for name, value in document.items())
-        click.echo("\n".join(map(printable, lines)))
+        for line in overview_in_lines(document, snapshot):
+            click.echo(terminal.hanging(printable(line), margin=4))
 
 
 @command.command("history")
@@ -135,8 +137,7 @@ def history(settings: "PipelineSettings", job: str, as_json: bool) -> None:
         fields = (change_in_words(name, *values) for name, values in change.changed.items())
         passed = "" if change.in_force else " (never in force: a higher version was there)"
         what = ", ".join(fields) or (UNCHANGED if number else FIRST)
-        who = f"{change.set_by} from {change.applied_from}" if change.applied_from else change.set_by
-        click.echo(printable(f"{change.version:>4}  {to_the_second(change.at_ms)}  {who}  {what}{passed}"))
+        click.echo(printable(f"{change.version:>4}  {to_the_second(change.at_ms)}  {change.who}  {what}{passed}"))
 
 
 def _change(

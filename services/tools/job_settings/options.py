@@ -10,7 +10,7 @@ from msgspec import inspect
 
 from surescale.contracts.decisions import Decision
 from surescale.contracts.errors import SettingsError
-from surescale.contracts.job_labels import FIELDS, SEPARATOR, STEP, STEPS, in_force, read_limit, source_of, unreadable
+from surescale.contracts.job_labels import FIELDS, SEPARATOR, STEP, STEPS, in_force, is_set, read_limit, source_of, unreadable
 from surescale.contracts.job_limits import at_time, bounds_of, in_periods, minimum_within, total_limit
 from surescale.contracts.job_settings import SETTINGS, JobSettings, LatencyBound, Setting, effective, newer
 from surescale.contracts.limits_in_words import NONE, in_periods_in_words, in_words, read_task
@@ -55,6 +55,11 @@ class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
     changed: dict[str, tuple[object, object]]
     in_force: bool
     applied_from: str | None
+
+    @property
+    def who(self) -> str:
+        """Return who made it, and from which files."""
+        return f"{self.set_by} from {self.applied_from}" if self.applied_from else self.set_by
 
 
 def _options() -> Iterator[Callable[[Any], Any]]:
@@ -170,6 +175,35 @@ def overview(snapshot: "SettingsSnapshot", pipeline_policy: str) -> dict[str, An
     }
 
 
+def overview_in_lines(shown: Mapping[str, Any], snapshot: "SettingsSnapshot") -> list[str]:
+    """Return an overview for people: the job, each setting that somebody set with who and when, then all others together.
+
+    ``shown``: of ``overview``, for the same snapshot. When: by the pipeline's clock, in UTC.
+    """
+    own, topology, sources = snapshot.settings, snapshot.topology, shown["sources"]
+    settings = in_force(own, topology.labels)
+    beside = {name: value for name, value in shown.items() if name not in {*FIELDS.values(), "sources"}}
+    about = [f"{name:<19} {value_in_words(name, value)}" for name, value in beside.items() if value not in (None, [])]
+    last = {field: change for change in changes_of(snapshot) if change.in_force for field in change.changed}
+    words = {field: f"{last[field].who}, {_instant(last[field].pipeline_time_ms)}" for field in SETTINGS if is_set(own, field)}
+    words |= {field: "label" for field, source in sources.items() if source == "label"}
+    given = [
+        f"  {setting.option:<17} {value_in_words(field, getattr(settings, field))} ({words[field]})"
+        for field, setting in SETTINGS.items()
+        if field in words
+    ]
+    # Which policy decides where none is set is said above.
+    rest = {name: shown[field] for name, field in FIELDS.items() if field not in words and field != "policy"}
+    defaults = [f"{name} {value_in_words(FIELDS[name], value)}" for name, value in rest.items() if value is not None]
+    free = [name for name, value in rest.items() if value is None]
+    return [
+        *about,
+        *(["set for this job:", *given] if given else ["nothing is set for this job"]),
+        f"defaults of {topology.engine}: {', '.join(defaults)}",
+        f"no limit, or as the policy has it: {', '.join(free)}",
+    ]
+
+
 def _plain(value: Any) -> object:
     if isinstance(value, dict | tuple):
         return in_words(value)
@@ -238,4 +272,8 @@ def changes_of(snapshot: "SettingsSnapshot") -> list[SettingsChange]:
 def _when_set(settings: JobSettings) -> str:
     if not settings.version:
         return "never"
-    return to_the_second(settings.set_at_ms) if settings.set_at_ms else "before the pipeline's clock ran"
+    return _instant(settings.set_at_ms)
+
+
+def _instant(at_ms: int | None) -> str:
+    return to_the_second(at_ms) if at_ms else "before the pipeline's clock ran"

@@ -6,6 +6,7 @@ from click.testing import CliRunner
 
 from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_labels import FIELDS
 from surescale.contracts.job_settings import SETTINGS, ExcludedPeriod, JobSettings, TaskLimits
 from surescale.contracts.limits_in_words import read_within
 from surescale.contracts.messages import ClusterTopology, JobTopology, TaskSpec
@@ -22,7 +23,7 @@ from surescale.services.job_settings.changes import (
 )
 from surescale.services.job_settings.snapshot import SettingsSnapshot, note
 from surescale.services.tools.job_settings.command import command
-from surescale.services.tools.job_settings.options import as_settings, limits_in_force, overview, with_tasks
+from surescale.services.tools.job_settings.options import as_settings, limits_in_force, overview, overview_in_lines, with_tasks
 
 JOB = "sim/clicks"
 TOPOLOGY = JobTopology(
@@ -304,6 +305,42 @@ def test_limits_in_force_have_a_source_and_an_effect() -> None:
     } == {line.split(None, 1)[0]: " ".join(line.split()[1:]) for line in lines[1:]}
     assert any(line.startswith("label surescale.total is ignored: 'many' cannot be read") for line in lines)
     assert lines[-1] == "now: Map runs with 40, above its maximum of 12: it goes there in steps, as the load allows"
+
+
+def test_an_overview_has_what_somebody_set_with_who_and_when_and_the_rest_together() -> None:
+    """Of several changes of a setting the last one counts; what was never in force is nobody's; a label is named as such."""
+    topology = msgspec.structs.replace(TOPOLOGY, engine="flink", labels={"surescale.max": "12", "surescale.total": "many"})
+    records = (
+        JobSettings(job=JOB, version=1, utilisation=0.5, set_by="demo"),
+        JobSettings(job=JOB, version=2, utilisation=0.5, mode="advise", set_by="ann", set_at_ms=60_000),
+        JobSettings(job=JOB, version=1, utilisation=0.9, set_by="late", set_at_ms=90_000),
+        JobSettings(job=JOB, version=3, utilisation=0.5, mode="act", set_by="bob", set_at_ms=120_000, applied_from="team.toml"),
+    )
+    history = tuple(Recorded(each, append_ms=1) for each in records)
+    seen = SettingsSnapshot(job=JOB, known=topology, history=history, now_ms=0, release=None)
+    lines = overview_in_lines(overview(seen, "sure"), seen)
+    begins = lines.index("set for this job:")
+    assert [" ".join(line.split()) for line in lines[begins + 1 : -2]] == [
+        "mode act (bob from team.toml, 1970-01-01 00:02:00)",
+        "max 12 (label)",
+        "utilisation 0.5 (demo, before the pipeline's clock ran)",
+    ]
+    assert "policy_in_use sure (agents' own)" in {" ".join(line.split()) for line in lines[:begins]}
+    assert any(line.startswith("labels_ignored") and "surescale.total" in line for line in lines[:begins])
+    assert lines[-2].startswith("defaults of flink: ")
+    assert "scale-down-after 30" in lines[-2]
+    assert lines[-1].startswith("no limit, or as the policy has it: ")
+    named = {part.split()[0] for line in lines[-2:] for part in line.partition(": ")[2].split(", ")}
+    assert named == FIELDS.keys() - {"max", "utilisation", "policy"}
+    assert "default" not in "".join(lines[:-2])
+
+
+def test_an_overview_of_a_job_that_nobody_touched_says_so() -> None:
+    """Nothing that is not there has a line of its own."""
+    seen = SettingsSnapshot(job=JOB, known=TOPOLOGY, history=(), now_ms=0, release=None)
+    lines = overview_in_lines(overview(seen, "sure"), seen)
+    assert lines[-3] == "nothing is set for this job"
+    assert {"applied_from", "changed_by_hand", "labels_ignored"}.isdisjoint(line.split()[0] for line in lines)
 
 
 def test_settings_of_a_job_that_is_not_known_yet_need_only_a_name() -> None:
