@@ -79,8 +79,9 @@ def is_over(pipeline: Pipeline) -> bool:
     return memory_of(pipeline)[1].placement_generation == 1
 
 
-def lives(pipeline: Pipeline, process: subprocess.Popen[str], minute: int) -> int:
-    """Let the clock go on, minute by minute, until the process has died or all is done; return the minute."""
+def lives(pipeline: Pipeline, process: subprocess.Popen[str], port: int, minute: int) -> int:
+    """Once the process works, let the clock go on, minute by minute, until it has died or all is done; return the minute."""
+    wait_until(lambda: process.poll() is not None or is_active(port), 60, "the rescaler")
     while process.poll() is None and not is_over(pipeline):
         try:
             process.wait(6)
@@ -98,8 +99,8 @@ def test_a_rescale_survives_a_crash_between_any_two_writes(pipeline: Pipeline) -
     while not is_over(pipeline):
         starts += 1
         assert starts <= STARTS_MAX, pipeline.read().progress
-        process, _ = pipeline.process("tests.support.crashing_rescaler")
-        minute = lives(pipeline, process, minute)
+        process, port = pipeline.process("tests.support.crashing_rescaler")
+        minute = lives(pipeline, process, port, minute)
         assert process.poll() in (None, EXIT_CODE)
         process.kill()
         process.wait()
