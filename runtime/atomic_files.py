@@ -43,7 +43,7 @@ def check_apart(path: Path, *, option: str, others: Mapping[str, str | Path | No
             raise SettingsError(f"{option}: {path} is the file of {name}, which would be lost; name another one")
 
 
-def write_atomically(path: Path, text: str, *, option: str) -> None:
+def write_atomically(path: Path, text: str, *, option: str, mode: int = 0o644) -> None:
     """Write a file atomically: a reader sees the old one or the new one, never a part. Makes its folder; follows links.
 
     Raises:
@@ -52,7 +52,7 @@ def write_atomically(path: Path, text: str, *, option: str) -> None:
     try:
         path = _real(path, option)
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_atomically(path, text)
+        replace_atomically(path, text, mode=mode)
     except OSError as error:
         raise SettingsError(f"{option}: {path} cannot be written ({reason_of(error)}); name another file") from None
 

@@ -93,7 +93,7 @@ def command(
     _ok("`surescale up` will start a Redis of its own" if own_redis else "Redis answers")
     settings |= answers.free_http_port()
     plan = Plan(cluster, settings, own_redis, mode, found, words, jobs, flink is not None)
-    write_atomically(out, file_of(plan), option="--out")
+    write_atomically(out, file_of(plan), option="--out", mode=0o600)  # an address of Redis may hold a password
     click.echo("\n".join(_what_follows(plan, out)))
 
 

@@ -92,6 +92,7 @@ def test_a_group_becomes_a_file_that_doctor_finds_nothing_wrong_with(kafka: Kafk
     ]
     assert "first decision: 3 to 5 minutes after the roles are ready, then every minute" in done.stdout
     assert done.stdout.endswith("next: surescale up\n")
+    assert (tmp_path / "surescale.toml").stat().st_mode & 0o777 == 0o600
     document = tomllib.loads((tmp_path / "surescale.toml").read_text())
     assert document["chains"][group]["limits"]["max"] == PARTITIONS
     looked = run(tmp_path, "doctor", "--before-start", "--json")
