@@ -71,7 +71,9 @@ def grouped(*options: Callable[[F], F]) -> Callable[[F], F]:
 bootstrap = click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
 prefix = click.option("--prefix", "topic_prefix", help="Prefix of every topic and key (default: SURESCALE_TOPIC_PREFIX).")
 redis_url = click.option("--redis", "redis_url", help="Address of Redis (default: SURESCALE_REDIS_URL).")
-cluster = click.option("--cluster", help="Name of the cluster (default: SURESCALE_CLUSTER, else sim).")
+cluster = click.option(
+    "--cluster", help="Name of the cluster: what stands before the slash in a job's name (default: SURESCALE_CLUSTER)."
+)
 policy_folder = click.option(
     "--policy-folder",
     type=click.Path(exists=True, file_okay=False),

@@ -74,7 +74,7 @@ def checked_kafka(bootstrap: str) -> str:
     Raises:
         SettingsError: none does, or they do not let us in.
     """
-    _refuse_problems("--kafka", KafkaChecks(from_environment(PipelineSettings, bootstrap=bootstrap)).broker())
+    _refuse_problems("--bootstrap", KafkaChecks(from_environment(PipelineSettings, bootstrap=bootstrap)).broker())
     return bootstrap
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from surescale.contracts.errors import SettingsError, SurescaleError
+from surescale.runtime import options
 
 if TYPE_CHECKING:
     from surescale.contracts.job_settings import Mode
@@ -24,26 +25,26 @@ _WRITTEN = frozenset({"ENGINE", "CLUSTER", "BOOTSTRAP", "REDIS_URL", "POLICY", "
 
 
 @click.command("init")
-@click.option("--kafka", help="Kafka bootstrap servers, host:port; for surescale's own topics, and of the groups.")
+@options.bootstrap
 @click.option("--group", "groups", multiple=True,
               help="Consumer group to scale, repeatable; each becomes a job (default: all that have members).")  # fmt: skip
 @click.option(
     "--command", "start_with", help="Command that starts one worker of the only group; without it there is only advice."
 )
 @click.option("--flink", help="Address of Flink's REST API: scale its jobs instead, http://host:port.")
-@click.option("--redis", help="Address of Redis (default: up starts one of its own).")
-@click.option("--cluster", help="Name before the slash in the names of the jobs (default: kafka, or flink).")
+@options.redis_url
+@options.cluster
 @click.option("--mode", type=click.Choice(["observe", "advise", "act"]), default="advise", show_default=True,
               help="What surescale may do to the jobs from the start.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default="surescale.toml", show_default=True,
               help="The file to write.")  # fmt: skip
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing: take the options and the defaults, also over an older file.")
 def command(
-    kafka: str | None,
+    bootstrap: str | None,
     groups: tuple[str, ...],
     start_with: str | None,
     flink: str | None,
-    redis: str | None,
+    redis_url: str | None,
     cluster: str | None,
     mode: "Mode",
     out: Path,
@@ -52,7 +53,8 @@ def command(
     """Write the file from which `surescale up` starts everything.
 
     Asks where Kafka is and what is to be scaled, and checks each answer at once. Without a terminal, and with --yes, it asks
-    nothing. Changes nothing but the file. Variables SURESCALE_... that are set now, such as Kafka's credentials, go into it.
+    nothing. Without an address of Redis, `up` starts one of its own. Changes nothing but the file. Variables SURESCALE_... that
+    are set now, such as those of Kafka's credentials, go into it.
     """
     from surescale.contracts.settings import PipelineSettings, from_environment
     from surescale.runtime.atomic_files import check_folder, write_atomically
@@ -69,27 +71,31 @@ def command(
         raise SettingsError(f"--out: {out} is there; give --yes to write it anew, or name another file")
     _quiet()
     answers.check_java()
-    kafka = _answer("Kafka (host:port)", kafka, os.environ.get("SURESCALE_BOOTSTRAP", _KAFKA), answers.checked_kafka, asks)
-    _ok(f"Kafka at {kafka} answers")
-    settings: dict[str, str | int] = {"bootstrap": kafka, **_variables()}
+    usual = os.environ.get("SURESCALE_BOOTSTRAP", _KAFKA)
+    bootstrap = _answer("Kafka (host:port)", bootstrap, usual, answers.checked_kafka, asks)
+    _ok(f"Kafka at {bootstrap} answers")
+    settings: dict[str, str | int] = {"bootstrap": bootstrap, **_variables()}
     found: tuple[FoundGroup, ...] = ()
     words: tuple[str, ...] = ()
     jobs: list[str] = []
-    cluster = cluster or ("kafka" if flink is None else "flink")
+    cluster = cluster or os.environ.get("SURESCALE_CLUSTER") or ("kafka" if flink is None else "flink")
     if flink is not None:
         findings, jobs = answers.checked_flink(flink, cluster)
         for finding in findings:
             _ok(finding.detail) if finding.verdict == "ok" else _warn(f"{finding.detail}; {finding.remedy}")
         settings["engine_url"] = flink
     else:
-        found = _groups(from_environment(PipelineSettings, bootstrap=kafka), groups, cluster, asks)
+        found = _groups(from_environment(PipelineSettings, bootstrap=bootstrap), groups, cluster, asks)
         words = _command(start_with, found, asks)
         if words:
             settings |= {"actuator": "processes", "workers_folder": "workers"}
     if mode == "act" and flink is None and not words:
         raise SettingsError(_NO_WORKERS)
-    own_redis = redis is None and not (asks and (redis := click.prompt("Redis (empty: up starts one)", "", show_default=False)))
-    settings["redis_url"] = answers.own_redis_url() if own_redis else _answer("Redis", redis, "", answers.checked_redis, asks)
+    redis_url = redis_url or os.environ.get("SURESCALE_REDIS_URL")
+    if redis_url is None and asks:
+        redis_url = click.prompt("Redis (empty: up starts one)", "", show_default=False)
+    own_redis = not redis_url
+    settings["redis_url"] = answers.own_redis_url() if own_redis else _answer("Redis", redis_url, "", answers.checked_redis, asks)
     _ok("`surescale up` will start a Redis of its own" if own_redis else "Redis answers")
     settings |= answers.free_http_port()
     plan = Plan(cluster, settings, own_redis, mode, found, words, jobs, flink is not None)

@@ -80,7 +80,7 @@ def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProc
 
 def test_a_group_becomes_a_file_that_doctor_finds_nothing_wrong_with(kafka: KafkaForTests, group: str, tmp_path: Path) -> None:
     """What is there is said, what comes is said, and the file is what every other command reads."""
-    asked = ("init", "--kafka", kafka.bootstrap, "--group", group, "--cluster", "shop")
+    asked = ("init", "--bootstrap", kafka.bootstrap, "--group", group, "--cluster", "shop")
     done = run(tmp_path, *asked, SURESCALE_TOPIC_PREFIX=kafka.topic_prefix())
     assert (done.returncode, done.stderr) == (0, "")
     topic = group.removesuffix("-parse")
@@ -109,7 +109,7 @@ def test_a_group_becomes_a_file_that_doctor_finds_nothing_wrong_with(kafka: Kafk
 def test_what_is_not_there_is_one_line_and_no_file(kafka: KafkaForTests, group: str, tmp_path: Path) -> None:
     """A wrong group, a topic without data, a program or a script that is missing, a Redis and a Flink that do not answer."""
     (nobody,) = free_ports(1)
-    given = ("init", "--yes", "--kafka", kafka.bootstrap)
+    given = ("init", "--yes", "--bootstrap", kafka.bootstrap)
     slips = {
         ("--group", group[:-1]): f"has no group {group[:-1]}; with members: {group}",
         ("--group", group, "--command", "pyton worker.py"): "--command: there is no program 'pyton'",
@@ -123,15 +123,15 @@ def test_what_is_not_there_is_one_line_and_no_file(kafka: KafkaForTests, group: 
         assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), words
         assert said in done.stderr
         assert not (tmp_path / "surescale.toml").exists()
-    done = run(tmp_path, "init", "--kafka", f"127.0.0.1:{nobody}")
+    done = run(tmp_path, "init", "--bootstrap", f"127.0.0.1:{nobody}")
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-    assert f"--kafka: 127.0.0.1:{nobody} does not answer" in done.stderr
+    assert f"--bootstrap: 127.0.0.1:{nobody} does not answer" in done.stderr
 
 
 def test_up_starts_everything_from_the_file(kafka: KafkaForTests, group: str, tmp_path: Path) -> None:
     """It makes the topics, starts Redis and the roles, and the job is there; SIGTERM ends all of it."""
     prefix = kafka.topic_prefix()
-    done = run(tmp_path, "init", "--kafka", kafka.bootstrap, "--group", group, SURESCALE_TOPIC_PREFIX=prefix)
+    done = run(tmp_path, "init", "--bootstrap", kafka.bootstrap, "--group", group, SURESCALE_TOPIC_PREFIX=prefix)
     assert done.returncode == 0, done.stderr
     (http,) = free_ports(1)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SURESCALE_")}
