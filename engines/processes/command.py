@@ -7,6 +7,7 @@ import click
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.settings import PipelineSettings, from_environment
 from surescale.engines.groups.chains import Chain, Group
+from surescale.engines.ports.findings import in_words
 from surescale.engines.processes import WORKERS
 from surescale.engines.processes.reconcile import WorkerReconciler
 from surescale.engines.settings import ClusterSettings
@@ -24,7 +25,7 @@ def command() -> None:
 
 @command.command("list")
 def list_workers() -> None:
-    """List every worker that lives, also of jobs that the groups file no longer has."""
+    """List every worker that lives, with its uptime and log, also of jobs that the groups file no longer has."""
     reconciler = _reconciler()
     if not reconciler.store.jobs():
         click.echo("no worker lives here and none is asked for; the rescaler starts those of SURESCALE_GROUPS_FILE")
@@ -35,7 +36,8 @@ def list_workers() -> None:
         for each in reconciler.store.workers(job):
             ending = ", ending" if each.draining_ms is not None else ""
             log = reconciler.store.file(job, each.task, each.index, "log")
-            click.echo(f"  {each.task} {each.index}: pid {each.pid}, port {each.port}{ending}, log {log}")
+            up = in_words(max(0, reconciler.now_ms() - each.started_ms) / 1000)
+            click.echo(f"  {each.task} {each.index}: pid {each.pid}, up {up}, port {each.port}{ending}, log {log}")
         for task, count in required.counts.items() if required else ():
             for index in range(count):
                 failure = reconciler.store.failure(job, task, index)

@@ -1,5 +1,6 @@
 """`surescale workers`: the workers on this machine, shown, stopped and started without a rescaler."""
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,14 +36,18 @@ def run(*arguments: str) -> str:
 
 
 def test_workers_are_listed_stopped_and_asked_for_again(folder: Path) -> None:
-    """Also those of a job that the groups file no longer has; each with its log."""
+    """Also those of a job that the groups file no longer has; each with its uptime and its log."""
     assert "no worker lives here" in run("list")
     reconciler = reconciler_of(folder, chain_of({"parse": 1}), chain_of({"count": 1}, name="old"))
     (parse,) = reconciled(reconciler, "orders", {"parse": 1})
     reconciled(reconciler, "old", {"count": 1})
+    file = reconciler.store.file("orders", "parse", 0)
+    ten_hours_ago_ms = parse.started_ms - 10 * 3_600_000
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"started_ms": ten_hours_ago_ms}))
+    parse = dataclasses.replace(parse, started_ms=ten_hours_ago_ms)
     shown = run("list")
     assert "old: count 1 asked for; not in the groups file" in shown
-    assert f"orders: parse 1 asked for\n  parse 0: pid {parse.pid}, port {parse.port}, log {folder}" in shown
+    assert f"orders: parse 1 asked for\n  parse 0: pid {parse.pid}, up 10 h, port {parse.port}, log {folder}" in shown
     run("stop", "old")
     assert reconciler.store.workers("old") == []
     assert reconciler.store.workers("orders") == [parse]
