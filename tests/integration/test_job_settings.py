@@ -91,7 +91,7 @@ def test_each_change_is_a_record_with_version_who_and_when(pipeline: PipelineSet
     assert "policy static (bob, 1970-01-01 10:00:00)" in lines
     history = json.loads(job(pipeline, "history", JOB, "--json"))
     assert history[1]["changed"] == {"mode": ["advise", "observe"]}
-    assert "ann  mode " in (shown := job(pipeline, "history", JOB))
+    assert "1970-01-01 10:00:00  ann  mode " in (shown := job(pipeline, "history", JOB))
     assert ", max default -> 8" in shown
 
 

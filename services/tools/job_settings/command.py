@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from surescale.runtime import options
-from surescale.runtime.instants import to_the_second
 from surescale.runtime.printable import printable
 from surescale.services.job_settings.changes import DEFAULT
 from surescale.services.tools.job_settings.file_commands import apply, export
@@ -99,7 +98,7 @@ def reapply(settings: "PipelineSettings", job: str, by: str | None) -> None:
 def show(settings: "PipelineSettings", job: str, as_json: bool) -> None:
     """Show what is allowed for JOB, and which policy decides on it.
 
-    What somebody set comes first, with who and when; then the defaults in force.
+    What somebody set comes first, with who and when (by the pipeline's clock, in UTC); then the defaults in force.
     """
     from surescale.runtime import terminal
     from surescale.services.job_settings.snapshot import read_snapshot
@@ -120,7 +119,10 @@ def show(settings: "PipelineSettings", job: str, as_json: bool) -> None:
 @options.as_json
 @options.connected()
 def history(settings: "PipelineSettings", job: str, as_json: bool) -> None:
-    """Show every change of JOB's settings: when, by whom, what."""
+    """Show every change of JOB's settings: when, by whom, what.
+
+    When: by the pipeline's clock, in UTC, as everywhere. --json also has the broker's time (at_ms).
+    """
     import msgspec
 
     from surescale.services.job_settings.changes import change_in_words
@@ -137,7 +139,7 @@ def history(settings: "PipelineSettings", job: str, as_json: bool) -> None:
         fields = (change_in_words(name, *values) for name, values in change.changed.items())
         passed = "" if change.in_force else " (never in force: a higher version was there)"
         what = ", ".join(fields) or (UNCHANGED if number else FIRST)
-        click.echo(printable(f"{change.version:>4}  {to_the_second(change.at_ms)}  {change.who}  {what}{passed}"))
+        click.echo(printable(f"{change.version:>4}  {change.when}  {change.who}  {what}{passed}"))
 
 
 def _change(

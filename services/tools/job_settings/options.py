@@ -46,7 +46,7 @@ class OrDefault(click.ParamType):
 
 
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One record of settings; ``changed`` has each field's value before and after."""
+    """One record of settings; ``changed`` has each field's value before and after, ``at_ms`` is the broker's time."""
 
     version: int
     at_ms: int
@@ -60,6 +60,11 @@ class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
     def who(self) -> str:
         """Return who made it, and from which files."""
         return f"{self.set_by} from {self.applied_from}" if self.applied_from else self.set_by
+
+    @property
+    def when(self) -> str:
+        """Return when it was made, by the pipeline's clock, in UTC."""
+        return _instant(self.pipeline_time_ms)
 
 
 def _options() -> Iterator[Callable[[Any], Any]]:
@@ -185,7 +190,7 @@ def overview_in_lines(shown: Mapping[str, Any], snapshot: "SettingsSnapshot") ->
     beside = {name: value for name, value in shown.items() if name not in {*FIELDS.values(), "sources"}}
     about = [f"{name:<19} {value_in_words(name, value)}" for name, value in beside.items() if value not in (None, [])]
     last = {field: change for change in changes_of(snapshot) if change.in_force for field in change.changed}
-    words = {field: f"{last[field].who}, {_instant(last[field].pipeline_time_ms)}" for field in SETTINGS if is_set(own, field)}
+    words = {field: f"{last[field].who}, {last[field].when}" for field in SETTINGS if is_set(own, field)}
     words |= {field: "label" for field, source in sources.items() if source == "label"}
     given = [
         f"  {setting.option:<17} {value_in_words(field, getattr(settings, field))} ({words[field]})"

@@ -23,7 +23,14 @@ from surescale.services.job_settings.changes import (
 )
 from surescale.services.job_settings.snapshot import SettingsSnapshot, note
 from surescale.services.tools.job_settings.command import command
-from surescale.services.tools.job_settings.options import as_settings, limits_in_force, overview, overview_in_lines, with_tasks
+from surescale.services.tools.job_settings.options import (
+    as_settings,
+    changes_of,
+    limits_in_force,
+    overview,
+    overview_in_lines,
+    with_tasks,
+)
 
 JOB = "sim/clicks"
 TOPOLOGY = JobTopology(
@@ -333,6 +340,22 @@ def test_an_overview_has_what_somebody_set_with_who_and_when_and_the_rest_togeth
     named = {part.split()[0] for line in lines[-2:] for part in line.partition(": ")[2].split(", ")}
     assert named == FIELDS.keys() - {"max", "utilisation", "policy"}
     assert "default" not in "".join(lines[:-2])
+
+
+def test_the_history_and_the_overview_have_one_clock() -> None:
+    """The pipeline's; the broker's is beside it, for programs."""
+    own = JobSettings(job=JOB, version=1, priority=2, set_by="ann", set_at_ms=60_000)
+    seen = SettingsSnapshot(job=JOB, known=TOPOLOGY, history=(Recorded(own, append_ms=7),), now_ms=0, release=None)
+    (change,) = changes_of(seen)
+    assert overview(seen, "sure")["set_at"] == change.when == "1970-01-01 00:01:00"
+    assert change.at_ms == 7
+
+
+def test_a_time_that_no_calendar_has_is_shown_as_it_is() -> None:
+    """Anybody may write it into a record: neither command may end with an error."""
+    own = JobSettings(job=JOB, version=1, priority=2, set_by="ann", set_at_ms=2**53)
+    seen = SettingsSnapshot(job=JOB, known=TOPOLOGY, history=(Recorded(own, append_ms=7),), now_ms=0, release=None)
+    assert changes_of(seen)[0].when == overview(seen, "sure")["set_at"] == "9007199254740992 ms"
 
 
 def test_an_overview_of_a_job_that_nobody_touched_says_so() -> None:
