@@ -27,6 +27,7 @@ from surescale.contracts.job_limits import (
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.limits_in_words import in_periods_in_words
 from surescale.contracts.messages import ReleaseTarget, Sentence
+from surescale.contracts.plurals import counted
 from surescale.contracts.steps import Timed, untimed
 from surescale.contracts.windows import FIGURE, Window
 from surescale.policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
@@ -351,7 +352,8 @@ def _above_limits(question: Question, seen: Situation, desired: Int64) -> str:
     above = np.flatnonzero(free & (desired > limits.most)).tolist()
     words = []
     if above:
-        task, more = above[0], f" So do {len(above) - 1} more tasks." if len(above) > 1 else ""
+        task, others = above[0], len(above) - 1
+        more = f" So {'does' if others == 1 else 'do'} {counted(others, 'more task')}." if others else ""
         size, why = int(desired[task]), _why_kept(seen, desired, above[0])
         words.append(
             f"{specs[task].label or specs[task].task} gets {size}, above its maximum of {int(limits.most[task])}: {why}.{more}"
@@ -399,7 +401,8 @@ class _Facts:
 
 def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, acts: bool, facts: _Facts) -> str:
     if isinstance(answer, NotReady):
-        said = f"Not ready: {answer.missing_minutes} more minutes of figures are needed."
+        missing = answer.missing_minutes
+        said = f"Not ready: {counted(missing, 'more minute')} of figures {'is' if missing == 1 else 'are'} needed."
         if not facts.overload:
             return said
     else:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from surescale.contracts.job_limits import is_simulated
+from surescale.contracts.plurals import counted
 from surescale.contracts.windows import FIGURE
 from surescale.policies.graph import Bool
 from surescale.policies.measure import NOTHING_MINUTES, mean_of_last
@@ -28,7 +29,7 @@ def unknown_in_words(question: Question, restless: Bool) -> str:
         task = next((at for at in blind if restless[at]), blind[0])
         spec = topology.tasks[task]
         never = "it never rests, and " if restless[task] else ""
-        others = f" The same goes for {len(blind) - 1} more tasks." if len(blind) > 1 else ""
+        others = f" The same goes for {counted(len(blind) - 1, 'more task')}." if len(blind) > 1 else ""
         words.append(f"{spec.label or spec.task}: {never}{_why(question, task)}.{others}")
     for task in np.flatnonzero(question.understated > 1.0).tolist()[:1]:
         spec, share = topology.tasks[task], 1.0 / question.understated[task]

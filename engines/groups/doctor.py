@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from surescale.contracts.errors import SettingsError
+from surescale.contracts.plurals import counted
 from surescale.contracts.topics import own_groups
 from surescale.engines.groups import GroupsSettings
 from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable
@@ -88,7 +89,7 @@ def _group(task: str, seen: GroupDescription, reads: tuple[str, ...], topics: To
         return Finding("warning", _SUBJECT, f"{task}: group {seen.group} has no members", "start its consumers")
     found = {each: waiting(extent, seen.committed.get(each)) for each, extent in answer.extents.items()}
     known = sum(each for each in found.values() if isinstance(each, int))
-    detail = f"{task}: group {seen.group} with {len(seen.members)} member(s), {known} record(s) to read"
+    detail = f"{task}: group {seen.group} with {counted(len(seen.members), 'member')}, {counted(known, 'record')} to read"
     unknown = {**answer.unknown, **{each: why for each, why in found.items() if isinstance(why, str)}}
     if unknown:
         return Finding("warning", _SUBJECT, f"{detail}; {in_words(unknown)}", "what waits there is unknown until then")

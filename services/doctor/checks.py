@@ -15,6 +15,7 @@ import redis
 
 from surescale.contracts.addresses import without_password
 from surescale.contracts.errors import SurescaleError
+from surescale.contracts.plurals import counted
 from surescale.contracts.settings import PipelineSettings
 from surescale.engines.ports.findings import Finding, in_words, skew
 from surescale.policies.package import PackageRejected
@@ -90,9 +91,9 @@ def _progress(shown: str, kafka: KafkaChecks) -> Finding:
         return Finding("warning", "webhook", f"{shown} got nothing yet", "start surescale state-service with these settings")
     behind, oldest_s = found
     if oldest_s is not None and oldest_s > WAITING_S_MAX:
-        detail = f"{shown} has not received {behind} record(s) yet; the oldest is {in_words(oldest_s)} old"
+        detail = f"{shown} has not received {counted(behind, 'record')} yet; the oldest is {in_words(oldest_s)} old"
         return Finding("warning", "webhook", detail, f"it takes no events, or no state service runs; {_RUNBOOK}")
-    return Finding("ok", "webhook", f"{shown} keeps up; {behind} record(s) still to look at")
+    return Finding("ok", "webhook", f"{shown} keeps up; {counted(behind, 'record')} still to look at")
 
 
 def _tried(settings: NotifySettings, webhook: Webhook) -> Finding:

@@ -15,6 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # these names
     ResourceType,
 )
 
+from surescale.contracts.plurals import counted
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import (
     CLOCK,
@@ -100,7 +101,7 @@ class KafkaChecks:
             )  # fmt: skip
             return
         took_ms = 1000 * (time.monotonic() - began_s)
-        yield Finding("ok", "kafka", f"{len(self._metadata.brokers)} broker(s), answered in {took_ms:.0f} ms")
+        yield Finding("ok", "kafka", f"{counted(len(self._metadata.brokers), 'broker')}, answered in {took_ms:.0f} ms")
 
     def topics(self) -> Iterator[Finding]:
         """Check that every topic is there, with its partitions and the settings that matter."""
@@ -170,7 +171,7 @@ class KafkaChecks:
             yield Finding("problem", who, f"nobody reads {name}: group {group} has no member", f"start {command}")
             return
         lag = self._lag(group, name)
-        detail = f"{members} member(s), {lag} record(s) of {name} still to read"
+        detail = f"{counted(members, 'member')}, {counted(lag, 'record')} of {name} still to read"
         if lag > LAG_MAX:
             yield Finding("warning", who, detail, f"look at its log and /health; another {command} shares the partitions")
         else:

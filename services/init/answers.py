@@ -10,6 +10,7 @@ from pathlib import Path
 from surescale.contracts.addresses import addresses_in
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.ids import plain_name
+from surescale.contracts.plurals import counted
 from surescale.contracts.settings import PipelineSettings, from_environment
 from surescale.contracts.topics import own_groups
 from surescale.engines.flink.client import FlinkClient
@@ -62,9 +63,11 @@ class FoundGroup:
 
     def in_words(self) -> str:
         """Return the line that says what was found."""
-        what = f"{self.members} member(s) read {', '.join(self.topics)} ({self.partitions} partitions)"
+        who = f"{counted(self.members, 'member')} {'reads' if self.members == 1 else 'read'}"
+        what = f"{who} {', '.join(self.topics)} ({counted(self.partitions, 'partition')})"
         least = "" if self.is_whole else "at least "
-        rest = f"{least}{self.waiting} record(s) wait" if self.has_data else "none has come yet; figures begin with the first"
+        wait = f"{least}{counted(self.waiting, 'record')} {'waits' if self.waiting == 1 else 'wait'}"
+        rest = wait if self.has_data else "none has come yet; figures begin with the first"
         return f"{self.group}: {what}, {rest}"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from surescale.contracts.errors import SettingsError, SurescaleError
+from surescale.contracts.plurals import counted
 from surescale.runtime import options
 
 if TYPE_CHECKING:
@@ -172,7 +173,9 @@ def _what_follows(plan: "Plan", out: Path) -> list[str]:
     )
     running = sum(group.members for group in plan.groups)
     if plan.command and running:
-        lines.append(f"before that: stop your own {running} member(s); surescale starts as many, and restarts what crashes")
+        lines.append(
+            f"before that: stop your own {counted(running, 'member')}; surescale starts as many, and restarts what crashes"
+        )
     beside = "" if out.name == "surescale.toml" and out.parent == Path() else f" --file {out}"
     return [*lines, f"next: surescale up{beside}"]
 

@@ -17,6 +17,7 @@ from aiohttp import ETag, web
 from aiohttp.typedefs import Middleware
 
 from surescale.contracts.errors import SettingsError
+from surescale.contracts.plurals import counted
 from surescale.runtime.backoff import Throttle
 from surescale.runtime.listen import HalfRequests
 from surescale.runtime.printable import printable
@@ -245,7 +246,7 @@ class WrongTokens:
         """
         self._count += 1
         if self._seldom.is_time():
-            _log.warning("%d wrong token(s) so far, the last one from %s", self._count, printable(sender))
+            _log.warning("%s so far, the last one from %s", counted(self._count, "wrong token"), printable(sender))
         if self._waiting >= WRONG_TOKENS_WAIT_MAX:
             raise web.HTTPTooManyRequests(text="too many wrong tokens; ask again later", headers={"Retry-After": "60"})
         self._waiting += 1

@@ -190,7 +190,7 @@ def test_consumer_groups_that_are_jobs_are_asked_for(pipeline: PipelineSettings,
         reads, empty, never, gone = groups(settings)
         assert (reads.verdict, reads.detail) == (
             "ok",
-            f"shop/reads: group {names['reads']} with 1 member(s), 0 record(s) to read",
+            f"shop/reads: group {names['reads']} with 1 member, 0 records to read",
         )
         assert (empty.verdict, empty.detail) == ("warning", f"shop/left: group {names['left']} has no members")
         assert (never.verdict, never.detail) == ("warning", f"shop/never: there is no group {names['never']}")

@@ -85,7 +85,7 @@ def test_a_group_becomes_a_file_that_doctor_finds_nothing_wrong_with(kafka: Kafk
     assert (done.returncode, done.stderr) == (0, "")
     topic = group.removesuffix("-parse")
     found, *rest = [line for line in done.stdout.splitlines() if group in line]
-    assert found.startswith(f"ok       {group}: 1 member(s) read {topic} ({PARTITIONS} partitions), ")
+    assert found.startswith(f"ok       {group}: 1 member reads {topic} ({PARTITIONS} partitions), ")
     assert rest == [
         f"jobs: shop/{group} in mode advise: it is said what should change; to have it done, say in the file who starts "
         "workers (docs/consumers.md)"

@@ -295,4 +295,4 @@ def test_doctor_says_since_when_a_webhook_takes_nothing(
     _, out, _ = surescale("doctor", "--json", SURESCALE_NOTIFY_URL=receiver.url, SURESCALE_NOTIFY_PRIVATE="true")
     (found,) = (each for each in json.loads(out) if each["subject"] == "webhook")
     assert found["verdict"] == "warning"
-    assert "has not received 1 record(s) yet; the oldest is" in found["detail"]
+    assert "has not received 1 record yet; the oldest is" in found["detail"]

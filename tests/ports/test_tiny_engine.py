@@ -158,7 +158,7 @@ def test_the_settings_name_it_like_any_other(tmp_path: Path) -> None:
     source = source_of(settings)
     assert source.jobs() == [JOB]
     source.close()
-    assert [(each.verdict, each.detail) for each in checks_of(settings)] == [("ok", f"tiny, 1 job(s) in {tmp_path}")]
+    assert [(each.verdict, each.detail) for each in checks_of(settings)] == [("ok", f"tiny, 1 job in {tmp_path}")]
 
 
 def test_its_jobs_can_be_watched_only(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from surescale.contracts.job_labels import in_force
 from surescale.contracts.job_limits import minutes_known_min
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology
+from surescale.contracts.plurals import counted
 from surescale.contracts.summaries import WindowSummary
 from surescale.runtime.instants import to_the_minute
 from surescale.services.state.record_documents import ViewDocument
@@ -66,8 +67,7 @@ def _in_words(at_ms: int, window_end_ms: int, missing: int) -> str:
     'due at 1970-01-01 00:10 UTC, after 1 more minute of figures, which must be known'
     """
     minutes = (at_ms - window_end_ms) // MINUTE_MS
-    several = f"{minutes} more minute{'s' if minutes > 1 else ''} of figures"
     needed = ""
     if missing:
         needed = f", {'which' if missing == minutes else f'{missing} of which'} must be known"
-    return f"due at {to_the_minute(at_ms)} UTC, after {several}{needed}"
+    return f"due at {to_the_minute(at_ms)} UTC, after {counted(minutes, 'more minute')} of figures{needed}"

@@ -23,6 +23,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from surescale.contracts.plurals import counted
 from surescale.runtime import options
 from surescale.runtime.terminal import Column, fitting
 from surescale.runtime.threads import background
@@ -240,7 +241,7 @@ def show(report: EvaluationReport, console: Console) -> None:
     part = report.calibration
     how = "calibrated on" if part.tuned else "rules as shipped; kept free:"
     say(
-        f"{how} minutes {part.first_minute} to {part.end_minute}; {len(report.runs)} run{'s' if len(report.runs) > 1 else ''} of "
+        f"{how} minutes {part.first_minute} to {part.end_minute}; {counted(len(report.runs), 'run')} of "
         f"{report.scored_hours} scored hours from minutes {', '.join(str(run.offset) for run in report.runs)}"
     )
     for gap in report.gaps:

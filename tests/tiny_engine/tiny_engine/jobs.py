@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from surescale.contracts.errors import SurescaleError, reason_of
+from surescale.contracts.plurals import counted
 from surescale.engines.ports.findings import Finding
 from surescale.engines.settings import ClusterSettings
 from surescale.runtime.atomic_files import replace_atomically
@@ -96,6 +97,6 @@ def checks(settings: ClusterSettings) -> Iterator[Finding]:
     """Check that the folder is there."""
     jobs = Jobs.of(settings)
     try:
-        yield Finding("ok", "engine", f"tiny, {len(jobs.ids())} job(s) in {jobs.folder}")
+        yield Finding("ok", "engine", f"tiny, {counted(len(jobs.ids()), 'job')} in {jobs.folder}")
     except Away as away:
         yield Finding("problem", "engine", str(away), "docs/engines.md says what an engine needs")

@@ -169,11 +169,12 @@ def test_below_five_known_minutes_everything_holds(
     assert ("Not ready" in decision.reason) == (not ready)
 
 
-def test_a_policy_may_ask_for_more_history(make_window: WindowMaker, settings: JobSettings) -> None:
+@pytest.mark.parametrize(("missing", "needed"), [(12, "12 more minutes of figures are"), (1, "1 more minute of figures is")])
+def test_a_policy_may_ask_for_more_history(make_window: WindowMaker, settings: JobSettings, missing: int, needed: str) -> None:
     """Not ready is an answer and no failure: the rule does not take over."""
-    decision = decide(make_window(), Fixed(NotReady(missing_minutes=12)), settings, seed=0)
+    decision = decide(make_window(), Fixed(NotReady(missing_minutes=missing)), settings, seed=0)
     assert (decision.action, decision.policy.name) == ("hold", "fixed")
-    assert "12 more minutes" in decision.reason
+    assert f"Not ready: {needed} needed." in decision.reason
 
 
 @pytest.mark.parametrize(("engine", "said"), [("flink", True), ("simulated", False)])

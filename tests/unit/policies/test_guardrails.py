@@ -230,7 +230,7 @@ def test_a_maximum_below_what_runs_is_carried_out_in_steps() -> None:
     """Half of forty at a time, and no less than the load needs with no room at all: 28 of them."""
     sizes, reason = flink_job((40, 40), (0.2, 0.7), parallelism_max=10)
     assert sizes == (20, 28)
-    assert "a gets 20, above its maximum of 10: it goes there a step at a time. So do 1 more tasks." in reason
+    assert "a gets 20, above its maximum of 10: it goes there a step at a time. So does 1 more task." in reason
     sizes, reason = flink_job((28, 12), (1.0, 0.7), parallelism_max=10)
     assert sizes == (28, 10)
     assert "a gets 28, above its maximum of 10: its measured load needs them." in reason

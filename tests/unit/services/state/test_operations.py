@@ -351,4 +351,4 @@ def test_wrong_tokens_are_slowed_counted_and_keep_nobody_else_waiting(
 
     served(body, tokens)
     said = [record.getMessage() for record in caplog.records if "wrong token" in record.getMessage()]
-    assert said == ["1 wrong token(s) so far, the last one from 127.0.0.1"]
+    assert said == ["1 wrong token so far, the last one from 127.0.0.1"]
