@@ -26,7 +26,10 @@ def command() -> None:
 @options.as_json
 @options.connected(options.cluster, options.policy_folder)
 def list_(settings: PipelineSettings, as_json: bool) -> None:
-    """Show the folder's policies, with what each does, and the cluster's releases."""
+    """Show the folder's policies and the cluster's releases.
+
+    Each policy with a line on what it does.
+    """
     import msgspec
 
     from surescale.contracts.releases import Slot
