@@ -13,8 +13,10 @@ from typing import Any
 import redis
 from confluent_kafka import Producer
 
+from surescale.contracts.topics import TOPICS
+from surescale.runtime.http import fetch_json
 from surescale.runtime.kafka import admin_client, create_topics
-from tests.support.faults.pipeline import SERVICES, FaultPipeline
+from tests.support.faults.pipeline import CLUSTER, SERVICES, FaultPipeline
 from tests.support.faults.recording import LiveTopics, Record
 from tests.support.faults.wire import MINUTE_MS, SAMPLE, document
 
@@ -210,6 +212,87 @@ def redis_full(pipeline: FaultPipeline, _: Random) -> None:
             raise NotStruck("Redis refused no write")
 
 
+def redis_keys_dropped(pipeline: FaultPipeline, random: Random) -> None:
+    """Lose every other key of the view, as an evicting Redis does: somebody must notice, with no record about them."""
+    with contextlib.closing(redis.Redis.from_url(pipeline.redis.url)) as client:
+        found = sorted(key for key in client.keys("surescale:*") if key != b"surescale:positions")
+        before = _rebuilds(pipeline)
+        client.delete(*random.sample(found, len(found) // 2))
+    if not pipeline.wait(lambda: _rebuilds(pipeline) > before, 60.0):
+        raise NotStruck("nobody noticed that keys were gone")
+
+
+def _rebuilds(pipeline: FaultPipeline) -> int:
+    """Return how often the view was rebuilt; 0 while nobody answers, as after a restart."""
+    with contextlib.suppress(OSError):
+        return int(dict(fetch_json(f"{pipeline.http}health"))["rebuilds"])
+    return 0
+
+
+GARBAGE = (
+    b"",
+    b"\x00",
+    b"\xff\xfe",
+    b"{",
+    b"null",
+    b"[]",
+    b'{"type":' + b"9" * 4_301 + b"}",
+    b'{"type":"\\ud800"}',
+    b"[" * 100_000,
+    b"SS",
+    b"junk" * 50_000,
+)
+"""What no role wrote, and no reader of the checker takes for a record."""
+
+
+def garbage_everywhere(pipeline: FaultPipeline, _: Random) -> None:
+    """Send to every topic what is no record of it, under keys that are none."""
+    client = Producer({"bootstrap.servers": pipeline.settings.bootstrap, "message.max.bytes": 2**24})
+    for topic in TOPICS:
+        for value in GARBAGE:
+            for key in (None, b"\xff\xfe", b"sim/", b"sim/job/", b"x" * 30_000):
+                client.produce(topic, value, key)
+        client.poll(0)
+    if client.flush(60):
+        raise NotStruck("the broker did not take the records within a minute")
+    ended = len(pipeline.ended)
+    pipeline.rest(CUT_S)
+    if len(pipeline.ended) > ended:
+        raise NotStruck(f"a role ended by them: {pipeline.ended[-1]}")
+
+
+def memory_poisoned(pipeline: FaultPipeline, _: Random) -> None:
+    """Overwrite what the rescaler remembers of one job: it must hold that job, say why, and go on once the record is back."""
+    job = f"{CLUSTER}/{pipeline.options.jobs[0]}"
+    key = f"{CLUSTER}/job/{job}".encode()
+    pipeline.kill("rescaler")
+    found = [record for record in LiveTopics(pipeline.settings.bootstrap).records("rescaler-state") if record.key == key]
+    if not found or found[-1].value is None:
+        pipeline.bring_back("rescaler")
+        raise NotStruck("the rescaler remembers nothing of the job yet")
+    kept = found[-1]
+
+    def write(value: bytes | None) -> None:
+        client = Producer({"bootstrap.servers": pipeline.settings.bootstrap})
+        client.produce("rescaler-state", value, key, kept.partition)
+        if client.flush(60):
+            raise NotStruck("the broker did not take the record within a minute")
+
+    def is_held() -> bool:
+        with contextlib.suppress(OSError):
+            return any(each["reason"] == "MemoryUnreadable" for each in fetch_json(f"{pipeline.http}jobs/{job}")["conditions"])
+        return False
+
+    write(b"\xff no memory")
+    pipeline.bring_back("rescaler")
+    was_held = pipeline.wait(is_held, 90.0)
+    pipeline.kill("rescaler")
+    write(kept.value)
+    pipeline.bring_back("rescaler")
+    if not was_held:
+        raise NotStruck("the job was not held")
+
+
 def spark_inside_a_batch(pipeline: FaultPipeline, _: Random) -> None:
     """Kill the Spark job between the plan of a batch and its commit."""
     of_spark = pipeline.checkpoint / "scratch" / "query"
@@ -348,6 +431,16 @@ def scenarios(seed: int, kills: int, minutes: float) -> list[Scenario]:
             ),
             180,
         ),
+        Scenario(
+            "hostile",
+            (
+                Fault("garbage on every topic", garbage_everywhere),
+                Fault("every other key of redis dropped", redis_keys_dropped),
+                Fault("memory of one job overwritten", memory_poisoned),
+            ),
+            180,
+        ),
+        Scenario("frozen", tuple(frozen(role, CUT_S) for role in SERVICES), 180),
         Scenario("spark", tuple([Fault("kill -9 spark inside a batch", spark_inside_a_batch)] * 3), 240),
         Scenario(
             "lost state",

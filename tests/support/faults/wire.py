@@ -11,6 +11,7 @@ import zstandard
 
 MINUTE_MS = 60_000
 SAMPLE, MARKER = "sample/1", "minute/1"
+MAGIC = b"SSW"
 _HEAD_AT = 8  # after the magic SSW, one byte of layout, four bytes of header length
 
 
@@ -39,12 +40,12 @@ class ReadWindow:
 
 
 def document(raw: bytes | None) -> dict[str, Any] | None:
-    """Return a JSON object, None for anything else."""
+    """Return a JSON object that says what it is, like "sample/1"; None for anything else."""
     try:
         found = json.loads(raw or b"")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) and "/" in str(found.get("type")) else None
 
 
 def documents(raw: list[bytes | None], kind: str) -> list[dict[str, Any]]:
@@ -55,7 +56,7 @@ def documents(raw: list[bytes | None], kind: str) -> list[dict[str, Any]]:
 
 def window(raw: bytes) -> ReadWindow:
     """Return a window; raises ValueError if the bytes are none."""
-    if raw[:3] != b"SSW":
+    if raw[:3] != MAGIC:
         raise ValueError("no window: the magic bytes are missing")
     (length,) = struct.unpack(">I", raw[4:_HEAD_AT])
     head = json.loads(raw[_HEAD_AT : _HEAD_AT + length])
