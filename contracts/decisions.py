@@ -73,6 +73,16 @@ class TaskDecision(Part, frozen=True, kw_only=True):
     waiting_records: float | None = None  # for it: in its queue, and at the sources before it
 
 
+class Candidates(Part, frozen=True, kw_only=True):
+    """What sizes would come to that a policy compared: their rent in subtasks against the late minutes that it expects."""
+
+    subtasks: Annotated[tuple[Count, ...], Meta(min_length=1, max_length=1_000)]  # over all scalable tasks; fewest first
+    # In the next ``minutes``, restart included, if the size is taken now and kept.
+    late_minutes: Annotated[tuple[float, ...], Meta(min_length=1, max_length=1_000)]
+    minutes: Annotated[int, Meta(ge=1, le=10_080)]
+    late_seconds: float  # a minute is late in which records wait longer than this
+
+
 class ChangeScore(Part, frozen=True, kw_only=True):
     """How the best change compared with no change, of a policy that scores both. Scores are in ``unit``; higher is better.
 
@@ -85,6 +95,7 @@ class ChangeScore(Part, frozen=True, kw_only=True):
     present_score: float
     gain_needed: float  # a change is made if it scores more than this above the present
     unit: Text
+    candidates: Candidates | None = None  # null: not told
 
 
 class Overload(Part, frozen=True, kw_only=True):
@@ -147,13 +158,16 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     drift: FeatureDrift | None = None  # of the policy asked; null: it cannot say
     # On a real engine: too little was known to ask a policy, or it was not its turn, so a task that stays may need less.
     undecided: bool = False
+    figures_until_ms: TimeMs | None = None  # end of the window's newest minute with figures; null: it has none
 
     def __post_init__(self) -> None:
         """Check that the id is that of this job, span and policy: nobody can answer under another decision's id.
 
         Raises:
-            ValueError: it is not.
+            ValueError: it is not, or there are figures from after the span.
         """
+        if self.figures_until_ms is not None and self.figures_until_ms > self.span_end_ms:
+            raise ValueError("figures_until_ms: it is after span_end_ms")
         policy = self.policy.asked or self.policy.name
         check_policy_name(policy)
         if self.decision_id != decision_id(self.job, self.span_end_ms, policy):

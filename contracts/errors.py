@@ -7,6 +7,9 @@ SurescaleError
 
 import os
 
+UNREADABLE = (ValueError, RecursionError)
+"""All that decoding of foreign bytes raises: malformed, no text, a number of thousands of digits, or nested too deep."""
+
 
 class SurescaleError(Exception):
     """Base of every error whose message is meant for the user."""

@@ -208,22 +208,34 @@ def most_in_words(settings: JobSettings, spec: TaskSpec, engine: str) -> str:
 
 
 def bounds_of(settings: JobSettings, spec: TaskSpec, engine: str, within: int = 0) -> Bounds:
-    """Return the narrower of what settings and engine allow. A task's own bounds take the place of the job's.
+    """Return the narrower of what settings and engine allow one task (``all_bounds``)."""
+    return all_bounds(settings, (spec,), engine, within)[0]
+
+
+def all_bounds(settings: JobSettings, specs: Iterable[TaskSpec], engine: str, within: int = 0) -> list[Bounds]:
+    """Return the narrower of what settings and engine allow each task. A task's own bounds take the place of the job's.
 
     More subtasks than partitions of a source, or than key groups of a stateful task, would have nothing to do. ``engine``: the
     kind that runs the job. ``within``: of ``minimum_within``; below it lies only a task's maximum.
     """
-    own, owners = task_limits(settings, spec), owners_maximum(settings, spec, engine)
-    useful = min(spec.max_parallelism, spec.useful_max or spec.max_parallelism)
-    if spec.stateful:
-        useful = min(useful, spec.vnodes)
-    unset = useful if owners is not None else min(useful, GROWTH_MAX)
-    most = max(unset, spec.parallelism)
-    return Bounds(
-        least=max(within, own.parallelism_min or effective(settings, "parallelism_min")),
-        most=most if owners is None else min(most, owners),
-        pinned=own.pinned or bool(spec.fixed),
-    )
+    jobs_most, jobs_least = parallelism_max(settings, engine), effective(settings, "parallelism_min")
+    found = []
+    for spec in specs:
+        own = task_limits(settings, spec)
+        owners = own.parallelism_max or jobs_most
+        useful = min(spec.max_parallelism, spec.useful_max or spec.max_parallelism)
+        if spec.stateful:
+            useful = min(useful, spec.vnodes)
+        unset = useful if owners is not None else min(useful, GROWTH_MAX)
+        most = max(unset, spec.parallelism)
+        found.append(
+            Bounds(
+                least=max(within, own.parallelism_min or jobs_least),
+                most=most if owners is None else min(most, owners),
+                pinned=own.pinned or bool(spec.fixed),
+            )
+        )
+    return found
 
 
 Freeze = Literal["none", "calm", "all"]

@@ -275,6 +275,15 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
         Annotated[int, Meta(ge=1, le=60)] | None,
         Setting("minutes-known", "Minutes of figures before the first decision (5 unless set).", default=5),
     ] = None
+    safe_size: Annotated[
+        Parallelism | None,
+        Setting("safe-size", "Subtasks that every task gets at least when figures stay away; none shrinks.", read_by="control"),
+    ] = None
+    # A decision, which tells of figures, comes every ten minutes unless the pipeline is set otherwise.
+    safe_after_minutes: Annotated[
+        Annotated[int, Meta(ge=20, le=10_080)] | None,
+        Setting("safe-after", "Minutes without figures after which a job gets its safe size.", read_by="control", default=30),
+    ] = None
     on_drift: Annotated[
         Literal["adopt", "insist", "stop"] | None,
         Setting(

@@ -25,7 +25,7 @@ HOW_TASK = "write NAME=MIN..MAX, NAME=MIN.., NAME=..MAX, NAME=pinned or NAME=fre
 _TIMES = re.compile(r"(\d\d:\d\d)-(\d\d:\d\d)")
 _DATES = re.compile(r"(\d{4}-\d\d-\d\d)?\.\.(\d{4}-\d\d-\d\d)?")
 _DAYS = re.compile(r"(mon|tue|wed|thu|fri|sat|sun)(?:-(mon|tue|wed|thu|fri|sat|sun))?")
-_BOUNDS = re.compile(r"(\d*)\.\.(\d*)")
+_BOUNDS = re.compile(r"([0-9]{0,9})\.\.([0-9]{0,9})")
 _WITHIN = re.compile(r"(.*?):\s*((?:min|max|objective)\b.*)")
 _SIZES = {"min": "least", "max": "most"}
 
@@ -154,7 +154,7 @@ def _within(text: str) -> PeriodBounds:
         field = _SIZES.get(name, name)
         if field in found:
             raise SettingsError(f"{text!r} says {name} twice")
-        if name in _SIZES and value and value.isdecimal():
+        if name in _SIZES and value and value.isdecimal() and len(value) < 10:
             found[field] = int(value)
         elif name == "objective" and value:
             found[field] = _objective(value)

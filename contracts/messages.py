@@ -166,10 +166,12 @@ class HourlyLoad(Part, frozen=True, kw_only=True):
 
 
 class Saturation(Part, frozen=True, kw_only=True):
-    """What the busy counter of a task showed when the task last never rested (``contracts.saturation``)."""
+    """What a task showed when it last never rested (``contracts.saturation``)."""
 
     task: Text
-    shown: Annotated[float, Meta(gt=0.0, le=1.0)]  # share of its time, of its busiest subtask
+    # Of its busiest subtask, the share of its time that its busy counter showed; null: it has none.
+    shown: Annotated[float, Meta(gt=0.0, le=1.0)] | None = None
+    record_ms: Annotated[float, Meta(gt=0.0)] | None = None  # that a record took a subtask, of a task without a counter
     at_ms: TimeMs
     holds_ms: Count = 24 * 3_600_000  # from then on it is believed
     epoch: str = ""  # of the job's submission

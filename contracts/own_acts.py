@@ -23,6 +23,8 @@ class OwnAct(StrEnum):
     """Ask again for what somebody else has changed."""
     REAPPLY = "reapply"
     """Ask again for what was required before the job was submitted again."""
+    SAFE = "safe"
+    """Grow a job whose figures stay away."""
     APPROVED = "approved"
     """Carry out advice that somebody has approved."""
 
@@ -35,6 +37,7 @@ WHY = {
     OwnAct.TAKE_BACK: "a command was given up: stop the engine from wanting what it had asked for",
     OwnAct.INSIST: "somebody else changed the parallelism, and the settings say to insist on ours",
     OwnAct.REAPPLY: "the job was submitted again: ask for the parallelism that it had before",
+    OwnAct.SAFE: "figures stayed away for longer than the settings allow: grow to the safe size; nothing becomes smaller",
     OwnAct.APPROVED: "somebody has approved the advice: carry out exactly what was advised",
 }
 """Why each happens, for people."""

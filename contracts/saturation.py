@@ -1,4 +1,4 @@
-"""What busy counters showed of tasks that never rested, and how long that is remembered. Pure.
+"""What tasks showed that never rested, and how long that is remembered. Pure.
 
 A busy counter may cover a part of the work, as with calls to something outside. While more waits for a task than it gets through,
 it works all of its time, whatever its counter says (the "observed true processing rate" of the Flink operator's autoscaler). Once
@@ -6,6 +6,9 @@ it has caught up nothing shows that any more, so it is kept with the job's histo
 
 It holds for a day, and each time that it has to be learned again for twice as long as before: an outage of something outside
 looks the same for once. A new submission of the job forgets it, and so does a counter that shows all of the time after all.
+
+Of a task without a busy counter, what a record took it is kept in the same way. It also shows, at once, when a task that was
+made smaller falls behind (``policies.trial``).
 """
 
 import numpy as np
@@ -36,6 +39,10 @@ SHOWN_MOST = 0.9
 """From here on a counter covers the work."""
 SHOWN_LEAST = 0.05
 """A counter that covers less says nothing at all."""
+QUIET_MOST = 0.25
+"""Minutes of what a task without a busy counter gets through that may wait for it while it keeps up: commits come in waves."""
+GROWN_LEAST = 0.1
+"""The same by which it must grow within a minute for the task to fall behind."""
 UNEVEN_MOST = 2.0
 """Times the mean that the busiest subtask may do: beyond, what waits may all be its own, and says nothing of the others."""
 HOLDS_MOST_MS = HOURS * HOUR_MS
@@ -53,18 +60,28 @@ def remembered(known: tuple[Saturation, ...], figures: Float32, topology: JobTop
         for each in known
         if each.task in position and each.epoch == topology.epoch and end_ms < each.at_ms + each.holds_ms + HOLDS_MOST_MS
     }
+    for spec, record_ms in zip(topology.tasks, _record_ms(figures, topology.tasks).tolist(), strict=True):
+        if record_ms > 0.0:  # False where unknown
+            new = Saturation(task=spec.task, record_ms=record_ms, at_ms=end_ms, epoch=topology.epoch)
+            kept[spec.task] = _learned(kept.get(spec.task), new)
     if never_rested(figures[-2:], topology.tasks).any():
         for spec, shown in zip(topology.tasks, _shown(figures, topology.tasks).tolist(), strict=True):
             if shown > 0.0:  # False where unknown
                 new = Saturation(task=spec.task, shown=shown, at_ms=end_ms, epoch=topology.epoch)
                 kept[spec.task] = _learned(kept.get(spec.task), new)
-    return tuple(each for _, each in sorted(kept.items()) if SHOWN_LEAST < each.shown < SHOWN_MOST)
+    return tuple(each for _, each in sorted(kept.items()) if each.shown is None or SHOWN_LEAST < each.shown < SHOWN_MOST)
 
 
 def times_understated(known: tuple[Saturation, ...], tasks: tuple[TaskSpec, ...], end_ms: int) -> Float64:
     """Return [N] how many times the busy time is that a task's counter shows at ``end_ms``; 1 where nothing tells it."""
-    times = {each.task: 1.0 / each.shown for each in known if end_ms < each.at_ms + each.holds_ms}
+    times = {each.task: 1.0 / each.shown for each in known if each.shown and end_ms < each.at_ms + each.holds_ms}
     return np.array([times.get(spec.task, 1.0) for spec in tasks])
+
+
+def service_remembered(known: tuple[Saturation, ...], tasks: tuple[TaskSpec, ...], end_ms: int) -> Float64:
+    """Return [N] the subtask-minutes that a record took tasks without a busy counter; NaN where nothing tells it."""
+    took = {each.task: each.record_ms / MINUTE_MS for each in known if each.record_ms and end_ms < each.at_ms + each.holds_ms}
+    return np.array([took.get(spec.task, np.nan) for spec in tasks])
 
 
 def never_rested(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Bool:
@@ -83,6 +100,42 @@ def never_rested(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Bool:
         enough |= never_waited[:, parents] & (parents >= 0)
     worked: Bool = enough & (processed > 0) & ~(held > HELD_MOST * offered) & ~(began[1:] > 0)
     return worked
+
+
+def falls_behind(figures: Float32) -> Bool:
+    """Return [N] whether in the newest of minutes [m, N, F] more waits for a task than before, on fewer subtasks than lately."""
+    into, out, waiting, subtasks, began = (
+        figures[..., FIGURE[name]].astype(np.float64)
+        for name in ("records_in", "records_out", "queued_records_last", "parallelism", "restarts")
+    )
+    if len(figures) < 2:
+        return np.zeros(figures.shape[1], dtype=np.bool_)
+    processed = read_or_emitted(into[-1], out[-1])
+    grown = (waiting[-1] > QUIET_MOST * processed) & (waiting[-1] - waiting[-2] > GROWN_LEAST * processed)
+    found: Bool = grown & (subtasks[-1] < np.fmax.reduce(subtasks[:-1])) & ~(began[-1] > 0)  # False where unknown
+    return found
+
+
+def _record_ms(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Float64:
+    """Return [N] what a record took a subtask of tasks without a busy counter that had no rest in the newest minute; else NaN."""
+    found = np.full(len(tasks), np.nan)
+    uncounted = np.isnan(figures[..., FIGURE["busy_ms"]]).all(axis=0) & np.array([spec.scalable for spec in tasks])
+    if len(figures) < 2 or not uncounted.any():
+        return found
+    used = never_rested(figures, tasks)
+    used[-1] |= falls_behind(figures)
+    names = ("records_in", "records_out", "parallelism", "backpressured_ms")
+    into, out, subtasks, held = (figures[1:, :, FIGURE[name]].astype(np.float64) for name in names)
+    processed, worked = read_or_emitted(into, out), subtasks * MINUTE_MS - np.nan_to_num(held)
+    used &= (processed > 0) & (worked > 0)
+    spent, records = (np.where(used, each, 0.0).sum(axis=0) for each in (worked, processed))
+    told = used[-1] & uncounted & ~_is_uneven(tasks)
+    return np.where(told, spent / np.where(records > 0, records, 1.0), found)
+
+
+def _is_uneven(tasks: tuple[TaskSpec, ...]) -> Bool:
+    """Return [N] whether some subtasks of a task have no work, or one has nearly all of it."""
+    return np.array([bool(spec.hindrance) or (spec.useful_max or spec.parallelism) < spec.parallelism for spec in tasks])
 
 
 def _only_parents(tasks: tuple[TaskSpec, ...]) -> npt.NDArray[np.int64]:
@@ -104,8 +157,7 @@ def _shown(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Float64:
     )
     busiest = np.where(np.isnan(busiest), busy / subtasks, busiest)
     spent, mean, minutes = (np.where(used, each, 0.0).sum(axis=0) for each in (busiest, busy / subtasks, used))
-    is_uneven = np.array([bool(spec.hindrance) or (spec.useful_max or spec.parallelism) < spec.parallelism for spec in tasks])
-    told = used[-1] & (minutes >= USED_LEAST) & ~is_uneven & (spent <= UNEVEN_MOST * mean)  # False where NaN
+    told = used[-1] & (minutes >= USED_LEAST) & ~_is_uneven(tasks) & (spent <= UNEVEN_MOST * mean)  # False where NaN
     return np.where(told, np.minimum(spent / np.maximum(minutes, 1) / MINUTE_MS, 1.0), np.nan)
 
 
@@ -122,5 +174,7 @@ def _corrected(known: Saturation, figures: Float32) -> Saturation:
 
     A mean over these minutes counts: one longer by a second is no proof.
     """
+    if known.shown is None:
+        return known
     shown = float(figures[:, FIGURE["busy_ms_max"]].mean()) / MINUTE_MS if len(figures) >= LATELY_MINUTES else 0.0
     return structs.replace(known, shown=min(shown, 1.0)) if shown > known.shown else known  # False where unknown

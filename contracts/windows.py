@@ -15,7 +15,7 @@ import numpy.typing as npt
 import zstandard
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.errors import RecordRejected
+from surescale.contracts.errors import UNREADABLE, RecordRejected
 from surescale.contracts.figures import FIGURE_MAX
 from surescale.contracts.ids import split_job, window_id
 from surescale.contracts.messages import Count, JobTopology, Saturation, Text, TimeMs
@@ -171,6 +171,12 @@ class Window:
         """Return the number of minutes in which at least one task reported."""
         return int(self.reported.any(axis=1).sum())
 
+    @property
+    def figures_until_ms(self) -> int | None:
+        """Return the end of the newest minute in which at least one task reported; None: the window has no figures."""
+        known = np.flatnonzero(self.reported.any(axis=1))
+        return self.window_end_ms - (self.window_minutes - 1 - int(known[-1])) * MINUTE_MS if len(known) else None
+
     def figure(self, name: str) -> Float32:
         """Return one figure, float32 [L, N]."""
         view: Float32 = self.figures[:, :, FIGURE[name]]
@@ -219,7 +225,7 @@ def decode_window(raw: bytes | None) -> Window:
     body_at = _PREFIX.size + head_bytes
     try:
         header = msgspec.json.decode(raw[_PREFIX.size : body_at], type=_Header)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise RecordRejected("invalid_field", "header", str(error)) from None
     if header.window_minutes < 1:
         raise RecordRejected("invalid_field", "window_minutes", "a window of no minute")

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from surescale.contracts.errors import RecordRejected
+from surescale.contracts.errors import UNREADABLE, RecordRejected
 from surescale.contracts.ids import split_job
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ def decode(raw: bytes | str | None, kind: type[T] | UnionType) -> Any:
         message = _decoder(kind).decode(raw)
     except msgspec.ValidationError as error:
         raise _rejected(str(error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise RecordRejected("not_json", "", f"not a JSON document: {error}") from None
     job = getattr(message, "job", None)
     if job is not None:

@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 import torch
 
 from surescale.contracts.errors import SurescaleError, reason_of
@@ -67,6 +66,6 @@ def restored(folder: Path, restore: Callable[[dict[str, Any]], Restored]) -> Res
         if document.get("slots_sha256", SLOTS_SHA256) != SLOTS_SHA256:
             raise CheckpointRejected(f"{path} was trained on other features than this version makes; start the run again")
         return restore(document)
-    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError, msgspec.MsgspecError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointRejected(f"{path} does not hold a run that this command can resume ({reason})") from error

@@ -1,20 +1,20 @@
 """Names and meanings of the monitor's metrics; the monitor itself does the counting."""
 
-from surescale.runtime.metrics import SECONDS, Metric
+from surescale.runtime.metrics import SECONDS, Metric, metrics_in
 
 RECORDS_WRITTEN = Metric(
     "surescale_monitor_records_written_total", "counter", "Records that Kafka has acknowledged, by topic.", labels=("topic",)
 )
 MINUTES = Metric("surescale_monitor_minutes_total", "counter", "Minutes of jobs handed on with their end-of-minute marker.")
-SAMPLES = Metric("surescale_monitor_samples_total", "counter", "Samples of subtasks handed on.")
-MALFORMED = Metric(
-    "surescale_monitor_malformed_records_total", "counter", "Documents of the source that are no samples, handed on as they are."
-)
 MINUTES_MISSING = Metric(
     "surescale_monitor_minutes_missing_total",
     "counter",
     "Minutes between two of a job that have no figures, because engine or monitor were away, by job.",
     labels=("streaming_job",),
+)
+SAMPLES = Metric("surescale_monitor_samples_total", "counter", "Samples of subtasks handed on.")
+MALFORMED = Metric(
+    "surescale_monitor_malformed_records_total", "counter", "Documents of the source that are no samples, handed on as they are."
 )
 SOURCE_ERRORS = Metric(
     "surescale_monitor_source_errors_total",
@@ -44,15 +44,4 @@ MARKER_DELAY = Metric(
     buckets=SECONDS,
 )
 
-METRICS = (
-    RECORDS_WRITTEN,
-    MINUTES,
-    MINUTES_MISSING,
-    SAMPLES,
-    MALFORMED,
-    SOURCE_ERRORS,
-    WATCHER_FAULTS,
-    JOBS,
-    LAST_MINUTE,
-    MARKER_DELAY,
-)
+METRICS = metrics_in(globals())

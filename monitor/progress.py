@@ -8,7 +8,6 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import cast
 
 from confluent_kafka import KafkaException, Message
 
@@ -20,7 +19,7 @@ from surescale.contracts.wire import decode
 from surescale.runtime.backoff import Throttle
 from surescale.runtime.kafka import LogReader
 from surescale.runtime.printable import printable
-from surescale.runtime.topic_records import parsed, pipeline_now_ms
+from surescale.runtime.topic_records import headers_of, parsed, pipeline_now_ms
 from surescale.runtime.tracing.context import Headers
 
 TAIL_RECORDS = 20_000  # per partition: a few minutes of a thousand tasks
@@ -140,8 +139,7 @@ class OtherMonitors:
         self.name = ""
         for record in records:
             key, partition, offset = record.key() or b"", int(record.partition() or 0), int(record.offset() or 0)
-            headers = cast("list[tuple[str, bytes | None]]", record.headers() or [])  # the library's own type allows for less
-            writer = next((value for name, value in headers if name == HEADER), None)
+            writer = next((value for name, value in headers_of(record) if name == HEADER), None)
             if writer is None or not key.startswith(f"{self._settings.cluster}/".encode()):
                 continue
             if writer == self._own:

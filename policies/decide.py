@@ -6,13 +6,13 @@ A decision depends on window, policy package, settings and seed alone. It uses n
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, repeat
 from typing import get_args
 
 import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.decisions import Decision, FeatureDrift, Overload, PolicyUsed, SampledMinute, TaskDecision
+from surescale.contracts.decisions import Decision, FeatureDrift, LoadOutlook, Overload, PolicyUsed, SampledMinute, TaskDecision
 from surescale.contracts.ids import decision_id
 from surescale.contracts.job_labels import in_force, unreadable
 from surescale.contracts.job_limits import (
@@ -31,13 +31,15 @@ from surescale.contracts.plurals import counted
 from surescale.contracts.steps import Timed, untimed
 from surescale.contracts.windows import FIGURE, Window
 from surescale.policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
-from surescale.policies.emergency import Emergency, emergency_of, present_need, restless_of
+from surescale.policies.emergency import Emergency, emergency_of, may_gather, present_need, restless_of
 from surescale.policies.graph import Int64
 from surescale.policies.guardrails import Proposal, Situation, guard, situation
-from surescale.policies.measure import mean_of_last
+from surescale.policies.headline import headline
+from surescale.policies.measure import mean_of_last, waiting_told
 from surescale.policies.policy import Policy, ask, is_span_end
 from surescale.policies.question import Question
 from surescale.policies.rules.target_utilisation import CALIBRATED, TargetUtilisation
+from surescale.policies.trial import trial_of
 from surescale.policies.unknown import unknown_in_words
 from surescale.policies.witness import Doubt, doubts_of, words_for
 
@@ -45,6 +47,7 @@ LOAD_MINUTES = 5  # over which the reported load and each task's records are ave
 WANTED_MAX = 2**53  # a ``Count``
 REASON_MAX: int = get_args(Sentence)[1].max_length  # readers refuse a decision with a longer reason
 HINDRANCE_MAX = 500
+OWN_WORDS_LEAST = 100  # letters of the reason that the policy's own words keep, however much else there is to say
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +79,16 @@ def decide_if_due(
     if is_span_end(window.window_end_ms, span_minutes or policy.span_minutes):
         return decide(window, policy, settings, seed=seed, asked=asked, rule=rule, release=release, timed=timed)
     allowed = in_force(settings, window.topology.labels)
-    heeds_emergencies = policy.floor_applies and answers_emergencies(allowed, window.topology.engine)
+    heeds_emergencies = (
+        policy.floor_applies and answers_emergencies(allowed, window.topology.engine) and may_gather(window.figures)
+    )
     if not heeds_emergencies and not allowed.minimum_within:
         return None
     with timed("measure", window.id):
         question = Question.of(window, settings, seed)
     emergency = emergency_of(question) if heeds_emergencies else None
-    if emergency is None and not _is_about_to_begin(question):
+    is_trying = heeds_emergencies and trial_of(question, is_asked=False).back.any()
+    if emergency is None and not is_trying and not _is_about_to_begin(question):
         return None
     used = PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked or policy.name, release=release)
     as_it_is = RawAnswer(question.current, "Decided before the end of the span.")
@@ -140,15 +146,19 @@ def _decision(
     seen = situation(question.measured, graph, current, question.limits.busy_most)
     seen = _with_emergency(seen, question, answered, emergency)
     restless = restless_of(question)
-    if answered.floor_applies and restless.wanted.any():
-        urgent = restless.wanted if seen.urgent is None else np.maximum(seen.urgent, restless.wanted)
-        seen = replace(seen, overloaded=seen.overloaded | (restless.wanted > 0), urgent=urgent)
+    trial = trial_of(question, is_asked=answered.floor_applies and not is_undecided)
+    at_once = np.maximum(restless.wanted, trial.back)
+    if answered.floor_applies and at_once.any():
+        urgent = at_once if seen.urgent is None else np.maximum(seen.urgent, at_once)
+        seen = replace(seen, overloaded=seen.overloaded | (at_once > 0), urgent=urgent)
     load = float(mean_of_last(question.measured.load, LOAD_MINUTES))
     if isinstance(answered.answer, NotReady):
         ratios, proposed = np.ones(len(current)), current
         looked_at: tuple[tuple[SampledMinute, ...], ...] = ()
     else:
         proposed = np.where(graph.scalable, answered.answer.wanted, current)
+        trial = replace(trial, fewer=np.where(proposed == current, trial.fewer, 0))
+        proposed = np.where(trial.fewer > 0, trial.fewer, proposed)
         ratios = _ratios(answered.answer, proposed, seen)
         looked_at = answered.answer.looked_at
     is_unready = isinstance(answered.answer, NotReady) and emergency is None
@@ -162,15 +172,18 @@ def _decision(
         seen = _with_doubts(seen, doubts)
         outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
     acts = bool((outcome.desired != current).any())
+    figures = _Figures.of(question)
+    outlook = answered.answer.outlook if isinstance(answered.answer, RawAnswer) else None
     facts = _Facts(
+        _headline(question, outcome.desired, figures, load, outlook),
         _overload_in_words(question, emergency),
-        _amended_by(outcome, is_emergency=emergency is not None or bool(restless.wanted.any())),
-        unknown_in_words(question, restless.tasks),
-        _doubt_in_words(question, doubts, outcome),
-        _labels_in_words(window.topology.labels),
-        _above_limits(question, seen, outcome.desired),
+        unknown_in_words(question, restless.tasks, trial),
         _hindrance(question),
+        _above_limits(question, seen, outcome.desired),
+        _doubt_in_words(question, doubts, outcome),
         "" if is_unready else _periods_in_words(question, seen, outcome.desired),
+        _labels_in_words(window.topology.labels),
+        _amended_by(outcome, is_emergency=emergency is not None or bool(at_once.any())),
     )
     return Decision(
         decision_id=decision_id(window.job, window.window_end_ms, asked),
@@ -182,18 +195,19 @@ def _decision(
         settings_version=question.settings.version,
         topology_version=window.topology.version,
         action="act" if acts else "hold",
-        reason=_sentence(answered.answer, outcome, seen, acts, facts),
+        reason=_sentence(answered.answer, facts),
         completeness=window.completeness,
         minutes_known=window.minutes_known,
-        tasks=_task_decisions(seen, ratios, proposed, outcome, looked_at, _Figures.of(question)),
+        tasks=_task_decisions(seen, ratios, proposed, outcome, looked_at, figures),
         load_records_per_minute=load if np.isfinite(load) else None,
         closed_append_ms=window.closed_append_ms,
         reached_wall_ms=window.reached_wall_ms,
         compared=answered.answer.compared if isinstance(answered.answer, RawAnswer) else None,
-        outlook=answered.answer.outlook if isinstance(answered.answer, RawAnswer) else None,
+        outlook=outlook,
         emergency=None if emergency is None else _overload(question, emergency),
         drift=answered.drift,
         undecided=is_undecided and not is_simulated(window.topology.engine),
+        figures_until_ms=window.figures_until_ms,
     )
 
 
@@ -280,11 +294,17 @@ def _reported_numbers(answer: RawAnswer) -> Iterator[float]:
     """Return the numbers that an answer gives people: its scores, what it expects and saw, and the weights of that."""
     compared, seen = answer.compared, list(chain.from_iterable(answer.looked_at))
     scores = (compared.score, compared.present_score, compared.gain_needed) if compared else ()
+    late = compared.candidates.late_minutes if compared and compared.candidates else ()
     expected = (*answer.outlook.means, *answer.outlook.spread) if answer.outlook else ()
     drift = answer.drift
     features = (drift.outside, drift.usual, drift.feature_outside, drift.mean, drift.low, drift.high) if drift else ()
     return chain(
-        scores, expected, features, [each.weight for each in seen], chain.from_iterable([each.neighbour_weights for each in seen])
+        scores,
+        late,
+        expected,
+        features,
+        [each.weight for each in seen],
+        chain.from_iterable([each.neighbour_weights for each in seen]),
     )
 
 
@@ -311,7 +331,7 @@ class _Figures:
         return cls(
             records_per_minute=mean_of_last(records, LOAD_MINUTES),
             utilisation=np.clip(mean_of_last(busy_ms / offered, LOAD_MINUTES), 0.0, 1.0),
-            waiting_records=question.measured.waiting_records,
+            waiting_records=np.where(waiting_told(question.figures, question.graph), question.measured.waiting_records, np.nan),
         )
 
 
@@ -387,19 +407,24 @@ def _why_kept(seen: Situation, desired: Int64, task: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What a decision's reason says beside the policy's own words; empty where there is nothing to say."""
+    """What a decision's reason says beside the policy's own words, in its order; empty where there is nothing to say.
 
+    What an operator knows and can do comes first: the headline, an overload, what is unknown, and what keeps a size from helping.
+    """
+
+    headline: str
     overload: str
-    amended: str
     unknown: str
-    doubt: str
-    labels: str
-    above: str
     hindrance: str
+    above: str
+    doubt: str
     periods: str
+    labels: str
+    amended: str
 
 
-def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, acts: bool, facts: _Facts) -> str:
+def _sentence(answer: RawAnswer | NotReady, facts: _Facts) -> str:
+    """Return the reason: what happened and what to do in figures that an operator knows, then the policy's own words."""
     if isinstance(answer, NotReady):
         missing = answer.missing_minutes
         said = f"Not ready: {counted(missing, 'more minute')} of figures {'is' if missing == 1 else 'are'} needed."
@@ -407,26 +432,19 @@ def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, 
             return said
     else:
         said = answer.reason or "The policy gave no reason."
-    words = [_shortened(each, HINDRANCE_MAX) for each in (facts.overload, facts.unknown) if each]
-    if facts.amended:
-        words.append(facts.amended)
-    if facts.periods:
-        words.append(facts.periods)
-    if facts.doubt:
-        words.append(_shortened(facts.doubt, HINDRANCE_MAX))
-    if acts:
-        before = int(seen.current[seen.graph.scalable].sum())
-        after = int(outcome.desired[seen.graph.scalable].sum())
-        changed = int((outcome.desired != seen.current).sum())
-        words.append(f"{changed} of {len(seen.current)} tasks change, {before} subtasks become {after}.")
-    if facts.labels:
-        words.append(_shortened(facts.labels, HINDRANCE_MAX))
-    if facts.above:
-        words.append(_shortened(facts.above, HINDRANCE_MAX))
-    if facts.hindrance:
-        words.append(_shortened(facts.hindrance, HINDRANCE_MAX))
-    told = "".join(f" {word}" for word in words)
-    return _shortened(said, REASON_MAX - len(told)) + told
+    told = (
+        facts.headline, facts.overload, facts.unknown, facts.hindrance, facts.above, facts.doubt, facts.periods, facts.labels,
+    )  # fmt: skip
+    last = f" {facts.amended}" if facts.amended else ""
+    first = " ".join(_shortened(each, HINDRANCE_MAX) for each in told if each)
+    first = _shortened(first, REASON_MAX - len(last) - OWN_WORDS_LEAST)
+    return f"{first} {_shortened(said, REASON_MAX - len(first) - 1 - len(last))}{last}"
+
+
+def _headline(question: Question, desired: Int64, figures: _Figures, load: float, outlook: LoadOutlook | None) -> str:
+    names = [spec.label or spec.task for spec in question.window.topology.tasks]
+    told = (figures.utilisation, figures.waiting_records)
+    return headline(names, question.graph.scalable, (question.current, desired), told, load, outlook)
 
 
 def _amended_by(outcome: Proposal, *, is_emergency: bool) -> str:
@@ -448,29 +466,40 @@ def _task_decisions(
     looked_at: tuple[tuple[SampledMinute, ...], ...],
     figures: _Figures,
 ) -> tuple[TaskDecision, ...]:
+    busy = np.where(seen.graph.scalable, figures.utilisation, np.nan)
+    columns = (seen.current, ratios, proposed, outcome.desired, seen.floor, seen.overloaded)
     return tuple(
         TaskDecision(
             task=task,
-            current=int(seen.current[i]),
-            ratio=float(ratios[i]),
-            proposed=int(proposed[i]),
-            desired=int(outcome.desired[i]),
-            floor=int(seen.floor[i]),
-            amendments=outcome.amendments[i],
-            looked_at=looked_at[i] if looked_at else (),
-            overloaded=bool(seen.overloaded[i]),
-            records_per_minute=_known(figures.records_per_minute[i]),
-            utilisation=_six_digits(figures.utilisation[i]) if seen.graph.scalable[i] else None,
-            waiting_records=_six_digits(figures.waiting_records[i]),
+            current=current,
+            ratio=ratio,
+            proposed=wanted,
+            desired=desired,
+            floor=floor,
+            amendments=amendments,
+            looked_at=looked,
+            overloaded=overloaded,
+            records_per_minute=records,
+            utilisation=utilisation,
+            waiting_records=waiting,
         )
-        for i, task in enumerate(seen.graph.tasks)
+        for task, amendments, looked, current, ratio, wanted, desired, floor, overloaded, records, utilisation, waiting in zip(
+            seen.graph.tasks,
+            outcome.amendments,
+            looked_at or repeat(()),
+            *(column.tolist() for column in columns),
+            map(_known, figures.records_per_minute.tolist()),
+            map(_six_digits, busy.tolist()),
+            map(_six_digits, figures.waiting_records.tolist()),
+            strict=False,
+        )
     )
 
 
-def _known(value: np.float64) -> float | None:
-    return float(value) if np.isfinite(value) else None
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
-def _six_digits(value: np.float64) -> float | None:
+def _six_digits(value: float) -> float | None:
     """Return a figure for people with six digits, which is enough for them and keeps the record short."""
-    return round(float(value), 6) if np.isfinite(value) else None
+    return round(value, 6) if math.isfinite(value) else None

@@ -22,7 +22,7 @@ import numpy as np
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_limits import answers_emergencies, owners_maximum
 from surescale.contracts.saturation import NEVER_RESTS
-from surescale.contracts.windows import FIGURE, Float32
+from surescale.contracts.windows import FIGURE, Float32, of_all_subtasks
 from surescale.policies.answer import Float64
 from surescale.policies.dealt import carried
 from surescale.policies.graph import Bool, Int64
@@ -108,6 +108,14 @@ def emergency_of(question: Question) -> Emergency | None:
     if wanted[task] <= current[task]:
         return None
     return Emergency(task, load, float(newest.grown[task]), wanted)
+
+
+def may_gather(figures: Float32) -> bool:
+    """Return whether figures [L, N, F] leave it open that more waits than a minute ago; else there is no emergency."""
+    lately = of_all_subtasks(figures[-2:])
+    into, came, waiting = (lately[..., FIGURE[name]] for name in ("records_in", "arrived", "queued_records_last"))
+    is_behind = ~np.isnan(came[-1]) & ~(came[-1] <= into[-1])
+    return bool((is_behind | (waiting[-1] > waiting[0])).any())
 
 
 @dataclass(frozen=True, slots=True)

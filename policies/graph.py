@@ -158,7 +158,7 @@ def job_graph(tasks: Sequence[TaskSpec]) -> JobGraph:
 
 
 def _still_fed_by(spec: TaskSpec, finished: set[str]) -> tuple[str, ...]:
-    return () if spec.task not in finished and finished.issuperset(spec.upstream) else spec.upstream
+    return () if finished and spec.task not in finished and finished.issuperset(spec.upstream) else spec.upstream
 
 
 def _within_hops(start: int, linked: Bool, bridges: Bool) -> list[int]:

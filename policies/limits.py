@@ -8,9 +8,9 @@ import numpy as np
 from surescale.contracts.job_limits import (
     Bounds,
     Freeze,
+    all_bounds,
     at_time,
     backlog_hold_minutes,
-    bounds_of,
     freeze_at,
     minimum_within,
     span_ahead_ms,
@@ -78,7 +78,7 @@ class Limits:
         engine = topology.engine
         within = minimum_within(settings, at_ms, span_ahead_ms(settings, topology.restart_ms))
         settings = at_time(settings, engine, at_ms)
-        bounds, ties = [bounds_of(settings, spec, engine, within) for spec in topology.tasks], _ties(topology.tasks)
+        bounds, ties = all_bounds(settings, topology.tasks, engine, within), _ties(topology.tasks)
         pinned = _pinned(bounds, topology.tasks, ties)
         ties = tuple(members for members in ties if not pinned[members].any())
         return cls(

@@ -244,6 +244,13 @@ def restarts_seen(figures: Float32) -> Int64:
     return seen
 
 
+def waiting_told(figures: Float32, graph: JobGraph) -> Bool:
+    """Return [.., N] whether figures [.., L, N, F] tell in any minute what waits for a task, in its queue or at a source."""
+    told = np.asarray((~np.isnan(figures[..., FIGURE["queued_records_last"]])).any(axis=-2))
+    known: Bool = told | told[..., graph.by_level[0]].any(axis=-1, keepdims=True)
+    return known
+
+
 def or_zero(values: Float64) -> Float64:
     """Return values with 0 where they are unknown (NaN), and finite ones for infinity; do not write to it.
 

@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from surescale.contracts.errors import SurescaleError
+from surescale.contracts.errors import UNREADABLE, SurescaleError
 from surescale.policies.features import FEATURE_VERSION, SLOTS_SHA256
 
 CARD = "card.json"
@@ -30,7 +30,7 @@ def decoded(folder: Path, raw: bytes | msgspec.Raw, kind: type[Decoded]) -> Deco
     """
     try:
         return msgspec.json.decode(raw, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise PackageRejected(f"{folder.name}/{CARD} is not a valid card: {error}; export the package again") from None
 
 

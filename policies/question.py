@@ -8,7 +8,7 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_labels import in_force
 from surescale.contracts.job_limits import at_time, is_simulated
 from surescale.contracts.job_settings import JobSettings, LatencyBound
-from surescale.contracts.saturation import times_understated
+from surescale.contracts.saturation import service_remembered, times_understated
 from surescale.contracts.windows import FIGURE, Float32, Window
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Bool, Int64, JobGraph, job_graph
@@ -29,6 +29,8 @@ class Question:
         figures: float32 [L, N, F], those of the window with what is known besides: counters of all subtasks, a backlog as far as
             arrivals tell it, and zeros for tasks that have finished.
         understated: float64 [N], how many times the busy time is that a task's counter shows; 1 where nothing tells it.
+        remembered: float64 [N], subtask-minutes per record that a task without a busy counter took when it last never rested; NaN
+            where nothing tells it.
         measured: load, service times and backlog over the whole window.
         limits: what the settings, the engine and the calendar allow at the window's end.
     """
@@ -40,6 +42,7 @@ class Question:
     current: Int64
     figures: Float32
     understated: Float64
+    remembered: Float64
     measured: Measured
     limits: Limits
 
@@ -57,14 +60,15 @@ class Question:
         specs = window.topology.tasks
         finished = np.array([spec.state == "finished" for spec in specs])
         figures = completed(_with_finished(window.figures, finished, current, graph), graph)
-        understated = np.ones(len(specs))
+        understated, service = np.ones(len(specs)), np.full(len(specs), np.nan)
         if not is_simulated(window.topology.engine):  # its counters cover all of the work
             understated = times_understated(window.saturations, specs, window.window_end_ms)
+            service = service_remembered(window.saturations, specs, window.window_end_ms)
         if finished.any():  # a restart to make it smaller would be for nothing
             limits = replace(limits, pinned=finished if limits.pinned is None else limits.pinned | finished)
             understated = np.where(finished, np.nan, understated)  # so no size is asked for it
-        measured = _corrected(measured_of(figures, graph), understated)
-        return cls(window, settings, seed, graph, current, figures, understated, measured, limits)
+        measured = _corrected(measured_of(figures, graph), understated, service)
+        return cls(window, settings, seed, graph, current, figures, understated, service, measured, limits)
 
     @property
     def latency_bound(self) -> LatencyBound | None:
@@ -82,14 +86,17 @@ class Question:
         """Return what was measured, for a policy that sees ``figures``: the question's, cut or padded to the policy's length."""
         if len(figures) == len(self.figures):
             return self.measured
-        return _corrected(measured_of(figures, self.graph), self.understated)
+        return _corrected(measured_of(figures, self.graph), self.understated, self.remembered)
 
 
-def _corrected(measured: Measured, understated: Float64) -> Measured:
-    """Return what was measured, with the service times that tasks have if their busy time is so many times what it shows."""
-    if (understated == 1.0).all():
-        return measured
-    return replace(measured, service_minutes=measured.service_minutes * understated)
+def _corrected(measured: Measured, understated: Float64, remembered: Float64) -> Measured:
+    """Return what was measured, with the service times of tasks whose busy time is so many times what it shows, or unknown."""
+    service = measured.service_minutes
+    if (understated != 1.0).any():
+        service = service * understated
+    if not np.isnan(remembered).all():
+        service = np.where(np.isnan(service) & ~np.isnan(understated), remembered, service)
+    return measured if service is measured.service_minutes else replace(measured, service_minutes=service)
 
 
 def _with_finished(figures: Float32, finished: Bool, current: Int64, graph: JobGraph) -> Float32:

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import msgspec
 
+from surescale.contracts.errors import UNREADABLE
+
 FILE = "scores.json"
 
 
@@ -45,7 +47,7 @@ def read_scores(package: Path) -> Scores | None:
     """Return a package's scores, None if it has none that can be read."""
     try:
         return msgspec.json.decode((package / FILE).read_bytes(), type=Scores)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (OSError, *UNREADABLE):
         return None
 
 

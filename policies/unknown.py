@@ -8,12 +8,13 @@ from surescale.contracts.windows import FIGURE
 from surescale.policies.graph import Bool
 from surescale.policies.measure import NOTHING_MINUTES, mean_of_last
 from surescale.policies.question import Question
+from surescale.policies.trial import QUIET_MINUTES, Trial
 
 _UNCOUNTED = "its records are not counted, so nobody knows what it needs"
 
 
-def unknown_in_words(question: Question, restless: Bool) -> str:
-    """Return it in one sentence or two, empty if all is known; ``restless``: bool [N], tasks that never rest."""
+def unknown_in_words(question: Question, restless: Bool, trial: Trial) -> str:
+    """Return it in a few sentences, empty if all is known; ``restless``: bool [N], tasks that never rest."""
     topology, load = question.window.topology, question.measured.load
     if is_simulated(topology.engine):
         return ""
@@ -31,6 +32,13 @@ def unknown_in_words(question: Question, restless: Bool) -> str:
         never = "it never rests, and " if restless[task] else ""
         others = f" The same goes for {counted(len(blind) - 1, 'more task')}." if len(blind) > 1 else ""
         words.append(f"{spec.label or spec.task}: {never}{_why(question, task)}.{others}")
+    if (trial.fewer > 0).any():
+        words.append(f"One subtask less is tried, since nothing has waited for {QUIET_MINUTES} minutes.")
+    for task in np.flatnonzero(trial.back > question.current).tolist()[:1]:
+        spec = topology.tasks[task]
+        words.append(
+            f"{spec.label or spec.task} falls behind with {counted(spec.parallelism, 'subtask')} and gets its former size back."
+        )
     for task in np.flatnonzero(question.understated > 1.0).tolist()[:1]:
         spec, share = topology.tasks[task], 1.0 / question.understated[task]
         words.append(f"{spec.label or spec.task}: busy {share:.0%} while records waited: the counter covers a part of the work.")

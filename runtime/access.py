@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surescale.contracts.errors import SurescaleError, reason_of
-from surescale.runtime.tls import client_context
+from surescale.runtime.kafka_security import client_context
 
 
 class TokenUnreadable(SurescaleError):

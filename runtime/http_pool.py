@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import cast
 from urllib.parse import urlsplit
 
 from surescale.runtime.beats import beat
 from surescale.runtime.http import ANSWER_BYTES_MAX, DeadlineResponse, NoAnswer, read_body
-from surescale.runtime.public_addresses import PrivateAddress, connect_publicly
+from surescale.runtime.printable import one_line
 
 IDLE_MAX = 8  # connections kept; more are closed after their answer
 _SAFE_TO_REPEAT = frozenset({"GET", "PUT", "DELETE"})
@@ -26,13 +27,13 @@ _SAFE_TO_REPEAT = frozenset({"GET", "PUT", "DELETE"})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer, whatever its status."""
+    """A whole answer, whatever its status. ``reason`` and ``location`` are safe to print."""
 
     status: int
     reason: str
     content_type: str
     location: str
-    """Where a redirect points to; empty without one."""
+    """Where a redirect points to; empty without one, and for what is no address."""
     body: bytes
     retry_after: str = ""
     """When the service asks to be asked again; empty without a word."""
@@ -182,12 +183,22 @@ class _SocketConnection(HTTPConnection):
 def _whole(response: HTTPResponse, bytes_max: int) -> Answer:
     return Answer(
         status=response.status,
-        reason=response.reason,
+        reason=one_line(response.reason),
         content_type=response.headers.get_content_type(),
-        location=response.headers.get("Location", ""),
+        location=_address(response.headers.get("Location", "")),
         body=read_body(response, bytes_max),
         retry_after=response.headers.get("Retry-After", ""),
     )
+
+
+def _address(location: str) -> str:
+    """Return where a redirect points to; empty for what is no address."""
+    shown = one_line(location)
+    try:
+        _ = urlsplit(shown).port  # a bracket that is left open, a port that is none
+    except ValueError:
+        return ""
+    return shown
 
 
 def _is_readable(connection: HTTPConnection) -> bool:
@@ -201,3 +212,54 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
+
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+class PrivateAddress(ValueError):
+    """A host has an address that is not public."""
+
+
+def is_public(address: str) -> bool:
+    """Return whether an address is reached over the internet: none of this machine, of a link or of a private network.
+
+    >>> [is_public(each) for each in ("192.0.43.8", "127.0.0.1", "169.254.169.254", "::ffff:10.0.0.1", "fd00::1")]
+    [True, False, False, False, False]
+    """
+    found = ip_address(address.partition("%")[0])
+    return all(each.is_global and not each.is_multicast for each in (found, *_inside(found)))
+
+
+def connect_publicly(
+    address: tuple[str, int], timeout: float | None = None, source_address: tuple[str, int] | None = None
+) -> socket.socket:
+    """Return a connection, as ``socket.create_connection``: whoever chooses a host must not reach what lies behind this machine.
+
+    The address that is connected to is the one that was checked, so a name that resolves to another one a moment later changes
+    nothing.
+
+    Raises:
+        PrivateAddress: one of the host's addresses is not public.
+        OSError: it has none, or nobody answers.
+    """
+    host, port = address
+    found = [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    for each in found:
+        if not is_public(each):
+            raise PrivateAddress(f"its address {each} is of this machine or of a private network")
+    problem = OSError(f"{host} has no address")
+    for each in found:
+        try:
+            return socket.create_connection((each, port), timeout, source_address)
+        except OSError as error:  # a host with both versions may be reached by one of them only
+            problem = error
+    raise problem
+
+
+def _inside(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
+    """Return the addresses of version 4 that one of version 6 stands for."""
+    if isinstance(address, IPv4Address):
+        return []
+    nat64 = IPv4Address(int(address) & 0xFFFF_FFFF) if address in _NAT64 else None
+    return [each for each in (address.ipv4_mapped, address.sixtofour, nat64) if each is not None]

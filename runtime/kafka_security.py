@@ -12,7 +12,6 @@ from pathlib import Path
 
 from surescale.contracts.errors import SettingsError, reason_of
 from surescale.contracts.settings import PipelineSettings
-from surescale.runtime.tls import client_context
 
 PLAINTEXT = "PLAINTEXT"
 OAUTHBEARER = "OAUTHBEARER"
@@ -194,3 +193,28 @@ def _text(name: str, path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "it is not text"
         raise SettingsError(f"SURESCALE_{name}: {path!r} cannot be read ({reason}); set it to a readable file") from None
+
+
+def client_context(ca_file: str, certificate_file: str, key_file: str, *, settings: str) -> ssl.SSLContext:
+    """Return the context of a client; an empty file is not used.
+
+    Args:
+        ca_file: authorities that sign the server's certificate; empty: the system's.
+        certificate_file: certificate chain of this client, for mutual TLS.
+        key_file: the certificate's private key; empty: it is in the certificate's file.
+        settings: what the names of the three settings begin with.
+
+    Raises:
+        SettingsError: a certificate or key cannot be used; names the settings.
+    """
+    try:
+        context = ssl.create_default_context(cafile=ca_file or None)
+        # Python 3.13 asks authorities for extensions that those of many clusters of Kubernetes lack.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if certificate_file:
+            context.load_cert_chain(certificate_file, key_file or None)
+    except OSError as error:
+        raise SettingsError(
+            f"{settings}_CA_FILE, _CERTIFICATE_FILE, _KEY_FILE: cannot be used ({error}); set them to PEM files"
+        ) from None
+    return context

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from surescale.contracts.errors import UNREADABLE
 from surescale.policies.onnx_sessions import GraphStopped, Opener, cannot_be_run, open_sessions, runtime_errors
 from surescale.runtime.beats import allowed
 from surescale.runtime.pipes import Child, limit_memory, limit_time, read_message, write_message
@@ -127,7 +128,7 @@ class LimitedGraphs:
         except TimeoutError:
             self._end()
             raise GraphStopped(f"it took more than {seconds:g} s and was stopped") from None
-        except (EOFError, OSError, msgspec.MsgspecError):
+        except (EOFError, OSError, *UNREADABLE):
             self._end()
             raise GraphStopped(f"its process ended: it takes more than {self._limits.memory_mb} MB, or crashed") from None
 

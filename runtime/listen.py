@@ -1,11 +1,17 @@
-"""Opens the port of one of our HTTP APIs. A port that cannot be opened becomes one readable line; half a request ends."""
+"""Opens the port of one of our HTTP APIs. A port that cannot be opened becomes one readable line; half a request ends.
+
+However many connect, half of the descriptors that the process may have stay free for the role's own work and its health port.
+"""
 
 import asyncio
 import math
+import resource
+import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
+from weakref import WeakSet
 
 from aiohttp import web
 
@@ -52,7 +58,36 @@ async def listen(runner: web.AppRunner, host: str, port: int, *, option: str, co
     Raises:
         SettingsError: the address cannot be used; the message names the option.
     """
+    connections = WeakSet[socket.socket]()
     try:
-        await web.TCPSite(runner, host, port, ssl_context=context).start()
+        # As asyncio does: a name may have several addresses.
+        for family, kind, protocol, _, address in dict.fromkeys(
+            socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        ):
+            listener = _Listener(family, kind, protocol)
+            listener.connections = connections
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(address)
+            await web.SockSite(runner, listener, ssl_context=context).start()
     except OSError as error:
         raise SettingsError(f"{option}: cannot listen on {host}:{port} ({reason_of(error)}); name another one") from None
+
+
+class _Listener(socket.socket):
+    """Accepts connections and ends those above the bound at once, before they cost a handshake."""
+
+    connections: WeakSet[socket.socket]
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Return a connection and the address of its other end; asyncio takes `BlockingIOError` for nobody that waits."""
+        found, address = super().accept()
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+        if len(self.connections) >= most:
+            self.connections.difference_update([each for each in self.connections if each.fileno() < 0])
+        if len(self.connections) >= most:
+            found.close()
+            raise BlockingIOError
+        self.connections.add(found)
+        return found, address

@@ -41,6 +41,11 @@ class Metric:
     """Upper bounds of a histogram's buckets, in the unit."""
 
 
+def metrics_in(names: Mapping[str, object]) -> tuple[Metric, ...]:
+    """Return the metrics that a module has declared, in their order; ``names`` are its ``globals()``."""
+    return tuple(each for each in names.values() if isinstance(each, Metric))
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The current value of a counter or gauge; label values in the order of the metric's labels."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from surescale.contracts.errors import SurescaleError
+from surescale.contracts.errors import UNREADABLE, SurescaleError
+from surescale.contracts.figures import known_number
 from surescale.contracts.settings import PipelineSettings
 from surescale.runtime.http import NoAnswer
 from surescale.runtime.http_pool import Answer, ConnectionPool
-from surescale.runtime.kafka_security import OAuthClient, oauth_client
-from surescale.runtime.tls import client_context
+from surescale.runtime.kafka_security import OAuthClient, client_context, oauth_client
 
 TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 1 << 20
@@ -76,12 +76,14 @@ def fetch_token(settings: PipelineSettings) -> Token:
     try:
         value = json.loads(answer.body)["access_token"]
         claims = _claims(value)
-        expires_at_s = float(claims["exp"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        expires_at_s = known_number(claims["exp"])
+    except (*UNREADABLE, KeyError, TypeError, AttributeError):
+        expires_at_s = None
+    if expires_at_s is None:
         raise NoToken(
             f"SURESCALE_KAFKA_OAUTH_TOKEN_URL: {client.token_url} answers without a JWT that says when it expires; "
             "set the address of the token endpoint, and let the issuer make JWTs"
-        ) from None
+        )
     now_s = time.time()
     if not expires_at_s > now_s:
         raise NoToken(
@@ -166,7 +168,7 @@ def _refusal(client: OAuthClient, answer: Answer) -> str:
     try:
         found = json.loads(answer.body)["error"]
         code = found if _CODE.fullmatch(found) else ""
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (*UNREADABLE, KeyError, TypeError):
         pass
     said = f"{answer.status} {code}".strip()
     if code in _CLIENT or answer.status in (401, 403):

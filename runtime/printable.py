@@ -13,3 +13,13 @@ def printable(text: str, *, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each in keep else each.encode("unicode_escape").decode() for each in text)
+
+
+def one_line(text: str, letters_max: int = 400) -> str:
+    r"""Return what somebody else said as one line that is safe to print, cut where it is very long.
+
+    >>> one_line("disk\n  full \x1b[2J")
+    'disk full \\x1b[2J'
+    """
+    words = printable(" ".join(text.split()))
+    return words if len(words) <= letters_max else f"{words[: letters_max - 3]}..."

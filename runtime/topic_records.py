@@ -1,5 +1,6 @@
 """Reads small topics whole and writes single records, as commands do that run once."""
 
+import operator
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from surescale.runtime.kafka import REQUEST_TIMEOUT_S, LogReader, producer
 from surescale.runtime.kafka_errors import readable_errors
 
 T = TypeVar("T")
+_HEADERS = operator.methodcaller("headers")
 PARTITION_UA = -1
 """The client chooses the partition."""
 
@@ -120,6 +122,21 @@ def key_of(record: Message) -> bytes | None:
     """Return the key of a record."""
     key = record.key()
     return key.encode() if isinstance(key, str) else key
+
+
+def headers_of(record: Message) -> list[tuple[str, bytes | None]]:
+    """Return the headers of a record; none where a name is no text, which anybody may have written.
+
+    The client then gives a list with a hole, and an error with it. Python's own call of a method stops looking for an error once
+    it is called often, and whoever takes the hole crashes the process; so does a second look at the same record.
+    """
+    try:
+        found = _HEADERS(record) or []
+    except (SystemError, UnicodeDecodeError):
+        record.set_headers([])
+        return []
+    pairs = found.items() if isinstance(found, dict) else found
+    return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]
 
 
 def append_ms(record: Message) -> int:

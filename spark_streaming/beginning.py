@@ -1,11 +1,10 @@
 """Tells a query where to begin: at the offsets that the state has come to, if Kafka still has what follows. The edge to Kafka."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from surescale.contracts.topics import TASK_METRICS, TopicNames
 from surescale.runtime.beats import beat
@@ -27,31 +26,41 @@ def starting_offsets(settings: SparkSettings, reached: Mapping[int, int]) -> str
         KafkaException: the broker does not tell.
         RecordsLost: it no longer has what comes next, and the settings want the job to stop then.
     """
-    topic = TopicNames(settings.topic_prefix)(TASK_METRICS)
-    admin = admin_client(settings)
-    known = admin.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
-    if known.error is not None:
-        raise KafkaException(known.error)
-    asked = [TopicPartition(topic, partition) for partition in known.partitions]
+    topic = TopicOfMetrics(settings)
     until_s = time.monotonic() + SETTLES_S
     while True:
-        bounds = _bounds(admin, asked)
+        bounds = topic.bounds()
         is_behind = any(bounds[each][1] < offset for each, offset in reached.items() if each in bounds)
         if not is_behind or time.monotonic() > until_s:
             break
         beat()
         time.sleep(_PAUSE_S)
     found = beginnings(bounds, reached, must_have_all=settings.spark_fail_on_data_loss)
-    return msgspec.json.encode({topic: found}).decode()
+    return msgspec.json.encode({topic.name: found}).decode()
 
 
-def _bounds(admin: AdminClient, asked: Sequence[TopicPartition]) -> dict[int, tuple[int, int]]:
-    found: dict[int, tuple[int, int]] = {}
-    for (_, partition), told in log_bounds(admin, asked, REQUEST_TIMEOUT_S).items():
-        if isinstance(told, KafkaError):
-            raise KafkaException(told)
-        found[partition] = told
-    return found
+class TopicOfMetrics:
+    """Asks the broker about the topic ``task-metrics``; each question may end with ``KafkaException``."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self.name = TopicNames(settings.topic_prefix)(TASK_METRICS)
+        self._admin = admin_client(settings)
+
+    def partitions(self) -> list[TopicPartition]:
+        """Return its partitions."""
+        known = self._admin.list_topics(self.name, timeout=REQUEST_TIMEOUT_S).topics[self.name]
+        if known.error is not None:
+            raise KafkaException(known.error)
+        return [TopicPartition(self.name, partition) for partition in sorted(known.partitions)]
+
+    def bounds(self) -> dict[int, tuple[int, int]]:
+        """Return the oldest offset and the one after the last record, by partition."""
+        found: dict[int, tuple[int, int]] = {}
+        for (_, partition), told in log_bounds(self._admin, self.partitions(), REQUEST_TIMEOUT_S).items():
+            if isinstance(told, KafkaError):
+                raise KafkaException(told)
+            found[partition] = told
+        return found
 
 
 def beginnings(bounds: Mapping[int, tuple[int, int]], reached: Mapping[int, int], *, must_have_all: bool) -> dict[int, int]:

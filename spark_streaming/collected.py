@@ -1,4 +1,4 @@
-"""Splits the parsed rows of one batch, collected as Arrow, into the columns of the merge step. No Spark session, no I/O."""
+"""Splits the parsed rows of one task into the columns of the merge step. No Spark session, no I/O."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -7,18 +7,17 @@ import numpy as np
 
 from surescale.spark_streaming.columns import ABSENT, COLUMN, NULLABLE_COLUMNS, SAMPLE_COLUMNS, Int64, Records
 from surescale.spark_streaming.minutes import Refused
-from surescale.spark_streaming.stages import INTEGER_COLUMNS, TRACE, marker_of, unpacked
+from surescale.spark_streaming.stages import INTEGER_COLUMNS, TRACE, marker_of
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
 
 def split(table: "pa.Table") -> tuple[Records, tuple[Refused, ...]]:
-    """Return the good and the refused records of a collected table of ``stages.PACKED_SCHEMA``.
+    """Return the good and the refused records of a table of ``stages.parsed_schema``.
 
     Rows are sorted by (partition, offset). Spark usually delivers them so, and a job's minutes depend on it.
     """
-    table = unpacked(table)
     if not _is_ordered(table.column("partition").to_numpy(), table.column("offset").to_numpy()):
         table = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
     is_refused = table.column("reason").is_valid().to_numpy()
@@ -35,7 +34,7 @@ def reached(records: Records, refused: Sequence[Refused]) -> dict[int, int]:
 
 
 def _is_ordered(partition: Int64, offset: Int64) -> bool:
-    """Return whether the rows are already sorted, as they are when Spark gathers its tasks' results by number."""
+    """Return whether the rows are already sorted, as they are when a task reads one partition."""
     step = np.diff(partition)
     return bool(((step > 0) | ((step == 0) & (np.diff(offset) > 0))).all())
 

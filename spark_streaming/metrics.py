@@ -2,15 +2,13 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from surescale.contracts.errors import RecordRejected
 from surescale.contracts.topics import DEAD_LETTERS as DEAD_LETTERS_TOPIC
 from surescale.contracts.topics import SNAPSHOTS, TASK_METRICS
-from surescale.contracts.windows import Window
 from surescale.runtime.metrics import SECONDS, Metric, Reading, RoleMetrics, Tally
-from surescale.spark_streaming.minutes import Refused
+from surescale.spark_streaming.merging import Merged
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -25,7 +23,11 @@ DEAD_LETTERS = Metric("surescale_spark_dead_letters_total", "counter", "Records 
 RESTARTS = Metric("surescale_spark_query_restarts_total", "counter", "Times the query restarted because Kafka went away.")
 LAG = Metric("surescale_spark_lag_records", "gauge", "Records in Kafka the last batch had not read yet.")
 STAGE_SECONDS = Metric(
-    "surescale_spark_stage_seconds_total", "counter", "Time batches spent in the driver, by stage.", "seconds", ("stage",)
+    "surescale_spark_stage_seconds_total",
+    "counter",
+    "Time batches spent, by stage: `manifest` in the driver, the others in the tasks, which run side by side.",
+    "seconds",
+    ("stage",),
 )
 BATCH_DURATION = Metric(
     "surescale_spark_batch_duration_seconds",
@@ -83,19 +85,18 @@ class JobMeter:
         self._records = 0
         self.metrics = RoleMetrics("spark", METRICS, self._readings)
 
-    def on_batch(
-        self, records: int, windows: Iterable[Window], refused: Iterable[Refused | RecordRejected], duration_s: float
-    ) -> None:
+    def on_batch(self, done: Sequence[Merged], duration_s: float) -> None:
         """Record a finished batch: windows acknowledged, state saved."""
         now_s = time.time()
+        records = sum(each.records for each in done)
         self._records += records
-        for letter in refused:
-            self._refused.add(letter.reason)
         self.metrics.observe(BATCH_RECORDS, records)
         self.metrics.observe(BATCH_DURATION, duration_s)
-        for window in windows:
-            if window.closed_append_ms is not None:
-                self.metrics.observe(WINDOW_DELAY, now_s - window.closed_append_ms / 1000)
+        for each in done:
+            for reason, count in each.refused.items():
+                self._refused.add(reason, by=count)
+            for closed_ms in each.closed_append_ms:
+                self.metrics.observe(WINDOW_DELAY, now_s - closed_ms / 1000)
 
     def _readings(self) -> Iterator[Reading]:
         counts, query = self._counts, self._query()

@@ -1,7 +1,5 @@
 """Produces windows and dead letters and waits for their acknowledgement. The edge to Kafka; keeps no state."""
 
-import threading
-import time
 from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -13,8 +11,6 @@ from surescale.contracts.summaries import SUMMARY_HEADER, encode_header, header_
 from surescale.contracts.topics import DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
 from surescale.contracts.windows import Window, encode_window
 from surescale.contracts.wire import encode
-from surescale.runtime.backoff import Stopped
-from surescale.runtime.beats import beat
 from surescale.runtime.kafka import producer
 from surescale.runtime.kafka_errors import refusal_of
 from surescale.runtime.tracing.context import parsed
@@ -25,30 +21,18 @@ Headers = list[tuple[str, str | bytes | None]]
 
 REFUSED_BY = "spark_streaming"
 MINUTE_HEADER = "minute"
-STOP_WAIT_S = 5.0
 _POLL_S = 0.2
 
 
 class Publisher:
     """Writes to ``snapshots`` and ``dead-letters``."""
 
-    def __init__(
-        self,
-        settings: PipelineSettings,
-        client: Producer | None = None,
-        *,
-        stop: threading.Event | None = None,
-        stop_wait_s: float = STOP_WAIT_S,
-        tracer: Tracer = NO_TRACER,
-    ) -> None:
-        """``stop_wait_s``: longest wait for the broker once ``stop`` is set. ``tracer``: of the windows."""
+    def __init__(self, settings: PipelineSettings, client: Producer | None = None, tracer: Tracer = NO_TRACER) -> None:
+        """``tracer``: of the windows."""
         self._topic = TopicNames(settings.topic_prefix)
         self._client = client or producer(settings)
         self._failed: KafkaError | None = None
         """Names the topic, too."""
-        self._stop = stop or threading.Event()
-        self._stop_wait_s = stop_wait_s
-        self._stopped_at_s: float | None = None
         self._tracer = tracer
         self._spans: list[Span] = []  # of windows that are not acknowledged
 
@@ -92,11 +76,8 @@ class Publisher:
 
         Raises:
             KafkaException: a record was not delivered.
-            runtime.backoff.Stopped: the process was told to stop while the broker was away.
         """
-        while self._client.flush(_POLL_S):
-            beat()
-            self._raise_if_stopped()
+        self._client.flush()
         spans, self._spans = self._spans, []
         for span in spans:
             if self._failed is not None:
@@ -126,17 +107,7 @@ class Publisher:
                 self._client.produce(self._topic(name), value, key, headers=headers, on_delivery=self._delivered)
                 return
             except BufferError:  # the client's queue is full: let it drain
-                beat()
                 self._client.poll(_POLL_S)
-                self._raise_if_stopped()
-
-    def _raise_if_stopped(self) -> None:
-        """Abandon the batch when the stop has waited long enough; Spark repeats it at the next start."""
-        if not self._stop.is_set():
-            return
-        self._stopped_at_s = self._stopped_at_s or time.monotonic()
-        if time.monotonic() - self._stopped_at_s >= self._stop_wait_s:
-            raise Stopped("Kafka to acknowledge a batch")
 
     def _delivered(self, error: KafkaError | None, record: Message) -> None:
         if error is not None:

@@ -21,7 +21,7 @@ FRUITLESS_MAX = 10
 _NO_RIGHT = re.compile(r"(?:Topic|Group|Cluster)AuthorizationException: ([^\n]{1,300})")
 _RIGHTS = "`surescale topics acls` prints the rights that are needed"
 _LOST = re.compile(r"Some data may have been lost.*?Reason: ([^\n]{1,300}?)\.?\n", re.DOTALL)
-_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+_FULL = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
 _BROKER_AWAY = ("org.apache.kafka.common.errors", "java.util.concurrent.TimeoutException")
 
 

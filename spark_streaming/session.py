@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING
 from surescale.contracts.errors import SettingsError
 from surescale.runtime.kafka_security import jvm_properties
 from surescale.spark_streaming.settings import SparkSettings, jar_paths
-from surescale.spark_streaming.stages import SOURCE_COLUMNS, parsed
+from surescale.spark_streaming.stages import SOURCE_COLUMNS, parse_batch
 
 if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
     from pyspark.sql import SparkSession
 
 # Without the native Hadoop library the default manager forks a process per file; on a local disk this one halves the time of an
@@ -89,10 +91,17 @@ def _jar_options(settings: SparkSettings) -> dict[str, str]:
 
 
 def warm_up(session: "SparkSession") -> None:
-    """Start a Python worker and compile the stage, so the first batch does not have to."""
+    """Start Python workers and compile the stage, so the first batch does not have to."""
     from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType, TimestampType
 
     kinds = (BinaryType(), BinaryType(), IntegerType(), LongType(), TimestampType())
     schema = StructType([StructField(name, kind) for name, kind in zip(SOURCE_COLUMNS, kinds, strict=True)])
     row = (b"warm/up", b"{}", 0, 0, datetime.fromtimestamp(0, UTC))
-    parsed(session.createDataFrame([row] * session.sparkContext.defaultParallelism, schema)).toArrow()
+    frame = session.createDataFrame([row] * session.sparkContext.defaultParallelism, schema)
+    frame.mapInArrow(_parsed, "job string").toArrow()
+
+
+def _parsed(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    """Parse records as a task does, and keep nothing of them."""
+    for batch in batches:
+        yield parse_batch(batch).select(["job"])

@@ -1,12 +1,7 @@
-"""Stages of the query, DataFrame to DataFrame; they run on executors and know neither streams nor checkpoints.
-
-``parsed`` is map-only: there is no shuffle between the source and the merge step, so a job's records stay in Kafka's order. It
-decodes with the same code as every other role, so a refused record carries the exact reason and field path. Its rows are whole
-batches of parsed records as compressed Arrow streams: passing 33 columns per record through the JVM's rows and back took ten
-times as long as parsing them.
+"""Parses raw records into columns, on executors. It decodes with the same code as every other role, so a refused record carries
+the exact reason and field path.
 """
 
-from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -28,7 +23,6 @@ TRACE = "traceparent"
 _IS_TRACE = f"each -> each.key = '{TRACEPARENT}' AND octet_length(each.value) = {LENGTH}"
 _TRACE_OF_HEADERS = f"try_element_at(filter(headers, {_IS_TRACE}), 1).value AS {TRACE}"
 INTEGER_COLUMNS = ("subtask", "attempt", "sampled_at_ms", *FIGURE_COLUMNS)
-PACKED_SCHEMA = "records int, packed binary"  # packed: an Arrow stream of parsed_schema()
 
 Row = tuple[object, ...]
 _NO_FIGURES: Row = (None,) * len(INTEGER_COLUMNS)
@@ -37,37 +31,13 @@ _RECORD = TaskSample | MinuteMarker  # made once: building a union takes as long
 _figures_of = attrgetter(*INTEGER_COLUMNS)
 
 
-def parsed(records: "DataFrame", *, with_headers: bool = False) -> "DataFrame":
-    """Return the records parsed and validated, many per row of ``PACKED_SCHEMA``; ``unpacked`` opens them.
+def source_columns(records: "DataFrame", *, with_headers: bool = False) -> "DataFrame":
+    """Return the columns of the source that ``parse_batch`` takes.
 
     ``with_headers``: the column ``headers`` of the source travels too, as far as it is a ``traceparent``.
     """
     header = [_TRACE_OF_HEADERS] if with_headers else []
-    return records.selectExpr(*(f"`{name}`" for name in SOURCE_COLUMNS), *header).mapInArrow(pack_batches, PACKED_SCHEMA)
-
-
-def pack_batches(batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
-    """Parse Arrow batches with the columns ``SOURCE_COLUMNS``, and perhaps ``TRACE``; runs in a Python worker of an executor."""
-    import pyarrow as pa
-
-    schema = pa.schema([("records", pa.int32()), ("packed", pa.binary())])
-    compressed = pa.ipc.IpcWriteOptions(compression="lz4")  # the JVM copies these bytes many times on their way to the driver
-    for batch in batches:
-        found = parse_batch(batch)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, found.schema, options=compressed) as stream:
-            stream.write_batch(found)
-        yield pa.record_batch(
-            [pa.array([found.num_rows], pa.int32()), pa.array([sink.getvalue().to_pybytes()], pa.binary())], schema=schema
-        )
-
-
-def unpacked(collected: "pa.Table") -> "pa.Table":
-    """Return the rows of ``parsed_schema`` inside a collected table of ``PACKED_SCHEMA``."""
-    import pyarrow as pa
-
-    streams = (pa.ipc.open_stream(pa.py_buffer(packed)) for packed in collected.column("packed").to_pylist())
-    return pa.concat_tables([parsed_schema().empty_table(), *(stream.read_all() for stream in streams)])
+    return records.selectExpr(*(f"`{name}`" for name in SOURCE_COLUMNS), *header)
 
 
 def parsed_schema() -> "pa.Schema":

@@ -1,11 +1,14 @@
-"""Converts the merge step's memory to named arrays and back. Pure; ``state_store`` puts the arrays on disk.
+"""Converts the merge step's memory to named arrays and back. Pure; ``state_files`` puts the arrays on disk.
 
 Rows of closed minutes never change, so each state holds only the rows closed since the previous state; everything else is whole.
 All jobs share each array and a job's rows carry its index, so the number of arrays does not grow with the number of jobs. Names
 and topologies are in a JSON header. No pickle: a state file can hold only numbers and text.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -19,7 +22,7 @@ from surescale.spark_streaming.columns import SAMPLE_COLUMNS, Int64
 from surescale.spark_streaming.figures import Baseline
 from surescale.spark_streaming.minutes import JobMinutes, MinuteRules, Minutes, OpenMinute
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 Arrays = dict[str, npt.NDArray[np.generic]]
 
 
@@ -47,23 +50,12 @@ class _JobHeader(msgspec.Struct, frozen=True, kw_only=True):
     saturations: tuple[Saturation, ...] = ()
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The header of a state.
-
-    Attributes:
-        rules: under which it was written.
-        row_files: the numbers of the files with its rows, oldest first.
-        offsets: the next record of each partition; None in the state of a build that left that to Spark.
-    """
-
+class _Head(msgspec.Struct, frozen=True, kw_only=True):
     version: int
-    rules: MinuteRules
     figures: tuple[str, ...]
     sample_columns: tuple[str, ...]
     jobs: tuple[_JobHeader, ...]
     left: dict[str, int]
-    row_files: tuple[int, ...]
-    offsets: dict[int, int] | None = None
 
 
 class _Versioned(msgspec.Struct, frozen=True):
@@ -77,28 +69,33 @@ class _RowsHeader(msgspec.Struct, frozen=True):
     tasks: tuple[str, ...]
 
 
-def to_arrays(minutes: Minutes, row_files: Sequence[int] = (), offsets: Mapping[int, int] | None = None) -> Arrays:
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of closed minutes, as they were saved together; never changed.
+
+    Attributes:
+        blocks: job, minute's end, and the minute's rows, in order.
+        ends: the newest end of each job's.
+    """
+
+    blocks: tuple[tuple[str, int, MinuteRows], ...]
+    ends: Mapping[str, int]
+
+
+def to_arrays(minutes: Minutes) -> Arrays:
     """Return the state without the rows of closed minutes; the same state gives the same arrays.
 
     Arrays: ``header`` uint8 (JSON); ``hours`` float64 [h] with ``hour_keys`` int64 [h, 3] (job, hour start, known minutes);
     ``hour_peaks`` float64 [h], NaN where unknown;
     ``baseline`` and ``open`` int64 [b, C] with ``baseline_jobs`` int64 [b]; ``open`` has its lengths in the header.
-
-    Args:
-        minutes: the state.
-        row_files: the files with its rows.
-        offsets: of the next record of each partition that the state has records of.
     """
     jobs = [minutes.jobs[name] for name in sorted(minutes.jobs)]
-    header = Head(
+    header = _Head(
         version=STATE_VERSION,
-        rules=minutes.rules,
         figures=FIGURES,
         sample_columns=SAMPLE_COLUMNS,
         jobs=tuple(_job_header(job) for job in jobs),
         left=dict(sorted(minutes.left.items())),
-        row_files=tuple(row_files),
-        offsets=None if offsets is None else dict(sorted(offsets.items())),
     )
     hours = [(index, hour, *known) for index, job in enumerate(jobs) for hour, known in sorted(job.history.hours.items())]
     opened = [job.open[end_ms].samples() for job in jobs for end_ms in sorted(job.open)]
@@ -136,67 +133,78 @@ def rows_to_arrays(minutes: Minutes, after_ms: Mapping[str, int]) -> Arrays:
     return {"header": _text(header), "row_keys": np.concatenate(keys), "rows": np.concatenate(rows)}
 
 
-def head_of(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Head:
-    """Return the header of a state: everything but its numbers.
+def from_arrays(arrays: Mapping[str, npt.NDArray[np.generic]], parts: Iterable[Rows], rules: MinuteRules) -> Minutes:
+    """Rebuild the state from its arrays and its rows.
 
     Raises:
         StateRefused: written by another version.
         KeyError, ValueError, msgspec.DecodeError: not such a state at all.
     """
-    raw = arrays["header"].tobytes()
-    version = msgspec.json.decode(raw, type=_Versioned).version
-    if version == STATE_VERSION:
-        head = msgspec.json.decode(raw, type=Head)
-        if (head.figures, head.sample_columns) == (FIGURES, SAMPLE_COLUMNS):
-            return head
-    raise StateRefused(f"it was written by another version (state version {version}, this is {STATE_VERSION})")
-
-
-def from_arrays(
-    header: Head,
-    arrays: Mapping[str, npt.NDArray[np.generic]],
-    rows: Iterable[Mapping[str, npt.NDArray[np.generic]]],
-    rules: MinuteRules,
-) -> Minutes:
-    """Rebuild the state from its header and arrays and those of its rows.
-
-    Raises:
-        StateRefused: written under other rules.
-        KeyError, ValueError, msgspec.DecodeError: not such a state at all.
-    """
-    if header.rules != rules:
-        raise StateRefused(f"it was written under other settings ({header.rules}, now {rules})")
+    header = _head_of(arrays)
     minutes = Minutes(rules)
     minutes.left = dict(header.left)
-    first_open = 0
-    for index, each in enumerate(header.jobs):
+    count, first_open = len(header.jobs), 0
+    baselines = _by_job(arrays["baseline_jobs"], count)
+    hours = _by_job(arrays["hour_keys"][:, 0], count)
+    for each, baseline, known in zip(header.jobs, baselines, hours, strict=True):
         lengths = [opened.samples for opened in each.open]
         chunks = np.split(arrays["open"][first_open : first_open + sum(lengths)], np.cumsum(lengths)[:-1]) if lengths else []
         first_open += sum(lengths)
         minutes.jobs[each.job] = JobMinutes(
             job=each.job,
             rules=rules,
-            history=WindowHistory(
-                each.job,
-                rules.window_minutes,
-                {},
-                _hours_of(arrays, index),
-                _peaks_of(arrays, index),
-                each.saturations,
-            ),
+            history=WindowHistory(each.job, rules.window_minutes, {}, *_hours_of(arrays, known), each.saturations),
             closed_ms=each.closed_ms,
             highest_ms=each.highest_ms,
             late=each.late,
             topology=each.topology,
-            baseline=Baseline(each.baseline_tasks, _int64(arrays["baseline"][arrays["baseline_jobs"] == index])),
+            baseline=Baseline(each.baseline_tasks, _int64(arrays["baseline"][baseline])),
             open={opened.minute_end_ms: _opened(opened, chunk) for opened, chunk in zip(each.open, chunks, strict=True)},
             seen_ms=each.seen_ms,
             partition=each.partition,
             left_ms=each.left_ms,
         )
-    for part in rows:
-        _add_rows(minutes, part)
+    for part in parts:
+        for name, end_ms, rows in part.blocks:  # some have left the window since, and some jobs are forgotten
+            job = minutes.jobs.get(name)
+            if job is not None and end_ms > job.oldest_kept_ms():
+                job.history.rows[end_ms] = rows
     return minutes
+
+
+def rows_of(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Rows:
+    """Return saved rows.
+
+    Raises:
+        KeyError, ValueError, msgspec.DecodeError: not such rows at all.
+    """
+    header = msgspec.json.decode(arrays["header"].tobytes(), type=_RowsHeader)
+    if (header.version, header.figures) != (STATE_VERSION, FIGURES):
+        raise ValueError("its rows were written by another version")
+    keys, rows = _int64(arrays["row_keys"]), arrays["rows"].astype(np.float32)
+    if len(keys) != len(rows):
+        raise ValueError(f"{len(keys)} keys of {len(rows)} rows")
+    names: dict[bytes, tuple[str, ...]] = {}  # most minutes have the tasks of the one before
+    blocks: list[tuple[str, int, MinuteRows]] = []
+    cuts = np.flatnonzero((np.diff(keys[:, :2], axis=0) != 0).any(axis=1)) + 1
+    for own, figures in zip(np.split(keys, cuts), np.split(rows, cuts), strict=True):
+        if not len(own):
+            continue
+        codes = own[:, 2].tobytes()
+        if codes not in names:
+            names[codes] = tuple(header.tasks[task] for task in own[:, 2].tolist())
+        blocks.append((header.jobs[int(own[0, 0])], int(own[0, 1]), MinuteRows(names[codes], figures)))
+    return Rows(tuple(blocks), {name: end_ms for name, end_ms, _ in blocks})
+
+
+def _head_of(arrays: Mapping[str, npt.NDArray[np.generic]]) -> _Head:
+    raw = arrays["header"].tobytes()
+    version = msgspec.json.decode(raw, type=_Versioned).version
+    if version == STATE_VERSION:
+        head = msgspec.json.decode(raw, type=_Head)
+        if (head.figures, head.sample_columns) == (FIGURES, SAMPLE_COLUMNS):
+            return head
+    raise StateRefused(f"it was written by another version (state version {version}, this is {STATE_VERSION})")
 
 
 def _job_header(job: JobMinutes) -> _JobHeader:
@@ -216,38 +224,17 @@ def _job_header(job: JobMinutes) -> _JobHeader:
     )
 
 
-def _add_rows(minutes: Minutes, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-    """Put rows back into their jobs; skip rows that have left the window since, and forgotten jobs."""
-    header = msgspec.json.decode(arrays["header"].tobytes(), type=_RowsHeader)
-    if (header.version, header.figures) != (STATE_VERSION, FIGURES):
-        raise ValueError("its rows were written by another version")
-    keys, rows = _int64(arrays["row_keys"]), arrays["rows"].astype(np.float32)
-    if len(keys) != len(rows):
-        raise ValueError(f"{len(keys)} keys of {len(rows)} rows")
-    jobs = [minutes.jobs.get(name) for name in header.jobs]
-    names: dict[bytes, tuple[str, ...]] = {}  # most minutes have the tasks of the one before
-    cuts = np.flatnonzero((np.diff(keys[:, :2], axis=0) != 0).any(axis=1)) + 1
-    for own, figures in zip(np.split(keys, cuts), np.split(rows, cuts), strict=True):
-        if not len(own):
-            continue
-        job, end_ms = jobs[int(own[0, 0])], int(own[0, 1])
-        if job is not None and end_ms > job.oldest_kept_ms():
-            codes = own[:, 2].tobytes()
-            if codes not in names:
-                names[codes] = tuple(header.tasks[task] for task in own[:, 2].tolist())
-            job.history.rows[end_ms] = MinuteRows(names[codes], figures)
+def _by_job(jobs: npt.NDArray[np.generic], count: int) -> list[slice]:
+    """Return each job's rows, of arrays that are sorted by job."""
+    edges = np.searchsorted(_int64(jobs), np.arange(count + 1)).tolist()
+    return [slice(begin, end) for begin, end in pairwise(edges)]
 
 
-def _hours_of(arrays: Mapping[str, npt.NDArray[np.generic]], index: int) -> dict[int, tuple[float, int]]:
-    keys, records = arrays["hour_keys"], arrays["hours"]
-    own = np.flatnonzero(keys[:, 0] == index).tolist()
-    return {int(keys[position, 1]): (float(records[position]), int(keys[position, 2])) for position in own}
-
-
-def _peaks_of(arrays: Mapping[str, npt.NDArray[np.generic]], index: int) -> dict[int, float]:
-    keys, peaks = arrays["hour_keys"], arrays["hour_peaks"].astype(np.float64)
-    own = np.flatnonzero((keys[:, 0] == index) & ~np.isnan(peaks)).tolist()
-    return {int(keys[position, 1]): float(peaks[position]) for position in own}
+def _hours_of(arrays: Mapping[str, npt.NDArray[np.generic]], own: slice) -> tuple[dict[int, tuple[float, int]], dict[int, float]]:
+    """Return a job's hourly load and its peaks."""
+    keys, records, peaks = arrays["hour_keys"][own].tolist(), arrays["hours"][own].tolist(), arrays["hour_peaks"][own].tolist()
+    hours = {hour: (total, minutes) for (_, hour, minutes), total in zip(keys, records, strict=True)}
+    return hours, {hour: peak for (_, hour, _), peak in zip(keys, peaks, strict=True) if not math.isnan(peak)}
 
 
 def _text(header: msgspec.Struct) -> npt.NDArray[np.generic]:

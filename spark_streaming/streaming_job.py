@@ -1,49 +1,50 @@
-"""Runs the streaming query: read task metrics, parse them on executors, merge, produce, save.
+"""Runs the streaming query: tasks read task metrics, merge them, produce windows, save states; the driver says what counts.
 
-Only this file knows ``readStream`` and ``writeStream``. A batch does these in order: collect, merge and produce (a window as soon
-as it is made), wait for the acknowledgements, save the state with the offsets that it has come to. That is all that a restart
-needs: each query begins at the offsets of the newest state, and Spark's own checkpoint is only scratch. After a kill before the
-state was saved, windows may be produced twice, with equal identities and bytes.
+Only this file knows ``readStream`` and ``writeStream``. The tasks of a batch work side by side, each on one partition
+(``merging``). When all have had their windows acknowledged and their states saved, the driver writes the manifest that names
+these. That is all that a restart needs: each query begins at the offsets of the newest manifest, and Spark's own checkpoint is
+only scratch. After a kill before that, windows may be produced twice, with equal identities and bytes.
 """
 
 import contextlib
 import logging
+import os
 import shutil
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+import numpy as np
 from confluent_kafka import KafkaException
 
-from surescale.contracts.errors import RecordRejected
 from surescale.contracts.topics import CLOCK, DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
-from surescale.contracts.windows import Window
 from surescale.runtime.backoff import Stopped
 from surescale.runtime.beats import allowed, beat, pause
 from surescale.runtime.health import HealthServer
 from surescale.runtime.kafka import wait_for_topics
 from surescale.runtime.kafka_rotation import PASSWORD, SecretFiles, fixed_secrets
 from surescale.runtime.kafka_security import jvm_options
-from surescale.runtime.tracing.setup import tracer_of
+from surescale.runtime.tracing.setup import wanted_exporter
 from surescale.runtime.watchdog import Watchdog
-from surescale.spark_streaming.beginning import starting_offsets
+from surescale.spark_streaming.beginning import TopicOfMetrics, starting_offsets
 from surescale.spark_streaming.checkpoint_lock import held
-from surescale.spark_streaming.collected import reached, split
+from surescale.spark_streaming.manifest import Manifest, Manifests
+from surescale.spark_streaming.merging import STAGES, SUMMARY_SCHEMA, Merged, Work, merge, summary_of
 from surescale.spark_streaming.metrics import JobMeter
-from surescale.spark_streaming.minutes import MinuteRules, Refused
+from surescale.spark_streaming.minutes import MinuteRules
 from surescale.spark_streaming.pipeline_clock import PipelineClock
 from surescale.spark_streaming.places import Place, place_of
-from surescale.spark_streaming.publisher import Publisher
 from surescale.spark_streaming.restarts import Restarts
 from surescale.spark_streaming.session import start_session, warm_up
 from surescale.spark_streaming.settings import SparkSettings
-from surescale.spark_streaming.stages import parsed
-from surescale.spark_streaming.state_store import Saved, StateStore
+from surescale.spark_streaming.stages import source_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +57,8 @@ START_MAY_TAKE_S = 600.0
 SPARK_MAY_TAKE_S = 600.0
 """For a batch, and for what it does between batches. While Kafka is away a task waits two minutes, and a cluster tries it four
 times; then the query fails and starts again."""
-STAGES = ("collect", "merge", "publish", "save")
+JOBS_MOVE_FOR_MS = 600_000
+"""After partitions were added, producers may know only the former ones for five minutes (``metadata.max.age.ms``)."""
 _FETCHES = {"max.poll.records": 20_000, "max.partition.fetch.bytes": 8 * 2**20, "fetch.max.wait.ms": 10}
 """After every poll Spark's connector asks the broker twice for the topic's ends and throws away what was fetched beyond the poll.
 With Kafka's 500 records a poll that takes longer than reading them. And where a poll reached the log's end, Kafka's client has
@@ -76,33 +78,49 @@ class Counts:
     restarts: int = 0
     batch_ms: int = 0
     """Duration of the last batch, from the start of ``foreachBatch``."""
-    stage_ms: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
-    """Total time per stage; excludes Spark's own planning and commit."""
+    stage_ms: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*STAGES, "manifest"), 0.0))
+    """Total time per stage: of all tasks, and in the driver."""
+
+    def add(self, done: Sequence[Merged], batch_s: float, manifest_s: float) -> None:
+        """Count a batch."""
+        self.batches += 1
+        self.batch_ms = round(batch_s * 1000)
+        self.stage_ms["manifest"] += manifest_s * 1000
+        for each in done:
+            self.samples += each.samples
+            self.windows += each.windows
+            self.late += each.late
+            self.dead_letters += sum(each.refused.values())
+            for stage, spent_ms in each.stage_ms.items():
+                self.stage_ms[stage] += spent_ms
 
 
 class Assembler:
-    """Turns each batch of one query into windows, from the state ``saved`` on; ``foreachBatch`` calls it in the driver."""
+    """Has each batch of one query merged, from a manifest on; ``foreachBatch`` calls it in the driver."""
 
     def __init__(
         self,
-        store: StateStore,
-        saved: Saved,
-        publisher: Publisher,
+        settings: SparkSettings,
+        manifests: Manifests,
+        manifest: Manifest,
         clock: PipelineClock,
         counts: Counts,
         meter: JobMeter,
         watchdog: Watchdog,
+        log: logging.Logger,
     ) -> None:
-        self._store = store
-        self._watchdog = watchdog
-        self._publisher = publisher
-        self._clock = clock
+        self._settings = settings
+        self._manifests, self._manifest = manifests, manifest
+        self._clock: PipelineClock | None = clock if settings.pipeline_clock else None
         self._counts = counts
         self._meter = meter
-        self._saved = saved
+        self._watchdog = watchdog
+        self._log = log
+        self._query = uuid.uuid4().hex
+        self._topic = TopicOfMetrics(settings)
+        self._must_reach: dict[int, int] = {}  # before partitions are merged one by one again
         self.failure: Exception | None = None
         self.is_at_work = False  # and watched as a loop of its own
-        self._staged_s = 0.0  # in stages that have ended
 
     def __call__(self, frame: "DataFrame", _: int) -> None:
         """Assemble a batch, and keep any error: Spark passes on only its text. An error ends the query, and this with it."""
@@ -118,48 +136,53 @@ class Assembler:
 
     def _assemble(self, frame: "DataFrame") -> None:
         began_s, began_ns = time.monotonic(), time.time_ns()
-        minutes = self._saved.minutes
-        with self._timed("collect"):
-            with allowed(SPARK_MAY_TAKE_S):
-                table = frame.toArrow()
-            records, unparsed = split(table)
-        markers = ((records.markers[row], header) for row, header in records.traces.items())
-        traces = {(marker.job, marker.minute_end_ms): header for marker, header in markers}
-        too_large: list[RecordRejected] = []
+        if self._clock is not None and not frame.isEmpty():
+            self._clock.at(np.zeros(1, dtype=np.int64))  # waits for its first segment; from then on tasks read it themselves
+            self._clock = None
+        manifest = self._planned()
+        together = tuple(range(max(manifest.partitions, manifest.partitions_before))) if manifest.together_until_ms else None
+        work = Work(self._settings, self._query, manifest, together, began_ns)
+        with allowed(SPARK_MAY_TAKE_S):
+            records = frame.coalesce(1) if together else frame
+            table = records.mapInArrow(partial(merge, work=work), SUMMARY_SCHEMA).toArrow()
+        done = [summary_of(row) for row in table.column("summary").to_pylist()]
+        saved_s = time.monotonic()
+        if done:  # a query's first batch may be empty
+            self._manifests.save(manifest := _after(manifest, done))
+        self._manifest = manifest
+        now_s = time.monotonic()
+        self._counts.add(done, now_s - began_s, now_s - saved_s)
+        self._meter.on_batch(done, now_s - began_s)
 
-        def publish(windows: Sequence[Window]) -> None:
-            with self._timed("publish"):
-                too_large.extend(self._publisher.windows(windows, traces, began_ns))
+    def _planned(self) -> Manifest:
+        """Return the manifest to go on from, with the partitions that the topic has now.
 
-        with self._timed("merge"):
-            fed = minutes.feed(records, self._clock.at(records.append_ms), publish)
-        with self._timed("publish"):
-            self._publisher.dead_letters((*unparsed, *fed.refused))
-            self._publisher.flush_or_raise()
-        offsets = self._saved.offsets | reached(records, unparsed)
-        if offsets != self._saved.offsets:  # a query's first batch may be empty
-            with self._timed("save"):
-                self._saved = Saved(self._saved.batch + 1, minutes, offsets)
-                self._store.save(self._saved)
-        self._counts.batches += 1
-        self._counts.samples += fed.samples
-        refused: tuple[Refused | RecordRejected, ...] = (*unparsed, *fed.refused, *too_large)
-        self._counts.windows += len(fed.windows) - len(too_large)
-        self._counts.late += fed.late
-        self._counts.dead_letters += len(refused)
-        took_s = time.monotonic() - began_s
-        self._counts.batch_ms = round(took_s * 1000)
-        self._meter.on_batch(sum(table.column("records").to_pylist()), fed.windows, refused, took_s)
+        While jobs may still move between partitions, one task merges all: a job's records may lie in two of them. No record of
+        this batch was produced by anybody who knew of more partitions than there are now.
+        """
+        manifest, now_ms = self._manifest, time.time_ns() // 1_000_000
+        count, known = len(self._topic.partitions()), manifest.partitions
+        if count != known:
+            self._must_reach = {}
+            until_ms = now_ms + JOBS_MOVE_FOR_MS if known else 0
+            if known:
+                self._log.warning("task-metrics has %d partitions now, %d before: jobs move for ten minutes", count, known)
+            return msgspec.structs.replace(manifest, partitions=count, partitions_before=known, together_until_ms=until_ms)
+        if not manifest.together_until_ms or now_ms < manifest.together_until_ms:
+            return manifest
+        self._must_reach = self._must_reach or {each: end for each, (_, end) in self._topic.bounds().items()}
+        if any(manifest.offsets.get(each, 0) < end for each, end in self._must_reach.items()):
+            return manifest
+        return msgspec.structs.replace(manifest, together_until_ms=0)
 
-    @contextlib.contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
-        """Add the time spent to a stage; the clock of a stage around it stands still meanwhile."""
-        beat()
-        began_s, before_s = time.monotonic(), self._staged_s
-        yield
-        took_s = time.monotonic() - began_s
-        self._counts.stage_ms[stage] += (took_s - (self._staged_s - before_s)) * 1000
-        self._staged_s = before_s + took_s
+
+def _after(manifest: Manifest, done: Sequence[Merged]) -> Manifest:
+    """Return the manifest after a batch."""
+    offsets, states = dict(manifest.offsets), dict(manifest.states)
+    for each in done:
+        offsets |= each.offsets
+        states |= dict.fromkeys(each.partitions, each.state)
+    return msgspec.structs.replace(manifest, batch=manifest.batch + 1, offsets=offsets, states=states)
 
 
 def read_task_metrics(session: "SparkSession", settings: SparkSettings, begin: str, *, with_headers: bool = False) -> "DataFrame":
@@ -191,7 +214,7 @@ def start_query(
     folder = scratch / "query"
     shutil.rmtree(folder, ignore_errors=True)
     return (
-        parsed(read_task_metrics(session, settings, begin, with_headers=with_headers), with_headers=with_headers)
+        source_columns(read_task_metrics(session, settings, begin, with_headers=with_headers), with_headers=with_headers)
         .writeStream.queryName("windows")
         .foreachBatch(assembler)
         .option("checkpointLocation", str(folder))
@@ -229,7 +252,7 @@ class Job:
         self._has_triggered = False
         self._seen_batches, self._looked_s = 0, 0.0
         self._meter = JobMeter(self._counts, lambda: self._query)
-        self._tracer = tracer_of("spark")
+        self._is_traced = wanted_exporter(os.environ) is not None
 
     def run(self) -> None:
         """Run until told to stop.
@@ -237,12 +260,11 @@ class Job:
         Raises:
             SurescaleError: the settings or the saved state can't be used, or Kafka keeps refusing the query's work.
         """
-        try:
-            checkpoint = place_of(self._settings.spark_checkpoint)
-            with held(checkpoint, self._log) as check:
-                self._work(checkpoint, check)
-        finally:
-            self._tracer.close()
+        checkpoint = place_of(self._settings.spark_checkpoint)
+        if checkpoint.local is not None:  # tasks run in folders of their own
+            self._settings = replace(self._settings, spark_checkpoint=str(checkpoint.local))
+        with held(checkpoint, self._log) as check:
+            self._work(checkpoint, check)
         self._log.info("stopped: %s", asdict(self._counts))
 
     def _work(self, checkpoint: Place, check: Callable[[], None]) -> None:
@@ -252,8 +274,8 @@ class Job:
             self._settings.ahead_of_clock_ms_max,
             self._settings.forget_job_after_ms,
         )
-        store = StateStore(checkpoint, rules, check)
-        store.load()  # what cannot be used ends the process before Spark starts
+        manifests = Manifests(checkpoint, rules, check)
+        manifests.load()  # what cannot be used ends the process before Spark starts
         health = HealthServer(self._settings, self.report, self._watchdog, self._meter.metrics)
         with self._watchdog, health, self._watchdog.loop("the main loop"), _scratch(checkpoint) as scratch:
             with allowed(START_MAY_TAKE_S):
@@ -262,7 +284,7 @@ class Job:
                 self._log.info("Spark %s at %s", session.version, self._settings.spark_master)
                 with allowed(START_MAY_TAKE_S):
                     warm_up(session)
-                self.run_queries(session, store, scratch)
+                self.run_queries(session, manifests, scratch)
             except Stopped:
                 pass
             finally:
@@ -275,7 +297,7 @@ class Job:
             self._has_triggered = _has_triggered(query)
         return {"role": "spark", "ready": query is not None and self._has_triggered, **asdict(self._counts)}
 
-    def run_queries(self, session: "SparkSession", store: StateStore, scratch: Path) -> None:
+    def run_queries(self, session: "SparkSession", manifests: Manifests, scratch: Path) -> None:
         """Run one query after another until told to stop; a new one starts only after Kafka went away.
 
         Raises:
@@ -283,21 +305,20 @@ class Job:
             Exception: whatever else ended a query.
         """
         while not self._stop.is_set():
-            saved = store.load()
+            manifest = manifests.load()
             try:
                 clock = self._open_clock(self._settings, stop=self._stop, log=self._log)
                 with contextlib.closing(clock):
-                    begin = starting_offsets(self._settings, saved.offsets)
-                    publisher = Publisher(self._settings, stop=self._stop, tracer=self._tracer)
-                    meters = (self._counts, self._meter, self._watchdog)
-                    self._run_query(session, Assembler(store, saved, publisher, clock, *meters), scratch, begin)
+                    begin = starting_offsets(self._settings, manifest.offsets)
+                    meters = (self._counts, self._meter, self._watchdog, self._log)
+                    self._run_query(session, Assembler(self._settings, manifests, manifest, clock, *meters), scratch, begin)
             except KafkaException as away:  # it answered a moment ago
                 self._restart(away, made_progress=False)
 
     def _run_query(self, session: "SparkSession", assembler: Assembler, scratch: Path, begin: str) -> None:
         batches_before = self._counts.batches
         secrets = SecretFiles(self._settings, (*PASSWORD, *fixed_secrets(self._settings)))
-        query = start_query(session, self._settings, assembler, scratch, begin, with_headers=self._tracer.is_on)
+        query = start_query(session, self._settings, assembler, scratch, begin, with_headers=self._is_traced)
         self._query = query
         self._log.info("query started, checkpoint %s", self._settings.spark_checkpoint)
         try:

@@ -9,6 +9,7 @@ module.
 import os
 import sys
 from collections.abc import Iterable
+from importlib import import_module
 from importlib.util import find_spec
 
 
@@ -26,6 +27,7 @@ def main() -> None:
         sys.path[:] = given
     from pyspark.daemon import manager
 
+    import_module("surescale.spark_streaming.merging")  # once, before workers are forked; it opens nothing
     manager()  # type: ignore[no-untyped-call]
 
 

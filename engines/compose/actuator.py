@@ -6,8 +6,8 @@ are made one by one, so a command that was interrupted is known by the label of 
 """
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -17,24 +17,23 @@ from surescale.engines.compose import COMPOSE, ComposeSettings
 from surescale.engines.compose.answers import MADE_FOR, Container
 from surescale.engines.compose.client import ComposeClient
 from surescale.engines.compose.errors import ComposeError, ComposeRefused, NameConflict, NotFound
-from surescale.engines.compose.hindrance import hindrance_of
 from surescale.engines.compose.reconcile import ServiceReconciler
 from surescale.engines.compose.replica import copy_of, free_numbers, name_of, refusal_of
 from surescale.engines.compose.requirement import Requirement, requirement_of, services_of
 from surescale.engines.compose.target import Service
 from surescale.engines.groups import GroupsSettings
-from surescale.engines.groups.actuator import UNKNOWN_TASK, ReconcilerThread, chain_of, check_epoch
+from surescale.engines.groups.actuator import UNKNOWN_TASK, ReconcilerThread, TendsChains
 from surescale.engines.groups.chains import Chain, chains_of
 from surescale.engines.ports.actuator import (
     REQUIREMENT_CHANGED,
-    Accepted,
     EngineError,
     EngineRefused,
     EngineUnavailable,
     JobStatus,
 )
-from surescale.engines.ports.requirement import covers, in_words
+from surescale.engines.ports.requirement import in_words
 from surescale.engines.settings import ClusterSettings
+from surescale.runtime.printable import one_line
 
 TARGET_GONE = "TARGET_GONE"
 """No container of the service runs."""
@@ -44,14 +43,15 @@ IMAGE_GONE = "IMAGE_GONE"
 """The image is gone, or another has its name."""
 COMPOSE_REFUSED = "COMPOSE_REFUSED"
 """The engine refused, for a reason that was not known beforehand."""
-_RECREATED = "the first container of a service was recreated, or no longer runs"
 _log = logging.getLogger("surescale.compose")
 
 
 @dataclass(slots=True)
-class ComposeEngine:
+class ComposeEngine(TendsChains[Requirement]):
     """``EngineApi`` on the services of one container engine. Keeps nothing that is needed after a restart."""
 
+    unscaled = "names no service for it; add its compose"
+    recreated = "the first container of a service was recreated, or no longer runs"
     reconciler: ServiceReconciler
     cluster: str
     _reconciling: ReconcilerThread = field(init=False)
@@ -70,39 +70,11 @@ class ComposeEngine:
         workers_max = settings.part(GroupsSettings).workers_max
         return cls(ServiceReconciler(client, chains_of(settings, "compose"), workers_max), settings.cluster)
 
-    def start(self) -> Self:
-        """Tend the containers in a thread of its own, which ends with the process; the containers do not."""
-        self._reconciling.start()
-        return self
-
-    def stop(self) -> None:
-        """Stop reconciling. The containers run on."""
-        self._reconciling.stop()
-
     # The port
 
     def capabilities(self) -> Capabilities:
         """Return what services of Compose can do."""
         return COMPOSE
-
-    def request(self, command: RescheduleCommand) -> Accepted:
-        """Ask for the command's number of containers, if nobody has asked for another one since the decision."""
-        with _answers_of_the_port():
-            chain = self._chain(command.job)
-            required, targets = self._required(chain), command.targets
-            for task in targets:
-                if task not in required.counts:
-                    raise EngineRefused(UNKNOWN_TASK, f"{task}: SURESCALE_GROUPS_FILE names no service for it; add its compose")
-            before = {**required.counts, **(command.expected.required if command.expected is not None else {})}
-            check_epoch(command, required.epoch, _RECREATED)
-            if covers(required.counts, targets):
-                return Accepted()
-            foreign = _foreign(required, before, targets, command.command_id)
-            if foreign:
-                self._put_back_ours(required, command.command_id)
-                raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(foreign)}")
-            self._write(chain, required, targets, command.command_id)
-        return Accepted()
 
     def look(self, job: str) -> JobStatus:
         """Return what is asked for, and the containers that are up. One that drains still runs."""
@@ -123,24 +95,10 @@ class ComposeEngine:
             hindrance="; ".join(f"{task}: {words}" for task, words in sorted(hindrances.items())),
         )
 
-    def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
-        """Ask for something else, if the command is what is required now, or a part of it."""
-        with _answers_of_the_port():
-            chain = self._chain(command.job)
-            required = self._required(chain)
-            check_epoch(command, required.epoch, _RECREATED)
-            if covers(required.counts, put_back):
-                return
-            before = {**put_back, **(command.expected.required if command.expected is not None else {})}
-            foreign = _foreign(required, before, command.targets, command.command_id)
-            if foreign and _foreign(required, put_back, command.targets, command.command_id):
-                raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(foreign)}")
-            self._write(chain, required, put_back, command.command_id)
-
     # Which job
 
-    def _chain(self, job: str) -> Chain:
-        return chain_of(job, self.cluster, self.reconciler.chains)
+    def _chains(self) -> Mapping[str, Chain]:
+        return self.reconciler.chains
 
     def _required(self, chain: Chain) -> Requirement:
         required = requirement_of(self.reconciler.client, chain)
@@ -151,6 +109,24 @@ class ComposeEngine:
         return required
 
     # Checked, then written
+
+    def _ask(self, chain: Chain, required: Requirement, command: RescheduleCommand) -> None:
+        before = {**required.counts, **(command.expected.required if command.expected is not None else {})}
+        foreign = _foreign(required, before, command.targets, command.command_id)
+        if foreign:
+            self._put_back_ours(required, command.command_id)
+            raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(foreign)}")
+        self._write(chain, required, command.targets, command.command_id)
+
+    def _ask_back(self, chain: Chain, required: Requirement, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
+        before = {**put_back, **(command.expected.required if command.expected is not None else {})}
+        foreign = _foreign(required, before, command.targets, command.command_id)
+        if foreign and _foreign(required, put_back, command.targets, command.command_id):
+            raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(foreign)}")
+        self._write(chain, required, put_back, command.command_id)
+
+    def _answers(self) -> AbstractContextManager[None]:
+        return _answers_of_the_port()
 
     def _write(self, chain: Chain, required: Requirement, counts: Mapping[str, int], command_id: str) -> None:
         """Make what is missing, then let go what is too much. What cannot be made is found out before anything is changed."""
@@ -241,3 +217,58 @@ def _answers_of_the_port() -> Iterator[None]:
         raise EngineRefused(COMPOSE_REFUSED, str(problem)) from None
     except ComposeError as problem:
         raise EngineUnavailable(str(problem)) from None
+
+
+def hindrance_of(containers: Sequence[Container], now_ms: int, *, is_full: bool) -> str:
+    """Return the most telling hindrance.
+
+    Args:
+        containers: that are wanted, of one service.
+        now_ms: wall time.
+        is_full: no more containers may run on this machine.
+    """
+    short = [each for each in containers if not each.is_up(now_ms)]
+    for look in (_killed, _crashed, _not_started, _unhealthy, _paused):
+        for each in short:
+            words = look(each)
+            if words:
+                return f"container {each.plain_name} {words}{_others(len(short) - 1)}"
+    if is_full and any(each.waits_to_start for each in short):
+        return "no more containers may run on this machine; raise SURESCALE_WORKERS_MAX, or lower the job's maximum"
+    return f"container {short[0].plain_name} is starting{_others(len(short) - 1)}" if short else "containers are starting"
+
+
+def _killed(each: Container) -> str:
+    if not each.state.oom_killed:
+        return ""
+    return f"was killed for lack of memory, {_restarts(each)}; raise mem_limit, or give it less at once"
+
+
+def _crashed(each: Container) -> str:
+    if each.state.status != "restarting" and not each.restart_count:
+        return ""
+    return f"ends again and again, with exit code {each.state.exit_code}, {_restarts(each)}; see docker logs {each.plain_name}"
+
+
+def _not_started(each: Container) -> str:
+    return f"cannot be started: {one_line(each.state.error)}" if each.state.status == "created" and each.state.error else ""
+
+
+def _unhealthy(each: Container) -> str:
+    health = each.state.health
+    if health is None or health.status != "unhealthy":
+        return ""
+    said = one_line(health.log[-1].output) if health.log else ""
+    return f"runs, and its health check fails{f': {said}' if said else ''}; see docker inspect {each.plain_name}"
+
+
+def _paused(each: Container) -> str:
+    return f"is paused; docker unpause {each.plain_name}" if each.state.status == "paused" else ""
+
+
+def _restarts(each: Container) -> str:
+    return f"{each.restart_count} {'restart' if each.restart_count == 1 else 'restarts'} so far"
+
+
+def _others(count: int) -> str:
+    return "" if count <= 0 else f"; and {count} more {'is' if count == 1 else 'are'} not up"

@@ -45,6 +45,38 @@ class State(msgspec.Struct, frozen=True, rename="pascal"):
     health: Health | None = None
 
 
+class _Config(msgspec.Struct, rename="pascal"):
+    """What is read of a container's configuration, for its shape alone."""
+
+    labels: dict[str, str] | None = None
+    hostname: str | None = None
+    image: str | None = None
+    stop_timeout: int | None = None
+    volumes: dict[str, Any] | None = None
+
+
+class _Mount(msgspec.Struct, rename="pascal"):
+    type: str | None = None
+    source: str | None = None
+
+
+class _HostConfig(msgspec.Struct, rename="pascal"):
+    """What is read of what its host gives it, for its shape alone."""
+
+    binds: list[str] | None = None
+    mounts: list[_Mount] | None = None
+    network_mode: str | None = None
+    port_bindings: dict[str, list[dict[str, Any]] | None] | None = None
+    restart_policy: dict[str, Any] | None = None
+
+
+class _Network(msgspec.Struct):
+    """What is read of its place in a network, for its shape alone."""
+
+    aliases: list[str] | None = msgspec.field(default=None, name="Aliases")
+    addresses: dict[str, Any] | None = msgspec.field(default=None, name="IPAMConfig")
+
+
 class Networks(msgspec.Struct, frozen=True, rename="pascal"):
     """The networks of a container by name."""
 
@@ -52,7 +84,7 @@ class Networks(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Container(msgspec.Struct, frozen=True, rename="pascal"):
-    """One container of a service. ``config`` and ``host_config`` are kept whole: a copy is made of them."""
+    """One container of a service. ``config``, ``host_config`` and networks are kept whole: a copy is made of them."""
 
     id: str
     name: str
@@ -62,6 +94,12 @@ class Container(msgspec.Struct, frozen=True, rename="pascal"):
     host_config: dict[str, Any]
     network_settings: Networks = msgspec.field(default_factory=Networks)
     restart_count: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what has another shape than an engine's."""
+        msgspec.convert(self.config, _Config)
+        msgspec.convert(self.host_config, _HostConfig)
+        msgspec.convert(self.network_settings.networks or {}, dict[str, _Network])
 
     @property
     def labels(self) -> dict[str, str]:
@@ -142,5 +180,5 @@ def _ms(time: str) -> int:
     """Return a time of the engine's, RFC 3339 with up to nine digits of a second; 0 if it is none."""
     try:
         return round(datetime.fromisoformat(_FRACTION.sub(lambda found: found[0][:7], time)).timestamp() * 1_000)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0

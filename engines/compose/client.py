@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from surescale.contracts.addresses import without_password
+from surescale.contracts.errors import UNREADABLE
 from surescale.contracts.figures import known_count
 from surescale.engines.compose.answers import ONE_OFF, PROJECT, Container, Created, Image, Listed, Version
 from surescale.engines.compose.errors import SETTING, ComposeUnavailable, NotAnEngine, NotFound, problem_of
@@ -28,7 +29,6 @@ ANSWER_TIMEOUT_S = 10.0
 STOP_DEFAULT_S = 10
 """How long the engine lets a container drain that names no time."""
 ANSWER_BYTES_MAX = 16 * 2**20
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class ComposeClient:
@@ -143,7 +143,7 @@ class ComposeClient:
             return None  # type: ignore[return-value]
         try:
             return msgspec.json.decode(answer.body, type=kind)
-        except _UNREADABLE:
+        except UNREADABLE:
             raise NotAnEngine(
                 f"{request} answers {answer.status} with {answer.content_type} that is not an answer of a container engine; "
                 f"set {SETTING} to its socket"

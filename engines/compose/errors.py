@@ -10,11 +10,11 @@ ComposeError
 
 import msgspec
 
-from surescale.contracts.errors import SurescaleError
+from surescale.contracts.errors import UNREADABLE, SurescaleError
 from surescale.runtime.http_pool import Answer
+from surescale.runtime.printable import one_line
 
 SETTING = "SURESCALE_COMPOSE_URL"
-REASON_LENGTH_MAX = 400
 _AWAY = frozenset({408, 425, 429, 502, 503, 504})
 
 
@@ -55,7 +55,7 @@ def problem_of(answer: Answer, request: str) -> ComposeError:
     """
     try:
         words = one_line(msgspec.json.decode(answer.body, type=_Said).message)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         words = ""
     if answer.status in _AWAY:
         return ComposeUnavailable(f"{request} answers {answer.status}: {words or answer.reason}")
@@ -65,9 +65,3 @@ def problem_of(answer: Answer, request: str) -> ComposeError:
         return NotAnEngine(f"{request} answers {answer.status} without an engine's words; set {SETTING} to a container engine's")
     kind = {404: NotFound, 409: NameConflict}.get(answer.status, ComposeRefused)
     return kind(f"{request}: {words}")
-
-
-def one_line(text: str) -> str:
-    """Return a sentence of the engine's in one line, cut where it is very long."""
-    words = " ".join(text.split())
-    return words if len(words) <= REASON_LENGTH_MAX else f"{words[: REASON_LENGTH_MAX - 3]}..."

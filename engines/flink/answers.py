@@ -11,9 +11,6 @@ from surescale.contracts.figures import known_count
 Figure = int | float | str | None
 """A number, or the string ``"NaN"``."""
 
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What decoding something that is not an answer of Flink raises."""
-
 FAILURES_COUNTED = (
     "Checkpoint expired before completing.",
     "Checkpoint was declined.",

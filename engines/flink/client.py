@@ -15,8 +15,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from surescale.contracts.addresses import addresses_in, without_password
+from surescale.contracts.errors import UNREADABLE
 from surescale.engines.flink.answers import (
-    UNREADABLE,
     CheckpointConfig,
     Checkpoints,
     ConfigEntry,

@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from surescale.contracts.errors import SurescaleError
+from surescale.contracts.errors import UNREADABLE, SurescaleError
 from surescale.runtime.http_pool import Answer
+from surescale.runtime.printable import one_line
 
-REASON_LENGTH_MAX = 400
 _AWAY = frozenset({408, 425, 429, 502, 503, 504})
 _EXCEPTION = re.compile(r"^(?:Caused by: )?(?:[\w.$]+\.)?(\w+(?:Exception|Error))(?::\s*(.*))?\Z")
 _WRAPPERS = frozenset({"CompletionException", "ExecutionException", "RestHandlerException", "SerializedThrowable"})
@@ -114,7 +114,7 @@ def problem_of(answer: Answer, request: str) -> FlinkError:
         return NotAuthorized(f"{request} answers {status} {answer.reason}", NotAuthorized.USUAL_REMEDY)
     errors = _errors(answer.body)
     if status in _AWAY:
-        return FlinkUnavailable(f"{request} answers {status}: {' '.join(errors)[:REASON_LENGTH_MAX] or answer.reason}")
+        return FlinkUnavailable(f"{request} answers {status}: {one_line(' '.join(errors)) or answer.reason}")
     if not errors:
         return not_flink(answer, request)
     if status == 404:
@@ -167,7 +167,7 @@ def _innermost(errors: list[str]) -> tuple[str, str]:
             elif found and found[2]:
                 reason = reason or found[2]
     plain = reason or next((text.splitlines()[0] for text in errors if text.strip()), "no reason is given")
-    return kind, _unwrapped(plain)[:REASON_LENGTH_MAX]
+    return kind, one_line(_unwrapped(plain))
 
 
 def _unwrapped(reason: str) -> str:
@@ -178,7 +178,7 @@ def _unwrapped(reason: str) -> str:
 def _errors(body: bytes) -> list[str]:
     try:
         return msgspec.json.decode(body, type=_Errors).errors
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return []
 
 

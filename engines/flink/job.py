@@ -4,17 +4,25 @@ import logging
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from surescale.contracts.messages import EventKind, JobTopology, TaskSample, TaskSpec
-from surescale.engines.flink.answers import CheckpointConfig, Checkpoints, JobDetail, Metric, Plan, Requirements
+from surescale.engines.flink.answers import (
+    Checkpoint,
+    CheckpointConfig,
+    Checkpoints,
+    Exceptions,
+    JobDetail,
+    Metric,
+    Plan,
+    Requirements,
+)
 from surescale.engines.flink.backlog import Backlog, SourceBacklog, check_one_cluster, partitions_named, positions_named
 from surescale.engines.flink.client import PRIMING_S, FlinkClient
 from surescale.engines.flink.errors import FlinkError, NotAdaptive
-from surescale.engines.flink.events import FlinkEvents
 from surescale.engines.flink.graph import checkpointing_of, is_over, runs, state_of, tasks_of
 from surescale.engines.flink.identity import Identity, attempt_of, began_of
 from surescale.engines.flink.requirements import requirement_id as flinks_id
@@ -34,10 +42,52 @@ from surescale.engines.flink.samples import (
 )
 from surescale.engines.flink_operator.requirement import Requirement, requirement_id
 from surescale.engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
-from surescale.engines.ports.event_log import changes
+from surescale.engines.ports.event_log import EventLog, changes
 from surescale.engines.ports.minutes import Clock, JobSnapshot
 from surescale.engines.ports.source import SourceUnavailable, UnknownJob
 from surescale.runtime.backoff import Throttle
+
+
+class FlinkEvents(EventLog):
+    """The newest events of one cluster.
+
+    An id follows from Flink's own ids and times: a monitor that restarts gives the same event the same id. Only what Flink does
+    not remember (requirements that changed, TaskManagers that came and went) is seen by comparing two looks.
+    """
+
+    def add_checkpoints(self, job: str, epoch: str, checkpoints: Checkpoints) -> None:
+        """Note a job's finished checkpoints."""
+        for each in sorted(checkpoints.history, key=lambda checkpoint: checkpoint.id):
+            for kind, at_ms, detail in _ended(each):
+                self.add(kind, f"checkpoint:{epoch}:{each.id}", at_ms, job=job, detail=detail)
+
+    def add_exceptions(self, job: str, epoch: str, exceptions: Exceptions) -> None:
+        """Note what made a job restart."""
+        for each in sorted(exceptions.exception_history.entries, key=lambda entry: entry.timestamp):
+            if each.timestamp >= 0:
+                self.add(
+                    "exception", f"exception:{epoch}:{each.timestamp}", each.timestamp, job=job, detail=_words(each.stacktrace)
+                )
+
+
+def _ended(checkpoint: Checkpoint) -> Iterator[tuple[EventKind, int, str]]:
+    kind = "savepoint" if checkpoint.is_savepoint else "checkpoint"
+    if checkpoint.status == "COMPLETED" and checkpoint.latest_ack_timestamp >= 0:
+        size, took_ms = max(0, checkpoint.state_size), max(0, checkpoint.end_to_end_duration)
+        yield "checkpoint_completed", checkpoint.latest_ack_timestamp, f"{kind} {checkpoint.id}: {size} bytes in {took_ms} ms"
+    elif checkpoint.status == "FAILED":
+        at_ms = max(checkpoint.failure_timestamp, checkpoint.trigger_timestamp, 0)
+        told = f"{kind} {checkpoint.id}: {checkpoint.failure_message or 'no reason given'}"
+        # Failed checkpoints release a rescale that waits for one, as in Flink; those that never began say nothing about the job.
+        yield ("checkpoint_failed", at_ms, told) if checkpoint.has_failed else ("exception", at_ms, f"{told} (it does not count)")
+
+
+def _words(stacktrace: str) -> str:
+    """Return the first line of an exception and its deepest cause."""
+    lines = [line.strip() for line in stacktrace.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return "; ".join([*lines[:1], *causes[-1:]])
+
 
 ENGINE = "flink"
 MEASURED_MAX = 5

@@ -17,9 +17,8 @@ from surescale.engines.flink.capabilities import capabilities_of
 from surescale.engines.flink.client import FlinkClient
 from surescale.engines.flink.directory import JobDirectory
 from surescale.engines.flink.errors import FlinkError
-from surescale.engines.flink.events import FlinkEvents
 from surescale.engines.flink.identity import Identity
-from surescale.engines.flink.job import ENGINE, FlinkJob
+from surescale.engines.flink.job import ENGINE, FlinkEvents, FlinkJob
 from surescale.engines.flink_operator.requirement import Requirement
 from surescale.engines.kafka.offsets import TopicOffsets
 from surescale.engines.ports.minutes import Clock, JobSnapshot, MinuteCollectors, WallClock

@@ -9,7 +9,7 @@ from surescale.engines.flink_operator.requirement import jobs_of, required_of
 from surescale.engines.flink_operator.resource import DEPLOYMENTS, SESSION_JOBS, OperatedJob
 from surescale.engines.flink_operator.state import effective_configuration, refusal_of
 from surescale.engines.kubernetes.client import KubernetesClient, Right
-from surescale.engines.kubernetes.scaled_objects import ScaledObject, Seen, check_objects
+from surescale.engines.kubernetes.owners import ScaledObject, Seen, check_objects
 from surescale.engines.kubernetes.target import Target
 from surescale.engines.ports.findings import Finding
 from surescale.engines.settings import SourceSettings

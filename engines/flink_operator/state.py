@@ -10,11 +10,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from surescale.contracts.errors import UNREADABLE
 from surescale.engines.flink.requirements import NOT_ADAPTIVE, NOT_RUNNING, Refusal
 from surescale.engines.flink_operator.answers import FlinkResource, FlinkSpec
 from surescale.engines.flink_operator.overrides import OverridesUnreadable, flat, overrides_of
-from surescale.engines.kubernetes.errors import one_line
 from surescale.engines.kubernetes.target import Target
+from surescale.runtime.printable import one_line
 
 STATELESS_UPGRADE = "STATELESS_UPGRADE"
 """If the operator cannot change the job in place, it would start it from scratch."""
@@ -128,7 +129,7 @@ def hindrance_of(resource: FlinkResource, target: Target | None = None) -> str:
 def error_of(resource: FlinkResource) -> str:
     """Return the operator's error in one line."""
     text = resource.reported.error or ""
-    with contextlib.suppress(msgspec.MsgspecError):  # older versions write plain text
+    with contextlib.suppress(*UNREADABLE):  # older versions write plain text
         text = msgspec.json.decode(text.encode(), type=_Error).message
     return f"the operator reports: {one_line(text)}"
 
@@ -145,5 +146,5 @@ def _overrides_in(text: str | None) -> dict[str, int]:
         kept: Mapping[str, object] = msgspec.json.decode((text or "{}").encode(), type=dict[str, object])
         spec = msgspec.convert(kept.get("spec", kept), FlinkSpec)
         return overrides_of(spec.flink_configuration)
-    except (msgspec.MsgspecError, OverridesUnreadable):
+    except (*UNREADABLE, OverridesUnreadable):
         return {}

@@ -1,14 +1,18 @@
-"""What all actuators for workers of consumer groups share: the job that a command is for, its epoch, the reconciling thread."""
+"""What all actuators for workers of consumer groups share: how a command is taken in, and the reconciling thread."""
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import ClassVar, Generic, Self, TypeVar
 
 from surescale.contracts.commands import RescheduleCommand
 from surescale.contracts.errors import SurescaleError
-from surescale.engines.groups.chains import Chain
-from surescale.engines.ports.actuator import EPOCH_CHANGED, UNKNOWN_JOB, EngineRefused
+from surescale.engines.groups.chains import SETTING, Chain
+from surescale.engines.ports.actuator import EPOCH_CHANGED, UNKNOWN_JOB, Accepted, EngineRefused
+from surescale.engines.ports.requirement import Required, covers
 from surescale.runtime.backoff import Throttle
 from surescale.runtime.beats import beside, fault, pause
 
@@ -17,27 +21,67 @@ UNKNOWN_TASK = "UNKNOWN_TASK"
 RECONCILE_EVERY_S, RETRY_WITHIN_S = 0.5, 30.0
 
 
-def chain_of(job: str, cluster: str, chains: Mapping[str, Chain]) -> Chain:
-    """Return the job of the file that an id ``cluster/name`` names.
-
-    Raises:
-        EngineRefused: the file has no such job, or the id is of another cluster.
-    """
-    of, _, name = job.partition("/")
-    chain = chains.get(name)
-    if chain is None or of != cluster:
-        raise EngineRefused(UNKNOWN_JOB, f"SURESCALE_GROUPS_FILE has no job {name!r}")
-    return chain
+R = TypeVar("R", bound=Required)
 
 
-def check_epoch(command: RescheduleCommand, epoch: str, what_happened: str) -> None:
-    """Refuse a command that was decided on for an earlier submission of the job.
+class ScalesChains(ABC, Generic[R]):
+    """``EngineApi`` without its look: how a command is taken in and refused, whoever keeps the workers."""
 
-    Raises:
-        EngineRefused: says what happened.
-    """
-    if command.expected is not None and command.expected.epoch not in ("", epoch):
-        raise EngineRefused(EPOCH_CHANGED, what_happened)
+    cluster: str
+    """Its name in the settings, the part before the slash of a job's id."""
+    unscaled: ClassVar[str]
+    """What of the file is missing for a task that it does not scale, and what to add."""
+    recreated: ClassVar[str]
+    """What has happened where a command is for an earlier submission; ``{epoch}`` names the present one."""
+
+    def request(self, command: RescheduleCommand) -> Accepted:
+        """Ask for the command's number of workers, if nobody has asked for another one since the decision."""
+        with self._answers():
+            chain, required = self._addressed(command)
+            if not covers(required.counts, command.targets):
+                for task in command.targets:
+                    if task not in required.counts:
+                        raise EngineRefused(UNKNOWN_TASK, f"{task}: {SETTING} {self.unscaled}")
+                self._ask(chain, required, command)
+        return Accepted()
+
+    def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
+        """Ask for something else, if the command is what is required now."""
+        with self._answers():
+            chain, required = self._addressed(command)
+            if not covers(required.counts, put_back):
+                self._ask_back(chain, required, command, put_back)
+
+    def _addressed(self, command: RescheduleCommand) -> tuple[Chain, R]:
+        chain = self._chain(command.job)
+        required = self._required(chain)
+        if command.expected is not None and command.expected.epoch not in ("", required.epoch):
+            raise EngineRefused(EPOCH_CHANGED, self.recreated.format(epoch=required.epoch))
+        return chain, required
+
+    def _chain(self, job: str) -> Chain:
+        of, _, name = job.partition("/")
+        chain = self._chains().get(name)
+        if chain is None or of != self.cluster:
+            raise EngineRefused(UNKNOWN_JOB, f"{SETTING} has no job {name!r}")
+        return chain
+
+    @abstractmethod
+    def _chains(self) -> Mapping[str, Chain]: ...
+
+    @abstractmethod
+    def _required(self, chain: Chain) -> R:
+        """Return what is asked for now."""
+
+    @abstractmethod
+    def _ask(self, chain: Chain, required: R, command: RescheduleCommand) -> None: ...
+
+    @abstractmethod
+    def _ask_back(self, chain: Chain, required: R, command: RescheduleCommand, put_back: Mapping[str, int]) -> None: ...
+
+    @abstractmethod
+    def _answers(self) -> AbstractContextManager[None]:
+        """Turn the client's problems into the port's."""
 
 
 @dataclass(slots=True)
@@ -83,3 +127,18 @@ class ReconcilerThread:
             else:
                 fault("")
                 pause_s = RECONCILE_EVERY_S
+
+
+class TendsChains(ScalesChains[R]):
+    """One whose workers are tended by a thread of this process. They run on when it ends."""
+
+    _reconciling: ReconcilerThread
+
+    def start(self) -> Self:
+        """Start the thread."""
+        self._reconciling.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop it, and wait for it."""
+        self._reconciling.stop()

@@ -6,19 +6,23 @@ from collections.abc import Callable
 
 import msgspec
 
-from surescale.contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology
-from surescale.contracts.topics import own_groups
+from surescale.contracts.clock import pipeline_time_ms
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.messages import ClockSegment, ClusterTopology, EngineEvent, HourlyLoad, JobTopology
+from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import CLOCK, own_groups
 from surescale.engines.groups import GroupsSettings
 from surescale.engines.groups.broker import GroupReader, GroupsUnavailable
 from surescale.engines.groups.chains import Chain, chains_of, single
 from surescale.engines.groups.job import ENGINE, ChainJob
-from surescale.engines.groups.pipeline_clock import clock_of_pipeline
 from surescale.engines.groups.workers import WorkerTopology
 from surescale.engines.kafka.offsets import TopicOffsets
 from surescale.engines.ports.event_log import EventLog
 from surescale.engines.ports.minutes import Clock, MinuteCollectors, WallClock
 from surescale.engines.ports.source import FinishedMinute, SourceUnavailable, UnknownJob
 from surescale.engines.settings import SourceSettings
+from surescale.runtime.beats import pause
+from surescale.runtime.topic_records import parsed, read_topics
 
 
 class ConsumerGroupSource:
@@ -135,3 +139,35 @@ class ConsumerGroupSource:
         if chain is None:
             raise UnknownJob(f"there is no job {job!r}: name it in SURESCALE_GROUPS_FILE, or start its consumers")
         return chain
+
+
+class SegmentClock:
+    """The clock of one segment that runs free: a demo publishes one, so that minutes are short. Real deployments have none."""
+
+    def __init__(self, segment: ClockSegment, closed: threading.Event) -> None:
+        """``closed`` ends all waiting."""
+        self._segment, self._closed = segment, closed
+
+    def now_ms(self) -> int:
+        """Return the present time."""
+        return pipeline_time_ms(self._segment, time.time_ns() // 1_000_000)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for so many seconds of this clock."""
+        return pause(self._closed, max(0.0, seconds / self._segment.speed))
+
+
+def clock_of_pipeline(settings: PipelineSettings) -> tuple[Callable[[threading.Event], Clock], float]:
+    """Return what makes the clocks of a pipeline, and how fast they run.
+
+    Raises:
+        SettingsError: nobody has published its clock.
+        ConnectionError: Kafka does not answer or refuses.
+    """
+    segments = parsed(read_topics(settings, [CLOCK])[CLOCK], ClockSegment)
+    own = [segment for segment in segments if segment.pipeline == settings.pipeline]
+    if not own:
+        raise SettingsError(
+            f"SURESCALE_PIPELINE_CLOCK: no clock has been published for {settings.pipeline!r}; unset it for the wall clock"
+        )
+    return lambda closed: SegmentClock(own[-1], closed), own[-1].speed

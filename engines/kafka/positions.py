@@ -6,6 +6,7 @@ topic that has this id; where the broker tells none, a log whose end never fell.
 """
 
 import bisect
+import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,6 +118,7 @@ class Log:
         stands_since_ms: since when records wait and the reader has not moved; None: nothing waits.
         intervals: how long the reader stood before each of its last moves, in milliseconds.
         left: records that waited after its last move; None: unknown.
+        work: of the whole reader up to its last move: how long it was busy, in milliseconds, and how many records it got through.
     """
 
     extent: Extent
@@ -128,18 +130,15 @@ class Log:
     stands_since_ms: int | None = None
     intervals: deque[int] = field(default_factory=lambda: deque(maxlen=INTERVALS_KEPT))
     left: int | None = None
+    work: tuple[float, int] = (0.0, 0)
     _has_moved: bool = False
 
-    def waiting(self, lag: int, now_ms: int) -> int:
-        """Return how many of the records behind the committed position wait as far as anybody knows.
-
-        Of a reader that commits seldom it is what its last commit left, until it stands for longer than it ever did: what came
-        since may have been worked on.
-        """
+    def waits_for_commit(self, now_ms: int) -> bool:
+        """Return whether a reader that commits seldom stands for no longer than it ever did, and may have worked since."""
         since_ms, habits = self.stands_since_ms, self.intervals
         if since_ms is None or self.left is None or len(habits) < SELDOM_LEAST or min(habits) < SELDOM_MS:
-            return lag
-        return min(lag, self.left) if now_ms - since_ms <= max(habits) else lag
+            return False
+        return now_ms - since_ms <= max(habits)
 
     def stand(self, lag: int | None, has_moved: bool, looked_ms: int, now_ms: int) -> None:
         """Note whether the reader moved since the look before, at ``looked_ms``."""
@@ -183,6 +182,8 @@ class Positions:
     _total: int | None = None
     _untold: set[Partition] = field(default_factory=set)  # that were never told, though they exist
     _read_ms: int | None = None
+    _work: tuple[float, int] = (0.0, 0)  # of the reader since the first look, as of ``Log.work``
+    _untold_ms: int = -1  # when its busy time was last unknown
     _pace: "Pace" = field(default_factory=lambda: Pace())
 
     # The logs
@@ -263,10 +264,11 @@ class Positions:
             if isinstance(lag, str):
                 self.unknown[each] = lag
             log.stand(None if isinstance(lag, str) else lag, has_moved, looked_ms, now_ms)
-            self.lag[each] = None if isinstance(lag, str) else 0 if _are_markers(log, lag, now_ms) else log.waiting(lag, now_ms)
+            self.lag[each] = None if isinstance(lag, str) else 0 if _are_markers(log, lag, now_ms) else lag
             log.committed = log.committed if at is None else at
         self._leave_out_old(committed, now_ms)
         skips = self._pace.skips(self.moved, self.arrived, now_ms - looked_ms, are_new=are_new, busy_ms=busy_ms)
+        self._leave_out_worked_on(now_ms, busy_ms)
         passed += [(each, self.moved.pop(each)) for each in skips]
         if back:
             self.notes.append(in_one_line(back, "set back", "read again, and nothing was got through"))
@@ -288,6 +290,30 @@ class Positions:
             if each not in committed and each in self.unknown and now_ms - self.logs[each].end_moved_ms >= QUIET_MS:
                 self.lag[each] = 0
                 del self.unknown[each]
+
+    def _leave_out_worked_on(self, now_ms: int, busy_ms: float | None) -> None:
+        """Count as waiting, of a reader that commits seldom, what its last commits left, or what it had no time for since then.
+
+        ``busy_ms``: of this look; without it, anything that came since may have been worked on.
+        """
+        spent_ms, done = self._work
+        self._work = spent_ms, done = (spent_ms + (busy_ms or 0.0), done + sum(self.moved.values()))
+        for each in self.moved:
+            if self.moved[each] or self.logs[each].work[0] > spent_ms:
+                self.logs[each].work = self._work
+        if busy_ms is None:
+            self._untold_ms = now_ms
+        open_ones = {each: lag for each, lag in self.lag.items() if lag and self.logs[each].waits_for_commit(now_ms)}
+        total = sum(open_ones.values())
+        if not total:
+            return
+        began_ms, had_done = min(self.logs[each].work for each in open_ones)
+        is_told = all((self.logs[each].stands_since_ms or 0) >= self._untold_ms for each in open_ones)
+        least_ms = self._pace.service_ms if is_told else None
+        could = total if least_ms is None else (spent_ms - began_ms) / least_ms - (done - had_done)
+        left = max(0.0, 1.0 - could / total)
+        for each, lag in open_ones.items():
+            self.lag[each] = min(lag, max(self.logs[each].left or 0, math.floor(left * lag)))
 
     @property
     def known(self) -> int | None:
@@ -320,6 +346,7 @@ class Pace:
     _worked: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))
     _came: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))
     _service_ms: deque[float] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))
+    _unpaid_ms: float | None = 0.0  # busy time since the reader last moved; None: a part of it is unknown
     _suspected: dict[Partition, float] = field(default_factory=dict)
 
     def skips(
@@ -344,6 +371,7 @@ class Pace:
         """
         if passed_ms <= 0:
             return []
+        busy_ms = self._unpaid_ms = None if busy_ms is None or self._unpaid_ms is None else self._unpaid_ms + busy_ms
         minutes, is_told = passed_ms / MINUTE_MS, busy_ms is not None and bool(self._service_ms)
         # Without a counter of busy time, what came in a burst may be worked off as fast.
         usual = max(max(self._worked, default=0.0), 0.0 if is_told else max(self._came, default=0.0)) * minutes
@@ -363,7 +391,14 @@ class Pace:
             self._worked.append(max(worked.values()) / minutes)
             if busy_ms:
                 self._service_ms.append(busy_ms / total)
+        if any(moved.values()):  # a reader that commits seldom has worked since the commit before
+            self._unpaid_ms = 0.0
         return too_fast
+
+    @property
+    def service_ms(self) -> float | None:
+        """Return the least busy time for a record; None: unknown."""
+        return min(self._service_ms, default=None)
 
     def _has_time_for(self, some: Collection[Partition], moved: Mapping[Partition, float], busy_ms: float | None) -> bool:
         """Return whether the busy time that the other partitions leave explains the work on some; False where it is unknown."""

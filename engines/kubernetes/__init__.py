@@ -4,11 +4,10 @@ target       what a task is scaled by: an object with a scale subresource
 client       the few requests that are made, over the project's own HTTP connections, and the rights that they take
 answers      the fields that are read
 errors       what can come in place of an answer, in one line each
-owners       who else sets the number of pods; pure
-hindrance    why fewer pods are ready than wanted, in words; pure
+owners       who else sets the number of pods, and the checks of any object that is to be scaled
 requirement  what is wanted of a whole job, with its name and its epoch
 actuator     carries commands out
-doctor       checks of `surescale doctor`, with scaled_objects
+doctor       checks of `surescale doctor`
 """
 
 from dataclasses import dataclass

@@ -6,34 +6,138 @@ them is known by its numbers, each either as before or as wanted, and is carried
 """
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
+
+import msgspec
 
 from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.commands import RescheduleCommand
-from surescale.engines.groups.actuator import UNKNOWN_TASK, chain_of, check_epoch
+from surescale.engines.groups.actuator import UNKNOWN_TASK, ScalesChains
 from surescale.engines.groups.chains import SETTING, Chain, chains_of
 from surescale.engines.kubernetes import KUBERNETES
-from surescale.engines.kubernetes.answers import Pod, Scale
+from surescale.engines.kubernetes.answers import Condition, ContainerStatus, Event, Pod, Scale
 from surescale.engines.kubernetes.client import KubernetesClient, client_of
 from surescale.engines.kubernetes.errors import ApiRefused, Conflict, KubernetesError, NotAllowed, NotFound
-from surescale.engines.kubernetes.hindrance import Hindrance, failures_in, hindrance_of
 from surescale.engines.kubernetes.owners import is_ours, other_owner
 from surescale.engines.kubernetes.requirement import Requirement, requirement_of, targets_of
 from surescale.engines.kubernetes.target import Target
 from surescale.engines.ports.actuator import (
     EPOCH_CHANGED,
     REQUIREMENT_CHANGED,
-    Accepted,
     EngineError,
     EngineRefused,
     EngineUnavailable,
     JobStatus,
 )
-from surescale.engines.ports.requirement import covers, in_words
+from surescale.engines.ports.requirement import in_words
 from surescale.engines.settings import ClusterSettings
+from surescale.runtime.printable import one_line
+
+_NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"})
+_NO_CONTAINER = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_ENDS_AGAIN = "CrashLoopBackOff"
+_QUOTA = "exceeded quota"
+
+
+@dataclass(frozen=True, slots=True)
+class Hindrance:
+    """What keeps pods from being ready. ``is_room``: nodes or a quota have no room for more."""
+
+    words: str
+    is_room: bool = False
+
+
+def hindrance_of(target: Target, pods: Iterable[Pod], failures: Iterable[str]) -> Hindrance:
+    """Return the most telling hindrance.
+
+    Args:
+        target: that has too few ready pods.
+        pods: all pods of it.
+        failures: what its controller says about pods that it cannot create, the newest first.
+    """
+    waiting = sorted((pod for pod in pods if not pod.is_up and not _has_ended(pod)), key=lambda pod: pod.metadata.name)
+    for look in (_image, _crash, _container):
+        for pod in waiting:
+            for container in (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())):
+                words = look(target, container)
+                if words:
+                    return Hindrance(f"pod {pod.metadata.name}: {words}{_others(len(waiting) - 1)}")
+    failure = one_line(next(iter(failures), ""))
+    if _QUOTA in failure:
+        words = f"{target.namespace} may have no more pods: {failure}; raise that ResourceQuota, or lower the job's maximum"
+        return Hindrance(words, is_room=True)
+    if failure:
+        return Hindrance(f"pods of {target} cannot be created: {failure}; correct its pod template")
+    for pod in waiting:
+        placed = pod.condition("PodScheduled")
+        if placed is not None and placed.status == "False":
+            why = one_line(placed.message or placed.reason or "")
+            words = f"pod {pod.metadata.name} waits for a node: {why}; add nodes, or lower the pods' requests"
+            return Hindrance(f"{words}{_others(len(waiting) - 1)}", is_room=True)
+    if not waiting:
+        return Hindrance(f"pods of {target} are not there yet")
+    pod = waiting[0]
+    if pod.status.phase == "Running":
+        return Hindrance(f"pod {pod.metadata.name} runs and is not ready; see its readiness probe{_others(len(waiting) - 1)}")
+    return Hindrance(f"pod {pod.metadata.name} is starting{_others(len(waiting) - 1)}")
+
+
+def failures_in(status: Mapping[str, Any] | None, events: Iterable[Event]) -> list[str]:
+    """Return what a controller says about pods that it cannot create, the newest first: in a condition, or by events.
+
+    Args:
+        status: of the workload; of any shape, as its kind may be anybody's.
+        events: with that reason.
+    """
+    said, conditions = [], (status or {}).get("conditions")
+    for each in conditions if isinstance(conditions, list) else ():
+        try:
+            condition = msgspec.convert(each, Condition)
+        except msgspec.ValidationError:
+            continue
+        if condition.type == "ReplicaFailure" and condition.status == "True" and condition.message:
+            said.append(condition.message)
+    return said + [event.message for event in sorted(events, key=lambda event: event.at, reverse=True) if event.message]
+
+
+def _image(_: Target, container: ContainerStatus) -> str:
+    waiting = container.state.waiting
+    if waiting is None or waiting.reason not in _NO_IMAGE:
+        return ""
+    why = one_line(waiting.message) or waiting.reason
+    return f"image {container.image or '(none)'} cannot be pulled ({why}); correct its name, or the secret for its registry"
+
+
+def _crash(target: Target, container: ContainerStatus) -> str:
+    waiting, last = container.state.waiting, container.last_state.terminated or container.state.terminated
+    if (waiting is None or waiting.reason != _ENDS_AGAIN) and (last is None or container.restart_count < 2):
+        return ""
+    how = f"with exit code {last.exit_code}{f' ({one_line(last.reason)})' if last.reason else ''}, " if last is not None else ""
+    return (
+        f"container {container.name} ends again and again, {how}{container.restart_count} restarts so far; "
+        f"see kubectl logs --previous --namespace {target.namespace}"
+    )
+
+
+def _container(_: Target, container: ContainerStatus) -> str:
+    waiting = container.state.waiting
+    if waiting is None or waiting.reason not in _NO_CONTAINER:
+        return ""
+    return (
+        f"container {container.name} cannot be started ({one_line(waiting.message) or waiting.reason}); correct the pod template"
+    )
+
+
+def _others(count: int) -> str:
+    return "" if count <= 0 else f"; and {count} more {'pod is' if count == 1 else 'pods are'} not ready"
+
+
+def _has_ended(pod: Pod) -> bool:
+    return pod.status.phase in ("Succeeded", "Failed")
+
 
 TARGET_GONE = "TARGET_GONE"
 """The cluster has no such object, or it has no scale subresource."""
@@ -47,12 +151,11 @@ KUBERNETES_REFUSED = "KUBERNETES_REFUSED"
 """The API server or an admission controller refused, for a reason that was not known beforehand."""
 WRITES_MAX = 8
 """Of one scale: its resource version changes with every pod that starts, so a write may come too late several times."""
-_RECREATED = "an object that the job is scaled by was deleted and created again"
 _log = logging.getLogger("surescale.kubernetes")
 
 
 @dataclass(frozen=True, slots=True)
-class KubernetesEngine:
+class KubernetesEngine(ScalesChains[Requirement]):
     """``EngineApi`` on the workloads of one cluster. Keeps nothing.
 
     Attributes:
@@ -61,6 +164,8 @@ class KubernetesEngine:
         cluster: its name in the settings, the part before the slash of a job's id.
     """
 
+    unscaled = "names nothing to scale; add its kubernetes"
+    recreated = "an object that the job is scaled by was deleted and created again"
     client: KubernetesClient
     chains: Mapping[str, Chain]
     cluster: str
@@ -79,27 +184,6 @@ class KubernetesEngine:
     def capabilities(self) -> Capabilities:
         """Return what a cluster can do."""
         return KUBERNETES
-
-    def request(self, command: RescheduleCommand) -> Accepted:
-        """Ask for the command's number of pods, if nobody has asked for another one since the decision."""
-        with answers_of_the_port(SETTING):
-            chain = self._chain(command.job)
-            required, targets = self._required(chain), command.targets
-            for task in targets:
-                if task not in required.counts:
-                    raise EngineRefused(UNKNOWN_TASK, f"{task}: {SETTING} names nothing to scale; add its kubernetes")
-            before = {**required.counts, **(command.expected.required if command.expected is not None else {})}
-            check_epoch(command, required.epoch, _RECREATED)
-            if covers(required.counts, targets):
-                return Accepted()
-            foreign = _neither(required.counts, before, targets)
-            if foreign:
-                self._put_back_ours(chain, before, targets)
-                raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(foreign)}")
-            for task in (task for task, count in targets.items() if required.counts[task] != count):
-                self._check(targets_of(chain)[task], required.scales[task])
-            self._write(chain, required, before, targets)
-        return Accepted()
 
     def look(self, job: str) -> JobStatus:
         """Return what is asked for, and the pods that are ready. One that drains still runs."""
@@ -122,24 +206,10 @@ class KubernetesEngine:
             hindrance="; ".join(f"{task}: {each.words}" for task, each in sorted(hindrances.items())),
         )
 
-    def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
-        """Ask for something else, if the command is what is required now, or a part of it."""
-        with answers_of_the_port(SETTING):
-            chain = self._chain(command.job)
-            required = self._required(chain)
-            check_epoch(command, required.epoch, _RECREATED)
-            if covers(required.counts, put_back):
-                return
-            foreign = _neither(required.counts, put_back, command.targets)
-            if foreign:
-                raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(foreign)}")
-            for task, count in put_back.items():
-                self._set(targets_of(chain)[task], required.scales[task], count)
-
     # Which job
 
-    def _chain(self, job: str) -> Chain:
-        return chain_of(job, self.cluster, self.chains)
+    def _chains(self) -> Mapping[str, Chain]:
+        return self.chains
 
     def _required(self, chain: Chain) -> Requirement:
         required = requirement_of(self.client, chain)
@@ -148,6 +218,27 @@ class KubernetesEngine:
         return required
 
     # Checked, then written
+
+    def _ask(self, chain: Chain, required: Requirement, command: RescheduleCommand) -> None:
+        before = {**required.counts, **(command.expected.required if command.expected is not None else {})}
+        foreign = _neither(required.counts, before, command.targets)
+        if foreign:
+            self._put_back_ours(chain, before, command.targets)
+            raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(foreign)}")
+        for task, count in command.targets.items():
+            if required.counts[task] != count:
+                self._check(targets_of(chain)[task], required.scales[task])
+        self._write(chain, required, before, command.targets)
+
+    def _ask_back(self, chain: Chain, required: Requirement, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
+        foreign = _neither(required.counts, put_back, command.targets)
+        if foreign:
+            raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(foreign)}")
+        for task, count in put_back.items():
+            self._set(targets_of(chain)[task], required.scales[task], count)
+
+    def _answers(self) -> AbstractContextManager[None]:
+        return answers_of_the_port(SETTING)
 
     def _check(self, target: Target, scale: Scale) -> None:
         """Refuse what is somebody else's, and what we could not watch afterwards."""

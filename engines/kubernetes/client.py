@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from surescale.contracts.addresses import without_password
-from surescale.contracts.errors import SettingsError
+from surescale.contracts.errors import UNREADABLE, SettingsError
 from surescale.engines.kubernetes import KubernetesSettings
 from surescale.engines.kubernetes.answers import Autoscaler, Event, Page, Pod, Review, Scale, Workload
 from surescale.engines.kubernetes.errors import ApiUnavailable, NotAuthenticated, NotFound, not_kubernetes, problem_of
@@ -31,7 +31,6 @@ ANSWER_TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 32 * 2**20
 PAGE_ITEMS = 250
 PAGES_MAX = 80
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds the token of its account and the authorities of the API server."""
 _SETTINGS = "SURESCALE_KUBERNETES"
@@ -199,7 +198,7 @@ class KubernetesClient:
             raise problem_of(answer, request)
         try:
             return msgspec.json.decode(answer.body, type=kind)
-        except _UNREADABLE:
+        except UNREADABLE:
             raise not_kubernetes(answer, request) from None
 
 

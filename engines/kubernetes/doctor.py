@@ -6,9 +6,8 @@ from functools import partial
 from surescale.engines.groups.chains import Chain, chains_of
 from surescale.engines.kubernetes.client import KubernetesClient, rights_for
 from surescale.engines.kubernetes.errors import ROLE
-from surescale.engines.kubernetes.owners import other_owner
+from surescale.engines.kubernetes.owners import ScaledObject, Seen, check_objects, other_owner
 from surescale.engines.kubernetes.requirement import targets_of
-from surescale.engines.kubernetes.scaled_objects import ScaledObject, Seen, check_objects
 from surescale.engines.kubernetes.target import Target
 from surescale.engines.ports.findings import Finding
 from surescale.engines.settings import SourceSettings

@@ -12,11 +12,11 @@ KubernetesError
 
 import msgspec
 
-from surescale.contracts.errors import SurescaleError
+from surescale.contracts.errors import UNREADABLE, SurescaleError
 from surescale.engines.kubernetes.answers import Status
 from surescale.runtime.http_pool import Answer
+from surescale.runtime.printable import one_line
 
-REASON_LENGTH_MAX = 400
 _AWAY = frozenset({408, 425, 429, 500, 502, 503, 504})
 _RIGHT_IS_MISSING = " cannot "
 _NO_SUCH_PATH = b"404 page not found"
@@ -93,15 +93,9 @@ def not_kubernetes(answer: Answer, request: str) -> NotKubernetes:
     )
 
 
-def one_line(text: str) -> str:
-    """Return a sentence of the API's in one line, cut where it is very long."""
-    words = " ".join(text.split())
-    return words if len(words) <= REASON_LENGTH_MAX else f"{words[: REASON_LENGTH_MAX - 3]}..."
-
-
 def _status_in(body: bytes) -> Status | None:
     try:
         found = msgspec.json.decode(body, type=Status)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     return found if found.kind == "Status" else None

@@ -17,12 +17,11 @@ from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.commands import RescheduleCommand
 from surescale.contracts.messages import Host
 from surescale.engines.groups import GroupsSettings
-from surescale.engines.groups.actuator import UNKNOWN_TASK, ReconcilerThread, chain_of, check_epoch
+from surescale.engines.groups.actuator import ReconcilerThread, TendsChains
 from surescale.engines.groups.chains import Chain
 from surescale.engines.groups.workers import HINDRANCE_LETTERS_MAX
 from surescale.engines.ports.actuator import (
     REQUIREMENT_CHANGED,
-    Accepted,
     EngineRefused,
     EngineUnavailable,
     JobStatus,
@@ -39,9 +38,11 @@ _log = logging.getLogger("surescale.workers")
 
 
 @dataclass(slots=True)
-class ProcessesEngine:
+class ProcessesEngine(TendsChains[Requirement]):
     """``EngineApi`` on the workers of one cluster on this machine. Keeps nothing that is needed after a restart."""
 
+    unscaled = "does not say how its workers are started; add workers.command"
+    recreated = "the job was started again, as {epoch}"
     reconciler: WorkerReconciler
     cluster: str
     _reconciling: ReconcilerThread = field(init=False)
@@ -58,43 +59,15 @@ class ProcessesEngine:
         """
         return cls(WorkerReconciler.of(settings), settings.cluster)
 
-    def start(self) -> Self:
-        """Tend the workers in a thread of its own; it ends with the process, the workers do not."""
-        self._reconciling.start()
-        return self
-
-    def stop(self) -> None:
-        """Stop reconciling. The workers run on."""
-        self._reconciling.stop()
-
     # The port
 
     def capabilities(self) -> Capabilities:
         """Return what this machine can do."""
         return PROCESSES
 
-    def request(self, command: RescheduleCommand) -> Accepted:
-        """Ask for the command's number of workers, if nobody has asked for another one since the decision."""
-        with _answers_of_the_port():
-            chain = self._chain(command.job)
-            required, expected = self._required(chain), command.expected
-            check_epoch(command, required.epoch, f"the job was started again, as {required.epoch}")
-            if covers(required.counts, command.targets):
-                return Accepted()
-            for task in command.targets:
-                if task not in required.counts:
-                    raise EngineRefused(
-                        UNKNOWN_TASK,
-                        f"{task}: SURESCALE_GROUPS_FILE does not say how its workers are started; add workers.command",
-                    )
-            if expected is not None and not covers(required.counts, expected.required):
-                raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(required.counts)}")
-            self._write(chain, required, command.targets)
-        return Accepted()
-
     def look(self, job: str) -> JobStatus:
         """Return what is asked for, and the workers that are up. One that drains still runs."""
-        with _answers_of_the_port():
+        with self._answers():
             chain = self._chain(job)
             required = self._required(chain)
             alive = self.reconciler.store.workers(chain.name)
@@ -113,22 +86,10 @@ class ProcessesEngine:
                 hindrance=self.reconciler.failures(chain, required) if short else "",
             )
 
-    def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
-        """Ask for something else, if the command is what is required now."""
-        with _answers_of_the_port():
-            chain = self._chain(command.job)
-            required = self._required(chain)
-            check_epoch(command, required.epoch, f"the job was started again, as {required.epoch}")
-            if covers(required.counts, put_back):
-                return
-            if not covers(required.counts, command.targets):
-                raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(required.counts)}")
-            self._write(chain, required, put_back)
-
     # Inside
 
-    def _chain(self, job: str) -> Chain:
-        return chain_of(job, self.cluster, self.reconciler.chains)
+    def _chains(self) -> Mapping[str, Chain]:
+        return self.reconciler.chains
 
     def _required(self, chain: Chain) -> Requirement:
         required = self.reconciler.store.requirement(chain.name)
@@ -136,21 +97,30 @@ class ProcessesEngine:
             raise EngineUnavailable(f"the workers of {chain.name} have not been started yet")
         return required
 
+    def _ask(self, chain: Chain, required: Requirement, command: RescheduleCommand) -> None:
+        if command.expected is not None and not covers(required.counts, command.expected.required):
+            raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(required.counts)}")
+        self._write(chain, required, command.targets)
+
+    def _ask_back(self, chain: Chain, required: Requirement, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
+        if not covers(required.counts, command.targets):
+            raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(required.counts)}")
+        self._write(chain, required, put_back)
+
     def _write(self, chain: Chain, required: Requirement, counts: Mapping[str, int]) -> None:
         if self.reconciler.store.change(chain.name, required, counts) is None:
             raise EngineRefused(REQUIREMENT_CHANGED, "somebody else is changing what is asked for")
 
+    @contextmanager
+    def _answers(self) -> Iterator[None]:
+        try:
+            yield
+        except FolderUnavailable as away:
+            raise EngineUnavailable(str(away)) from None
+
     def _is_full(self) -> bool:
         store = self.reconciler.store
         return sum(len(store.workers(job)) for job in store.jobs()) >= self.reconciler.workers_max
-
-
-@contextmanager
-def _answers_of_the_port() -> Iterator[None]:
-    try:
-        yield
-    except FolderUnavailable as away:
-        raise EngineUnavailable(str(away)) from None
 
 
 class RequiredProcesses(Requirements):

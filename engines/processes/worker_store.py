@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from surescale.contracts.errors import SurescaleError, reason_of
+from surescale.contracts.errors import UNREADABLE, SurescaleError, reason_of
 from surescale.engines.groups.chains import Chain
 from surescale.engines.processes.launch import born
 from surescale.runtime.atomic_files import replace_atomically
@@ -34,8 +34,6 @@ _FILE_MAX = 4096
 _OWN = 0o600
 _LOCK_AGAIN_S = 0.02
 _LOCK_WITHIN_S = 5.0  # changes of what is asked for take milliseconds
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are none of ours."""
 _WORKER_FILE = re.compile(r"(0|[1-9][0-9]{0,6})\.worker")
 
 
@@ -113,7 +111,7 @@ class WorkerStore:
             return msgspec.json.decode((self._of(job) / "requirement.json").read_bytes(), type=Requirement)
         except FileNotFoundError:
             return None
-        except (OSError, *_UNREADABLE) as error:
+        except (OSError, *UNREADABLE) as error:
             raise self._away(error) from None
 
     def deploy(self, chain: Chain) -> Requirement:
@@ -177,7 +175,7 @@ class WorkerStore:
         path = self.file(job, task, index)
         try:
             written = msgspec.json.decode(_read(path), type=_Written)
-        except (FileNotFoundError, *_UNREADABLE):
+        except (FileNotFoundError, *UNREADABLE):
             return None
         except OSError as error:
             if error.errno == errno.ELOOP:  # a link; the next start of this worker says so
@@ -202,7 +200,7 @@ class WorkerStore:
         """Return how a worker ended soon after its start, None if it did not or has run for a while since."""
         try:
             return msgspec.json.decode(_read(self.file(job, task, index, "failed")), type=Failure)
-        except (OSError, *_UNREADABLE):
+        except (OSError, *UNREADABLE):
             return None
 
     def failing(self, job: str, task: str, count: int) -> str:

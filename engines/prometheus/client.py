@@ -7,26 +7,24 @@ plain selectors, and of a computed expression the time asked for.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 
 from surescale.contracts.addresses import without_password
-from surescale.contracts.errors import SurescaleError
+from surescale.contracts.errors import UNREADABLE, SurescaleError
 from surescale.contracts.figures import known_count, known_number
 from surescale.engines.prometheus import PrometheusSettings
 from surescale.runtime.access import Access, TokenUnreadable
 from surescale.runtime.http import NoAnswer
 from surescale.runtime.http_pool import Answer, ConnectionPool
-from surescale.runtime.printable import printable
+from surescale.runtime.printable import one_line
 
 ANSWER_TIMEOUT_S = 4.0
 ANSWER_BYTES_MAX = 32 * 2**20
 SERIES_MAX = 100_000
 AT_LABEL = "surescale_at"
 """Label of the series that tell when the others were scraped."""
-_LINE_MAX = 300
 Labels = dict[str, str]
 
 
@@ -92,7 +90,7 @@ class PrometheusClient:
         answer = self._query("time()", None)
         try:
             seconds = known_number(msgspec.convert(msgspec.json.decode(answer.result), tuple[float, str])[1])
-        except (msgspec.MsgspecError, ValueError):
+        except UNREADABLE:
             seconds = None
         at_ms = None if seconds is None else known_count(round(seconds * 1000))
         if at_ms is None:
@@ -126,7 +124,7 @@ class PrometheusClient:
             raise QueryRefused(f"it gives {what}")
         try:
             found = msgspec.json.decode(data.result, type=list[_Series])
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+        except UNREADABLE:
             raise PrometheusUnavailable(f"{self.url} gave an unexpected answer; check that it is a Prometheus") from None
         if len(found) > SERIES_MAX:
             raise QueryRefused(f"it gives {len(found)} series and {SERIES_MAX} is the most; select fewer")
@@ -157,23 +155,23 @@ class PrometheusClient:
                 f"{self.url} refuses access ({answer.status}); set SURESCALE_PROMETHEUS_TOKEN_FILE to a file with a valid token"
             )
         if 300 <= answer.status < 400:
-            where = _one_line(answer.location)
-            raise PrometheusUnavailable(f"{self.url} points to {where or 'another address'}; set SURESCALE_PROMETHEUS_URL to it")
+            where = answer.location or "another address"
+            raise PrometheusUnavailable(f"{self.url} points to {where}; set SURESCALE_PROMETHEUS_URL to it")
         try:
             said = msgspec.json.decode(answer.body, type=_Answer)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+        except UNREADABLE:
             raise PrometheusUnavailable(
-                f"{self.url} does not answer as Prometheus does ({answer.status} {_one_line(answer.reason)}); "
+                f"{self.url} does not answer as Prometheus does ({answer.status} {answer.reason}); "
                 "correct SURESCALE_PROMETHEUS_URL, with the path of a proxy in front of it"
             ) from None
         if said.errorType in ("bad_data", "execution"):
             raise QueryRefused(
-                f"Prometheus says {_one_line(said.error)}; correct it: counters themselves, without rate() and [...]"
+                f"Prometheus says {one_line(said.error)}; correct it: counters themselves, without rate() and [...]"
             )
         if said.status != "success" or answer.status >= 300:
-            raise PrometheusUnavailable(f"{self.url}: {_one_line(said.error) or answer.status}; trying again")
+            raise PrometheusUnavailable(f"{self.url}: {one_line(said.error) or answer.status}; trying again")
         if said.warnings:  # a part of the stores did not answer: what is missing would look as if it had ended
-            raise PrometheusUnavailable(f"{self.url} may have left out series: {_one_line(said.warnings[0])}")
+            raise PrometheusUnavailable(f"{self.url} may have left out series: {one_line(said.warnings[0])}")
         return said.data
 
 
@@ -195,11 +193,6 @@ def _milliseconds(seconds: float | None, at_ms: int) -> int:
     if seconds is None or not 0 <= seconds <= at_ms / 1000:
         return at_ms
     return round(seconds * 1000)
-
-
-def _one_line(text: Any) -> str:
-    """Return what the other side said, as one short line that is safe to print."""
-    return printable(" ".join(str(text).split()))[:_LINE_MAX]
 
 
 def replicas_of(settings: PrometheusSettings) -> list[PrometheusClient]:

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from surescale.contracts.errors import UNREADABLE
 from surescale.contracts.messages import Text
 from surescale.policies.package import (
     CARD,
@@ -74,7 +75,7 @@ def is_paper_package(folder: Path) -> bool:
     """Return whether a folder holds a card of this kind, and not one of the default policy."""
     try:
         fields = msgspec.json.decode((folder / CARD).read_bytes())
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (OSError, *UNREADABLE):
         return False
     return isinstance(fields, dict) and "paper_format" in fields
 

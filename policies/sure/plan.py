@@ -23,6 +23,7 @@ import numpy as np
 
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Bool, Int64
+from surescale.policies.latency_bound import Bound
 from surescale.policies.measure import NOTHING_MINUTES
 from surescale.policies.sure.choices import Choices, Work, calmness, choices_of
 from surescale.policies.sure.correction import Correction
@@ -32,6 +33,7 @@ from surescale.policies.sure.planning_input import Planning, PlanningInput
 from surescale.policies.sure.queue_delay import (
     DRAIN_SHARE,
     LEAST,
+    late_by_surges,
     waiting_at,
     waiting_by_bursts,
     waiting_by_surges,
@@ -44,6 +46,7 @@ REVERSED = 0.5  # share of a forced restart's price that hindsight asks for as w
 PAST_DOUBT = 2.0  # times that doubt, in the gain that hindsight asks for: a constant has to be right for a day, not for two hours
 WALK_MOST = 0.15  # of the spread, in that gain: a jump is no walk, and to wait after one costs more than a restart
 FOLLOWED_WIDTH = float(np.log(2.0))  # a day wider than a step is followed if that paid, however calm most of its hours are
+LATE_MINUTES = 1.0  # a record that waits longer is late, if its job has no bound on latency
 SHIFT_MINUTES = 13  # each scenario starts this many minutes further into the same bursts
 
 
@@ -62,6 +65,9 @@ class Planned:
         gain_needed: float64 [B], by which the best choice must beat holding, per stage like these; 0 where ``forced``.
         heed: float64 [B], the weight of the past in it, 0 to 1 (``policies.sure.hindsight``).
         blind: bool [B], of no task another size can be judged (``policies.sure.choices.Work.sized``).
+        choices: that were compared.
+        expected: the outlook that they were compared under.
+        waiting: float64 [B], records in the job now.
     """
 
     wanted: Int64
@@ -74,6 +80,9 @@ class Planned:
     gain_needed: Float64
     heed: Float64
     blind: Bool
+    choices: Choices
+    expected: Expected
+    waiting: Float64
 
 
 def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Planned:
@@ -88,7 +97,8 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
     is_followed = (expected.past.width > FOLLOWED_WIDTH) & (heed == 0)
     calm = np.where(is_followed, 0.0, calmness(planning, expected))
     unrest = np.maximum(given.restarts, planning.calm_restarts * calm)
-    values = _values(planning, expected, curve, choices, waiting_inside(given.measured, given.graph), unrest)
+    waiting = waiting_inside(given.measured, given.graph)
+    values = _values(planning, expected, curve, choices, waiting, unrest)
     past = heed * planning.hindsight_days * 24.0 * 60.0 / expected.stage_minutes  # stages a constant counts for
     stages = expected.means.shape[1] + past
     values = values + past[:, None] * constant
@@ -116,7 +126,32 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
         gain_needed=needed / stages,
         heed=heed,
         blind=np.logical_not(work.sized.any(axis=-1)),
+        choices=choices,
+        expected=expected,
+        waiting=waiting,
     )
+
+
+def late_minutes(planning: Planning, planned: Planned) -> Float64:
+    """Return [B, C] in how many minutes of all stages records wait longer than ``late_after`` says, each choice kept for all.
+
+    By the job's own bursts or by surges like those of the last day, whichever is more in a stage, averaged over the scenarios.
+    """
+    expected, choices, bound = planned.expected, planned.choices, late_after(planning)
+    loads = _scenarios(planning, expected)
+    coming = np.maximum(np.repeat(loads, expected.stage_minutes, axis=-1), LEAST)
+    waits = _queue(planning, choices, _arrivals(expected, loads), planned.waiting) / coming[:, None]
+    own = bound.above(waits).mean(axis=2)
+    own = own.reshape(*own.shape[:2], -1, expected.stage_minutes).mean(axis=-1)  # [B, C, K]
+    busy = loads[:, None] / choices.capacity[..., None, None]
+    surges = late_by_surges(_surge_ratio(expected, loads)[:, None], busy, planning.surge_minutes, bound.minutes).mean(axis=2)
+    late: Float64 = expected.stage_minutes * np.maximum(own, surges).sum(axis=-1)
+    return late
+
+
+def late_after(planning: Planning) -> Bound:
+    """Return the bound that a plan keeps, or that of a job without one, which costs nothing."""
+    return planning.bound or Bound(LATE_MINUTES, 0.0)
 
 
 def _is_idle(given: PlanningInput, expected: Expected, work: Work) -> Bool:
@@ -145,8 +180,7 @@ def _values(
 
     Each restart of the last hour (``unrest`` [B]) raises the price of a later restart for every change, but not for holding.
     """
-    factors = np.exp(np.array(planning.scenarios)[:, None] * expected.spread[:, None])
-    loads = expected.means[:, None] * factors  # [B, S, K]
+    loads = _scenarios(planning, expected)
     first = _first_stage(planning, expected, loads[..., 0], choices, waiting)
     later = _later_stages(planning, curve, loads[..., 1:], choices)
     surprises = planning.latency_weight * _waiting_by_surges(planning, expected, curve, loads, choices)  # [B, C, K]
@@ -158,27 +192,53 @@ def _values(
 
 def _first_stage(planning: Planning, expected: Expected, loads: Float64, choices: Choices, waiting: Float64) -> Float64:
     """Return the reward [B, C] of the first stage, averaged over loads [B, S], starting with ``waiting`` [B] records."""
-    minutes, scenarios = expected.stage_minutes, loads.shape[1]
-    order = (np.arange(minutes) + SHIFT_MINUTES * np.arange(scenarios)[:, None]) % expected.burst.shape[1]
-    arrivals = loads[..., None] * expected.burst[:, order]  # [B, S, T]
-    changed = (choices.sizes != choices.sizes[:, :1]).any(axis=-1)
-    served = np.repeat(choices.capacity[..., None], minutes, axis=-1)  # [B, C, T]
-    served[..., : planning.effect_minutes] = choices.capacity[:, :1, None]
-    down = slice(planning.effect_minutes, planning.effect_minutes + planning.restart_minutes)
-    served[..., down] = np.where(changed[..., None], 0.0, served[..., down])
-    surplus = np.cumsum(arrivals[:, None] - served[:, :, None], axis=-1)  # [B, C, S, T]
-    before = waiting[:, None, None, None]
-    queue = surplus + np.maximum(before, -np.minimum.accumulate(surplus, axis=-1))
-    left = queue[..., -1]
+    minutes = expected.stage_minutes
+    arrivals = _arrivals(expected, loads[..., None])
+    queue = _queue(planning, choices, arrivals, waiting)
+    before, left = waiting[:, None, None], queue[..., -1]
     entered = np.maximum(arrivals.sum(axis=-1), LEAST)[:, None]
     worked_off = np.square(left) * minutes / (2.0 * DRAIN_SHARE * entered)
-    waited = queue.sum(axis=-1) + (before[..., 0] - left) / 2.0 + worked_off
+    waited = queue.sum(axis=-1) + (before - left) / 2.0 + worked_off
     latency = waited / entered
     if planning.bound is not None:
         above = planning.bound.above(queue * minutes / entered[..., None]).mean(axis=-1)
         latency = planning.bound.penalty(above, latency)
     reward: Float64 = choices.reward(planning, latency, loads[:, None]).mean(axis=2)
     return reward
+
+
+def _arrivals(expected: Expected, loads: Float64) -> Float64:
+    """Return the records [B, S, K T] of each minute under loads [B, S, K]; each scenario starts elsewhere in the job's bursts."""
+    scenarios, minutes = loads.shape[1], loads.shape[2] * expected.stage_minutes
+    order = (np.arange(minutes) + SHIFT_MINUTES * np.arange(scenarios)[:, None]) % expected.burst.shape[1]
+    arrivals: Float64 = np.repeat(loads, expected.stage_minutes, axis=-1) * expected.burst[:, order]
+    return arrivals
+
+
+def _queue(planning: Planning, choices: Choices, arrivals: Float64, waiting: Float64) -> Float64:
+    """Return what waits [B, C, S, T] at the end of each minute, with a change's restart; ``arrivals`` [B, S, T]."""
+    changed = (choices.sizes != choices.sizes[:, :1]).any(axis=-1)
+    served = np.repeat(choices.capacity[..., None], arrivals.shape[-1], axis=-1)  # [B, C, T]
+    served[..., : planning.effect_minutes] = choices.capacity[:, :1, None]
+    down = slice(planning.effect_minutes, planning.effect_minutes + planning.restart_minutes)
+    served[..., down] = np.where(changed[..., None], 0.0, served[..., down])
+    surplus = np.cumsum(arrivals[:, None] - served[:, :, None], axis=-1)  # [B, C, S, T]
+    queue: Float64 = surplus + np.maximum(waiting[:, None, None, None], -np.minimum.accumulate(surplus, axis=-1))
+    return queue
+
+
+def _scenarios(planning: Planning, expected: Expected) -> Float64:
+    """Return loads [B, S, K]."""
+    factors = np.exp(np.array(planning.scenarios)[:, None] * expected.spread[:, None])
+    loads: Float64 = expected.means[:, None] * factors
+    return loads
+
+
+def _surge_ratio(expected: Expected, loads: Float64) -> Float64:
+    """Return [B, S, K, H] to how many times the loads [B, S, K] an hour surges; no surge exceeds the highest one seen."""
+    highest = np.nan_to_num(expected.highest_surge, nan=np.inf)[:, None, None] / np.maximum(loads, LEAST)
+    ratio: Float64 = np.minimum(expected.surges[:, None, None], np.maximum(highest, 1.0)[..., None])
+    return ratio
 
 
 def _later_stages(planning: Planning, curve: Float64, loads: Float64, choices: Choices) -> Float64:
@@ -191,13 +251,10 @@ def _later_stages(planning: Planning, curve: Float64, loads: Float64, choices: C
 def _waiting_by_surges(planning: Planning, expected: Expected, curve: Float64, loads: Float64, choices: Choices) -> Float64:
     """Return [B, C, K] the extra minutes a record waits if every hour surges like one of the last day's.
 
-    Averaged over the scenarios of loads [B, S, K]. No surge exceeds the highest one seen, and delay that the last hour's bursts
-    already cause is not counted twice.
+    Averaged over the scenarios of loads [B, S, K]. Delay that the last hour's bursts already cause is not counted twice.
     """
     busy = loads[:, None] / choices.capacity[..., None, None]  # [B, C, S, K]
-    highest = np.nan_to_num(expected.highest_surge, nan=np.inf)[:, None, None] / np.maximum(loads, LEAST)
-    ratio = np.minimum(expected.surges[:, None, None], np.maximum(highest, 1.0)[..., None])  # [B, S, K, H]
-    day = waiting_by_surges(ratio[:, None], busy, planning.surge_minutes, planning.bound)
+    day = waiting_by_surges(_surge_ratio(expected, loads)[:, None], busy, planning.surge_minutes, planning.bound)
     own = waiting_at(busy, curve)
     more: Float64 = planning.surge_weight * np.maximum(day - own, 0.0).mean(axis=2)
     return more

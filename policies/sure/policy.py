@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.decisions import ChangeScore, FeatureDrift, LoadOutlook, SampledMinute
+from surescale.contracts.decisions import Candidates, ChangeScore, FeatureDrift, LoadOutlook, SampledMinute
 from surescale.contracts.job_limits import RESTART_ASSUMED_S, is_simulated
 from surescale.contracts.windows import Float32
 from surescale.policies.answer import Answer, Float64, PolicyFailed, RawAnswer
@@ -38,7 +38,7 @@ from surescale.policies.sure.drift import drift_of, in_words
 from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.outlook_errors import calibrated
 from surescale.policies.sure.package import Card, Package
-from surescale.policies.sure.plan import Planned, plan
+from surescale.policies.sure.plan import Planned, late_after, late_minutes, plan
 from surescale.policies.sure.planning_input import (
     Planning,
     PlanningInput,
@@ -48,6 +48,8 @@ from surescale.policies.sure.planning_input import (
 )
 
 CHUNK_TASKS = 256  # wider jobs pass the policy graph in pieces, which bounds memory
+CANDIDATES_MOST = 12  # sizes in the explanation of one decision, beside the present and the best
+LATE_LEAST = 0.05  # minutes that more subtasks must spare to be told of
 LOOKED_AT_MAX = 1_000  # snapshots kept in the explanation of one decision
 NOT_EXPECTED = "what the window's figures lead to expect is not a number"
 
@@ -212,7 +214,28 @@ def _compared(expected: Expected, planned: Planned, planning: Planning, have: in
         present_subtasks=have,
         present_score=_rounded(planned.holding)[0],
         gain_needed=_rounded(planned.gain_needed)[0],
+        candidates=_candidates(planned, planning, have),
         unit=f"{1.0 - weight:g} x utilisation - {weight:g} x {counted}, mean of the next {_hours(expected):g} hours",
+    )
+
+
+def _candidates(planned: Planned, planning: Planning, have: int) -> Candidates:
+    """Return the curve of what was compared, without sizes that spare no minute, thinned."""
+    least: dict[int, float] = {}
+    rows = zip(planned.choices.subtasks[0].tolist(), late_minutes(planning, planned)[0].tolist(), strict=True)
+    for subtasks, late in rows:
+        least[subtasks] = min(late, least.get(subtasks, late))
+    kept, shown = {have, int(planned.best[0])}, list[int]()
+    for size in sorted(least):
+        if size in kept or not shown or least[size] < least[shown[-1]] - LATE_LEAST:
+            shown.append(size)
+    every = -(-len(shown) // CANDIDATES_MOST)
+    shown = [size for at, size in enumerate(reversed(shown)) if at % every == 0 or size in kept][::-1]
+    return Candidates(
+        subtasks=tuple(shown),
+        late_minutes=tuple(round(least[size], 2) for size in shown),
+        minutes=planned.expected.means.shape[1] * planned.expected.stage_minutes,
+        late_seconds=float(f"{60.0 * late_after(planning).minutes:.3g}"),
     )
 
 
@@ -272,28 +295,23 @@ def _explained(question: Question, looked: SampledNodes, mu: Float32, encoded: E
     kept = max(1, min(looked.minutes.shape[1], LOOKED_AT_MAX // len(graph.tasks)))
     order = np.argsort(np.where(looked.minutes_known, -weight, 1.0), axis=-1, kind="stable")
     heaviest = np.argsort(order, axis=-1) < kept
-    explained = looked.minutes_known & heaviest & graph.scalable[:, None]
-    ends = end_ms - (encoded.mask.shape[0] - 1 - looked.minutes) * MINUTE_MS
-    rows = zip(
-        explained.tolist(), ends.tolist(), _rounded(weight), looked.neighbours.tolist(), looked.neighbours_known.tolist(),
-        _rounded(shares), strict=True,
-    )  # fmt: skip
+    rows, at = np.nonzero(looked.minutes_known & heaviest & graph.scalable[:, None])
+    ends = end_ms - (encoded.mask.shape[0] - 1 - looked.minutes[rows, at]) * MINUTE_MS
     name = graph.tasks.__getitem__
-    return tuple(
-        tuple(
-            [
-                SampledMinute(
-                    minute_end_ms=end,
-                    weight=share,
-                    neighbours=tuple(map(name, compress(near, known))),
-                    neighbour_weights=tuple(compress(parts, known)),
-                )
-                for tell, end, share, near, known, parts in zip(*row, strict=True)
-                if tell
-            ]
+    told: list[list[SampledMinute]] = [[] for _ in graph.tasks]
+    for row, end, share, near, known, parts in zip(
+        rows.tolist(), ends.tolist(), _rounded(weight[rows, at]), looked.neighbours[rows, at].tolist(),
+        looked.neighbours_known[rows, at].tolist(), _rounded(shares[rows, at]), strict=True,
+    ):  # fmt: skip
+        told[row].append(
+            SampledMinute(
+                minute_end_ms=end,
+                weight=share,
+                neighbours=tuple(map(name, compress(near, known))),
+                neighbour_weights=tuple(compress(parts, known)),
+            )
         )
-        for row in rows
-    )
+    return tuple(map(tuple, told))
 
 
 def _rounded(values: Float32 | Float64) -> list[Any]:
@@ -304,5 +322,5 @@ def _rounded(values: Float32 | Float64) -> list[Any]:
 
 def _softmax(keys: Float32) -> Float32:
     raised = np.exp(keys - keys.max(axis=-1, keepdims=True))
-    share: Float32 = raised / raised.sum(axis=-1, keepdims=True)
+    share: Float32 = np.divide(raised, raised.sum(axis=-1, keepdims=True))
     return share

@@ -3,7 +3,7 @@
 import numpy as np
 
 from surescale.policies.answer import Float64
-from surescale.policies.graph import JobGraph
+from surescale.policies.graph import Int64, JobGraph
 from surescale.policies.latency_bound import Bound
 from surescale.policies.measure import Measured
 
@@ -19,18 +19,29 @@ def waiting_by_surges(ratio: Float64, busy: Float64, minutes: float, bound: Boun
     A surge lasts ``minutes``. Its queue grows evenly and drains with the spare capacity, at ``DRAIN_SHARE`` of the load or
     faster. NaN stands for an unknown hour. Under a bound it is what minutes above it cost.
     """
+    queue, spare, hours = _surged(ratio, busy, minutes)
+    worked_off = np.einsum("...h,...h->...", queue, queue) / (2.0 * spare)
+    waited: Float64 = (queue.sum(axis=-1) * (minutes / 2.0) + worked_off) / 60.0 / hours
+    return waited if bound is None else bound.penalty(late_by_surges(ratio, busy, minutes, bound.minutes), waited)
+
+
+def late_by_surges(ratio: Float64, busy: Float64, minutes: float, late_minutes: float) -> Float64:
+    """Return [..] the share of an hour in which records wait longer than ``late_minutes``; the rest as ``waiting_by_surges``."""
+    queue, spare, hours = _surged(ratio, busy, minutes)
+    beyond = np.maximum(queue - late_minutes, 0.0)
+    late = beyond / np.maximum(queue, LEAST) * minutes + beyond / spare[..., None]
+    share: Float64 = np.minimum(late / 60.0, 1.0).sum(axis=-1) / hours
+    return share
+
+
+def _surged(ratio: Float64, busy: Float64, minutes: float) -> tuple[Float64, Float64, Int64]:
+    """Return the queue [.., H] that each hour's surge leaves, in minutes of the load, what drains it, and the known hours."""
     room = 1.0 / np.maximum(busy, LEAST)
     known = ~np.isnan(ratio)
-    queue = minutes * np.maximum(np.where(known, ratio, 0.0) - room[..., None], 0.0)  # in minutes of the load
-    spare = np.maximum(room - 1.0, DRAIN_SHARE)[..., None]
-    worked_off = np.square(queue) / (2.0 * spare)
-    hours = np.maximum(known.sum(axis=-1), 1)
-    waited: Float64 = ((queue * minutes / 2.0 + worked_off) / 60.0).sum(axis=-1) / hours
-    if bound is None:
-        return waited
-    beyond = np.maximum(queue - bound.minutes, 0.0)
-    late = beyond / np.maximum(queue, LEAST) * minutes + beyond / spare
-    return bound.penalty(np.minimum(late / 60.0, 1.0).sum(axis=-1) / hours, waited)
+    queue = np.where(known, ratio, 0.0) - room[..., None]  # in place from here on: [.., H] is the most that a plan computes
+    np.maximum(queue, 0.0, out=queue)
+    queue *= minutes  # in minutes of the load
+    return queue, np.maximum(room - 1.0, DRAIN_SHARE), np.maximum(known.sum(axis=-1), 1)
 
 
 def waiting_inside(measured: Measured, graph: JobGraph) -> Float64:

@@ -25,7 +25,7 @@ from surescale.rescaler.control.conditions import conditions_of
 from surescale.rescaler.control.effects import Effects, StateRecord, state_record
 from surescale.rescaler.control.hosts import LookReason, Looks, MovableJob
 from surescale.rescaler.control.job import job as job_control
-from surescale.rescaler.control.job import own_acts
+from surescale.rescaler.control.job import own_acts, safe_size
 from surescale.rescaler.control.job.context import JobContext
 from surescale.rescaler.control.job.job import RELEVANT_EVENTS
 from surescale.rescaler.control.job.job_gate import settings_after, settings_for
@@ -77,6 +77,8 @@ class _KeptJob:
     """The topology, the settings and what was paused at the last tick."""
     pauses: Pauses = NO_PAUSES
     """What was paused at the last input; the same object while nothing changes."""
+    safe_at_ms: int | None = None
+    """When it is to get its safe size, by what was known at the last input."""
     described: tuple[object, ...] = ()
     """What its conditions were last computed from."""
 
@@ -119,7 +121,8 @@ class Controller:
         """
         effects = Effects()
         for job, newer in sorted(newest.items()):
-            if job in self._jobs and self._jobs[job].memory.pending is not None:
+            waits = job in self._jobs and self._jobs[job].memory.pending is not None
+            if waits or (job in self._jobs and view.settings_of(job).safe_size is not None):
                 context = self._context(job, view, now_ms)
                 job_control.give_way(context, newer)
                 effects += self._end(context)
@@ -167,7 +170,7 @@ class Controller:
         """Let time pass and look at the world again; call it at `wake_at_ms` and whenever the view has changed."""
         effects, calling = Effects(), calling_jobs(view)
         for job in sorted(calling | set(self._jobs)):
-            if job in calling or self._wake_at_ms(self._jobs[job].memory) is not None or self._is_news(job, view, now_ms):
+            if job in calling or self._is_awake(self._jobs[job], now_ms) or self._is_news(job, view, now_ms):
                 context = self._context(job, view, now_ms)
                 job_control.on_tick(context)
                 effects += self._end(context)
@@ -179,15 +182,22 @@ class Controller:
                 kept.described = self._sources(kept, view, now_ms)
         return effects
 
+    def _is_awake(self, job: _KeptJob, now_ms: int) -> bool:
+        """Say whether something of a job is under way or waits, or it is time for its safe size."""
+        return self._due_ms(job.memory) is not None or (job.safe_at_ms is not None and job.safe_at_ms <= now_ms)
+
     def _is_news(self, job: str, view: View, now_ms: int) -> bool:
-        """Say whether an approval waits, or a job on a real engine has changed since the last tick: somebody else may have."""
+        """Say whether an approval waits, settings are new, or a job on a real engine has changed since the last tick.
+
+        Somebody else may have changed it.
+        """
         kept, topology, settings = self._jobs[job], view.jobs.get(job), view.settings.get(job)
         approval = settings.approval if settings is not None else None
         if approval is not None and approval != kept.memory.approval:
             return True
         by_counts = view.engine is not None and view.engine.acts == "counts"
-        now = topology, settings, self._pauses(kept, view, now_ms)
-        if not by_counts or all(new is old for new, old in zip(now, kept.seen, strict=True)):
+        now = (topology, settings, self._pauses(kept, view, now_ms)) if by_counts else (None, settings, NO_PAUSES)
+        if all(new is old for new, old in zip(now, kept.seen, strict=True)):
             return False
         kept.seen = now
         return True
@@ -196,11 +206,15 @@ class Controller:
 
     def wake_at_ms(self) -> int | None:
         """Return when something is next due; None: nothing is pending or under way."""
-        times = [self._wake_at_ms(job.memory) for job in self._jobs.values()]
+        times = [self._wake_at_ms(job) for job in self._jobs.values()]
         times.append(self._looks.wake_at_ms() if self._looks and not self._unreadable else None)
         return min((time for time in times if time is not None), default=None)
 
-    def _wake_at_ms(self, memory: JobMemory) -> int | None:
+    def _wake_at_ms(self, job: _KeptJob) -> int | None:
+        times = (self._due_ms(job.memory), job.safe_at_ms)
+        return min((time for time in times if time is not None), default=None)
+
+    def _due_ms(self, memory: JobMemory) -> int | None:
         return wake_at_ms(memory, settings_after(settings_for(self._rules.gate, self._engine), memory.failures))
 
     def awaits_end(self, now_ms: int) -> bool:
@@ -272,9 +286,10 @@ class Controller:
             state_record(self._cluster, "request", decision_id, answer, at_ms)
             for decision_id, answer in sorted(done.answers.items())
         ]
+        kept.safe_at_ms = safe_size.due_ms(context)
         if memory != kept.memory:
-            memory.wake_at_ms = self._wake_at_ms(memory)
             kept.memory = memory
+            memory.wake_at_ms = self._wake_at_ms(kept)
             records.append(job_record(self._cluster, memory, at_ms))
         if done.commits and PLACEMENT not in self._unreadable:
             records.append(self._count_commits(done.commits, at_ms))

@@ -29,7 +29,7 @@ from surescale.rescaler.service.traces import HandledDecision, Traces
 from surescale.rescaler.service.transactions import TransactionLost, Transactions
 from surescale.runtime.kafka import LogReader
 from surescale.runtime.topic_ids import LOOK_EVERY_S, TopicIds
-from surescale.runtime.topic_records import key_of
+from surescale.runtime.topic_records import headers_of, key_of
 from surescale.runtime.tracing.context import GivenHeaders
 from surescale.runtime.tracing.spans import NO_TRACER, Tracer
 
@@ -233,7 +233,7 @@ class ActiveRescaler:
                 letters.append((key_of_letter(key_of(record)), _dead_letter(record, error)))
                 continue
             if decision is not None:
-                decisions.append(HandledDecision(decision, record.headers()))
+                decisions.append(HandledDecision(decision, headers_of(record)))
         return decisions, letters
 
     def _parsed(self, raw: bytes | None, now_ms: int) -> Decision | None:

@@ -19,6 +19,7 @@ from confluent_kafka import KafkaException, Message, TopicPartition
 from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.commands import Progress, RescheduleCommand
 from surescale.contracts.errors import RecordRejected
+from surescale.contracts.partitioner import partition_of
 from surescale.contracts.topics import RESCHEDULE_COMMANDS, TopicNames, actuator_group
 from surescale.contracts.wire import decode
 from surescale.engines.ports.actuator import Accepted, EngineApi, JobStatus
@@ -27,10 +28,11 @@ from surescale.rescaler.execution import CommandExecution, RequirementExecution,
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.status import Status
 from surescale.rescaler.service.traces import Traces
-from surescale.rescaler.service.transactions import ActuatorPosition, partition_of
+from surescale.rescaler.service.transactions import ActuatorPosition
 from surescale.runtime.backoff import Throttle
 from surescale.runtime.beats import beat, beside
 from surescale.runtime.kafka import REQUEST_TIMEOUT_S, consumer, partitions_of
+from surescale.runtime.topic_records import headers_of
 from surescale.runtime.tracing.spans import Span
 
 POLL_S = 0.05
@@ -225,7 +227,7 @@ class ActuatorThread:
         if before is not None:
             self._report([before.work.superseded(now_ms)], before)
             before.end()
-        span, engine = self._traces.work(command, record.headers()), self._engine
+        span, engine = self._traces.work(command, headers_of(record)), self._engine
         if self._traces.is_on:
             engine = TracedEngine(engine, partial(self._traces.call, work=span))
         self._open[command.job] = _Open(record.offset() or 0, execution_of(command), span, engine)

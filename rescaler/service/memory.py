@@ -8,14 +8,14 @@ from typing import NamedTuple
 from confluent_kafka import Message
 
 from surescale.contracts.errors import RecordRejected
+from surescale.contracts.partitioner import partition_of
 from surescale.contracts.rescaler_state import KEY_SHOWN_MAX, MemoryKey, RescalerRecord, memory_key, memory_of
 from surescale.contracts.topics import RESCALER_STATE
 from surescale.rescaler.control.controller import Unreadable, check_memory
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.traces import Traces
-from surescale.rescaler.service.transactions import partition_of
 from surescale.runtime.kafka import LogReader
-from surescale.runtime.topic_records import append_ms, key_of, value_of
+from surescale.runtime.topic_records import append_ms, headers_of, key_of, value_of
 
 _log = logging.getLogger("surescale.memory")
 LARGE_BYTES = 64 * 1024
@@ -72,7 +72,7 @@ def memory_in(
             count("rejected")
             _log.warning("%s", memory.why)
         elif traces is not None and kept.record is not None:
-            traces.restore(memory.kind, memory.id, kept.record.headers(), kept.at_ms)
+            traces.restore(memory.kind, memory.id, headers_of(kept.record), kept.at_ms)
     return found
 
 

@@ -1,6 +1,6 @@
 """The rescaler's metrics: names and meanings. `rescaler.service.status` has the figures."""
 
-from surescale.runtime.metrics import SECONDS, Metric
+from surescale.runtime.metrics import SECONDS, Metric, metrics_in
 
 ACTIVE = Metric(
     "surescale_rescaler_active", "gauge", "1 for the process that is active for its cluster, 0 for one on standby.",
@@ -80,26 +80,4 @@ APPLY_DURATION = Metric(
     (1.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0),
 )
 
-METRICS = (
-    ACTIVE,
-    RECORDS_READ,
-    RECORDS_WRITTEN,
-    OUTCOMES,
-    COMMANDS,
-    PROGRESS,
-    DUPLICATES,
-    DEAD_LETTERS,
-    REJECTED,
-    UNKNOWN_COMMANDS,
-    SESSIONS_LOST,
-    HELD_BACK,
-    IN_FLIGHT,
-    LEARNERS,
-    LEARNER_LAG,
-    JOBS,
-    RENT,
-    CLUSTER_RENT,
-    TRANSACTION_DURATION,
-    OUTCOME_DELAY,
-    APPLY_DURATION,
-)
+METRICS = metrics_in(globals())

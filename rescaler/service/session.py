@@ -10,15 +10,14 @@ from collections.abc import Callable, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from surescale.contracts.partitioner import partition_of
 from surescale.contracts.topics import DECISIONS, TopicNames
 from surescale.rescaler.service.active import HOLD_BACK_S, ActiveRescaler
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.status import Status
-from surescale.rescaler.service.transactions import partition_of
 from surescale.runtime.backoff import Throttle
 from surescale.runtime.beats import beat
-from surescale.runtime.kafka import REQUEST_TIMEOUT_S, batch, consumer, partitions_of
-from surescale.runtime.stable_offset_lag import StableOffsetLag
+from surescale.runtime.kafka import REQUEST_TIMEOUT_S, StableOffsetLag, batch, consumer, partitions_of
 
 POLL_S = 0.05
 STANDBY_LOOK_S, SAY_STANDBY_S = 10.0, 300.0

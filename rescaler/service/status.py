@@ -15,8 +15,8 @@ from surescale.rescaler.control.job.memory import JobMemory
 from surescale.rescaler.control.world import View
 from surescale.rescaler.gate import Phase
 from surescale.rescaler.service import metrics
+from surescale.runtime.kafka import StableOffsetLag
 from surescale.runtime.metrics import Reading, RoleMetrics, Tally
-from surescale.runtime.stable_offset_lag import StableOffsetLag
 
 State = Literal["starting", "standby", "active"]
 

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from surescale.contracts.errors import SurescaleError
 from surescale.contracts.messages import DeadLetter
+from surescale.contracts.partitioner import partition_of
 from surescale.contracts.topics import DEAD_LETTERS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, TopicNames
 from surescale.contracts.wire import encode
 from surescale.rescaler.control.effects import Effects
@@ -163,27 +164,3 @@ class Transactions:
         except KafkaException as problem:
             why = f"{why}; {problem.args[0].str()}"  # the broker aborts it after its timeout, or when it is fenced
         return TransactionLost(why)
-
-
-_MASK = 0xFFFFFFFF
-_MIX = 0x5BD1E995
-_SEED = 0x9747B28C
-
-
-def partition_of(key: str, partitions: int) -> int:
-    """Return a key's partition as Kafka's clients compute it: ``(murmur2(key) & 0x7fffffff) % partitions``."""
-    return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions
-
-
-def murmur2(key: bytes) -> int:
-    """Return Austin Appleby's 32-bit MurmurHash2 with Kafka's seed, unsigned."""
-    whole = len(key) // 4 * 4
-    value = _SEED ^ len(key)
-    for at in range(0, whole, 4):
-        word = int.from_bytes(key[at : at + 4], "little") * _MIX & _MASK
-        word = (word ^ word >> 24) * _MIX & _MASK
-        value = value * _MIX & _MASK ^ word
-    if rest := key[whole:]:
-        value = (value ^ int.from_bytes(rest, "little")) * _MIX & _MASK
-    value = (value ^ value >> 13) * _MIX & _MASK
-    return value ^ value >> 15

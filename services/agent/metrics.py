@@ -1,6 +1,6 @@
 """The agent's metrics: names and meanings. The figures come from `services.agent.counts`."""
 
-from surescale.runtime.metrics import SECONDS, Metric
+from surescale.runtime.metrics import SECONDS, Metric, metrics_in
 
 RECORDS_READ = Metric("surescale_agent_records_read_total", "counter", "Windows read, by topic.", labels=("topic",))
 RECORDS_WRITTEN = Metric(
@@ -58,18 +58,4 @@ DECISION_DELAY = Metric(
     buckets=SECONDS,
 )
 
-METRICS = (
-    RECORDS_READ,
-    RECORDS_WRITTEN,
-    DECISIONS,
-    FALLBACKS,
-    LEFT,
-    DEAD_LETTERS,
-    REJECTED,
-    PARTITIONS,
-    SHADOW_ANSWERS,
-    SHADOWS_WAITING,
-    SHADOW_DURATION,
-    DECISION_DURATION,
-    DECISION_DELAY,
-)
+METRICS = metrics_in(globals())

@@ -7,13 +7,16 @@ Faust, may stop reading while all else in the agent turns.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NoReturn, Protocol
 
 import aiokafka
 import faust
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.client import AIOKafkaClient
+from aiokafka.consumer import fetcher
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import KafkaException, TopicPartition
@@ -34,6 +37,7 @@ from surescale.runtime.oauth_tokens import NoToken, Tokens
 from surescale.runtime.watchdog import Watchdog
 from surescale.services.agent.counts import AgentCounts
 
+_log = logging.getLogger("surescale.agent")
 LOOKS = 8
 """In the time after which a loop hangs."""
 Place = tuple[str, int]
@@ -119,6 +123,48 @@ class _DaemonThread(WorkerThread):
     def __init__(self, service: ServiceThread, **more: Any) -> None:
         super().__init__(service, **more)
         self.daemon = True
+
+
+class _Batches:
+    """The batches of one answer of the broker, of which the last one is known."""
+
+    def __init__(self, records: Any) -> None:
+        self._records = records
+        self.has_next = records.has_next
+        self.last: Any = None
+
+    def next_batch(self) -> Any:
+        """Return the next one."""
+        self.last = self._records.next_batch()
+        return self.last
+
+
+class _ReadableRecords(fetcher.PartitionRecords):  # type: ignore[misc]  # aiokafka has no types
+    """Passes what is left of a batch from the record on that has a header whose name is no text.
+
+    aiokafka cannot read such a record, nor what follows it in its batch, and would ask for it again for ever. A batch is of one
+    producer, so nobody else's records are in it.
+    """
+
+    _records: Any
+    _tp: Any
+    next_fetch_offset: int
+
+    def _unpack_records(self) -> Iterator[Any]:
+        self._records = _Batches(self._records)
+        while True:
+            try:
+                yield from super()._unpack_records()
+            except UnicodeDecodeError:
+                batch = self._records.last
+                words = "%s[%d]: a header's name is no text; passed from offset %d to %d"
+                _log.warning(words, self._tp.topic, self._tp.partition, self.next_fetch_offset, batch.next_offset - 1)
+                self.next_fetch_offset = batch.next_offset
+            else:
+                return
+
+
+fetcher.PartitionRecords = _ReadableRecords  # the library has no method for it, and the agent's process no other consumer
 
 
 class _ReadCommittedThread(driver.AIOKafkaConsumerThread):
@@ -254,3 +300,76 @@ def read_committed(app: faust.App, settings: PipelineSettings) -> None:
     app.transport = _ReadCommittedTransport(app.conf.broker_consumer, app)
     app.producer_transport = _ReadCommittedTransport(app.conf.broker_producer, app)
     app.transport.pipeline = app.producer_transport.pipeline = settings
+
+
+class Message(Protocol):
+    """A record's place."""
+
+    @property
+    def topic(self) -> str:
+        """Its topic, with the prefix."""
+
+    @property
+    def partition(self) -> int:
+        """Its partition."""
+
+    @property
+    def offset(self) -> int:
+        """Its offset."""
+
+
+class Event(Protocol):
+    """A record that Faust gave to the agent."""
+
+    @property
+    def message(self) -> Message:
+        """The record."""
+
+    def ack(self) -> bool:
+        """Let Faust commit it."""
+
+
+class Acknowledgements:
+    """The windows that were begun and are not acknowledged yet, of each partition: acknowledged in the order of their offsets.
+
+    Faust lets its commit pass a record that was never acknowledged if it is the first behind the committed offset and the next
+    one is acknowledged (``Consumer._new_offset`` in 0.15.3 looks for a gap of more than one), or if offsets were missing before
+    it (``Consumer._add_gap``). After a rebalance nobody would read that record again.
+    """
+
+    def __init__(self) -> None:
+        self._open: defaultdict[tuple[str, int], dict[int, Event]] = defaultdict(dict)  # in the order of offsets
+        self._done: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
+
+    def begin(self, event: Event) -> None:
+        """Take a window in hand. One that is read again takes its own place."""
+        place, offset = _place(event), event.message.offset
+        ours = self._open[place]
+        goes_back = bool(ours) and offset < next(reversed(ours))
+        ours[offset] = event
+        if goes_back:
+            self._open[place] = dict(sorted(ours.items()))
+
+    def is_open(self, event: Event) -> bool:
+        """Say whether a window is still ours: its partition was not taken away since it was begun."""
+        return self._open[_place(event)].get(event.message.offset) is event
+
+    def done(self, event: Event) -> None:
+        """Acknowledge a window once all before it are done. One that is not ours any more is left to who has it now."""
+        if not self.is_open(event):
+            return
+        place = _place(event)
+        ours, done = self._open[place], self._done[place]
+        done.add(event.message.offset)
+        while ours and (first := next(iter(ours))) in done:
+            done.remove(first)
+            ours.pop(first).ack()
+
+    def clear(self) -> None:
+        """Forget all: what is not acknowledged is read again."""
+        self._open.clear()
+        self._done.clear()
+
+
+def _place(event: Event) -> tuple[str, int]:
+    return event.message.topic, event.message.partition

@@ -44,14 +44,20 @@ from surescale.runtime.tracing.context import GivenHeaders, Headers, context_of
 from surescale.runtime.tracing.setup import tracer_of
 from surescale.runtime.tracing.spans import Attributes, Span, Tracer
 from surescale.runtime.watchdog import Watchdog
-from surescale.services.agent.acknowledgements import Acknowledgements
 from surescale.services.agent.counts import AgentCounts
 from surescale.services.agent.decider import Decider, LateDecisions, is_late, overtaken_by_ms
 from surescale.services.agent.job_settings import JobSettingsView
 from surescale.services.agent.settings import AgentSettings
 from surescale.services.agent.shadow_process import ShadowProcess
 from surescale.services.agent.shadows import Shadows
-from surescale.services.agent.transport import BrokerEnds, FaustReading, Intake, faust_credentials, read_committed
+from surescale.services.agent.transport import (
+    Acknowledgements,
+    BrokerEnds,
+    FaustReading,
+    Intake,
+    faust_credentials,
+    read_committed,
+)
 
 if TYPE_CHECKING:
     from surescale.policies.policy import Policy

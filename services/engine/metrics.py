@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from surescale.runtime.metrics import Metric, Reading
+from surescale.runtime.metrics import Metric, Reading, metrics_in
 from surescale.services.engine.clock_driver import ClockDriver
 
 MINUTES = Metric("surescale_engine_minutes_total", "counter", "Minutes of the trace that have passed.")
@@ -20,7 +20,7 @@ GENERATION = Metric(
     labels=("streaming_job",),
 )  # fmt: skip
 
-METRICS = (MINUTES, PIPELINE_TIME, WAITING, MISSES, HOSTS, JOBS, PARALLELISM, GENERATION)
+METRICS = metrics_in(globals())
 
 
 def readings(driver: ClockDriver) -> Iterator[Reading]:

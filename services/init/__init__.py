@@ -1,6 +1,5 @@
 """`surescale init`: from a running Kafka to the file that `surescale up` runs from.
 
 answers  what each answer is checked against, and what is there
-text     the file, and what is said of it
 command  the command line: asks, or takes options
 """

@@ -15,8 +15,7 @@ from surescale.runtime import options
 if TYPE_CHECKING:
     from surescale.contracts.job_settings import Mode
     from surescale.contracts.settings import PipelineSettings
-    from surescale.services.init.answers import FoundGroup
-    from surescale.services.init.text import Plan
+    from surescale.services.init.answers import FoundGroup, Plan
 
 T = TypeVar("T")
 _NO_WORKERS = "--mode: act needs something that starts workers; add --command, or begin with advise"
@@ -60,7 +59,7 @@ def command(
     from surescale.contracts.settings import PipelineSettings, from_environment
     from surescale.runtime.atomic_files import check_folder, write_atomically
     from surescale.services.init import answers
-    from surescale.services.init.text import Plan, file_of
+    from surescale.services.init.answers import Plan, file_of
 
     asks = not yes and sys.stdin.isatty()
     if mode == "act" and flink is None and not start_with and not asks:
@@ -194,7 +193,7 @@ def _effect(plan: "Plan") -> str:
 
 def _variables() -> dict[str, str | int]:
     """Return the settings of the environment that the file would otherwise lack."""
-    from surescale.services.variables import OTHERS, PREFIX, known_types
+    from surescale.services.pipeline_file import OTHERS, PREFIX, known_types
 
     others = {name for name, _, _ in OTHERS}
     names = sorted(name for name in known_types() if name in os.environ and name not in others)

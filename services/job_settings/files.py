@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.errors import UNREADABLE, SettingsError, reason_of
 from surescale.contracts.job_labels import STEP, STEPS, read_limit
 from surescale.contracts.job_settings import SETTINGS, JobSettings
 from surescale.contracts.limits_in_words import READ_EACH, in_words, read_task
@@ -93,7 +93,7 @@ def _entries(file: Path) -> list[Entry]:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"{file}: cannot be read: {reason_of(error)}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise SettingsError(f"{file}: is not TOML: {error}") from None
     for name in document:
         if name not in (TABLE, *BESIDE):

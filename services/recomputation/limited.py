@@ -12,7 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from surescale.contracts.decisions import Decision
-from surescale.contracts.errors import SettingsError, SurescaleError
+from surescale.contracts.errors import UNREADABLE, SettingsError, SurescaleError
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.windows import Window, decode_window, encode_window
 from surescale.contracts.wire import decode, encode
@@ -77,7 +77,7 @@ def without_in_process(
         reply = msgspec.msgpack.decode(child.ask(msgspec.msgpack.encode(asked), seconds), type=_Reply)
     except TimeoutError:
         raise StoppedEarly(f"deciding again took more than {seconds:g} s and was stopped") from None
-    except (EOFError, OSError, msgspec.MsgspecError):
+    except (EOFError, OSError, *UNREADABLE):
         raise StoppedEarly(f"the process that decides again has ended: it takes more than {MEMORY_MB} MB, or crashed") from None
     finally:
         child.end()

@@ -4,10 +4,12 @@ import asyncio
 import hashlib
 import json
 import logging
+import mimetypes
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection
 from importlib.metadata import version
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -35,7 +37,6 @@ from surescale.services.state.documents import (
     IndexDocument,
     OperationDocument,
 )
-from surescale.services.state.http import page
 from surescale.services.state.http.openapi import openapi
 from surescale.services.state.http.operations import BODY_BYTES_MAX, OPERATIONS, Operation, Operations
 from surescale.services.state.http.routes import (
@@ -110,7 +111,7 @@ def make_app(
     """
     tokens = tokens or Tokens()
     operations = Operations(tokens, execute)
-    answers, changes, files = _Answers(queries), Changes(queries.positions), page.Page()
+    answers, changes, files = _Answers(queries), Changes(queries.positions), Page()
     described = _text(openapi(version("surescale")))
 
     def handler(route: Route) -> _Handler:
@@ -159,7 +160,7 @@ def make_app(
         return files.file(request.match_info["file"])
 
     async def secured(_: web.Request, response: web.StreamResponse) -> None:
-        response.headers.update(page.SECURITY)
+        response.headers.update(SECURITY)
 
     async def end_streams(_: web.Application) -> None:
         await changes.close()
@@ -172,7 +173,7 @@ def make_app(
     app.on_shutdown.append(end_streams)
     app.add_routes([web.get("/", index), web.get(HEALTH, tell_health), web.get(OPENAPI, describe)])
     app.add_routes([web.get(ACCESS, tell_access), web.get(COUNTERFACTUAL.pattern, tell_without)])
-    app.add_routes([web.get(EVENTS, changes.answer), web.get(page.AT + "{file}", file)])
+    app.add_routes([web.get(EVENTS, changes.answer), web.get(AT + "{file}", file)])
     app.add_routes([web.get(route.pattern, handler(route)) for route in ROUTES])
     app.add_routes([web.post(operation.path, operating(operation)) for operation in OPERATIONS])
     return app
@@ -265,9 +266,7 @@ def _guarded(tokens: Tokens, hosts: Collection[str]) -> Middleware:
         if not is_own_host(request.headers.get("Host", ""), hosts):
             raise web.HTTPMisdirectedRequest(text="this host is not known here; name it in SURESCALE_HTTP_HOSTS")
         try:
-            is_public = (
-                request.path == HEALTH or request.path.startswith(page.AT) or (request.path == "/" and _is_browser(request))
-            )
+            is_public = request.path == HEALTH or request.path.startswith(AT) or (request.path == "/" and _is_browser(request))
             caller = ANYBODY if is_public else tokens.caller(request.headers.get("Authorization", ""))
             if caller is None:
                 if "Authorization" in request.headers:
@@ -345,3 +344,46 @@ def _json(document: object, status: int = 200) -> web.Response:
 
 def _text(document: object) -> str:
     return json.dumps(msgspec.to_builtins(document))
+
+
+BUILT = Path(__file__).parent / "page" / "built"
+AT = "/page/"
+# Nothing from anywhere else, nothing inline, nobody's frame.
+SECURITY = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+        "worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Page:
+    """The built files, in memory. They hold no data, so no token guards them."""
+
+    def __init__(self, folder: Path = BUILT) -> None:
+        """Read them; there are none in a checkout whose page was never built."""
+        self._files = {path.name: path.read_bytes() for path in sorted(folder.glob("*"))} if folder.is_dir() else {}
+
+    @property
+    def is_built(self) -> bool:
+        """Say whether there is a page."""
+        return bool(self._files)
+
+    def file(self, name: str) -> web.Response:
+        """Return one of its files.
+
+        Raises:
+            web.HTTPNotFound: it has no such file.
+        """
+        body = self._files.get(name)
+        if body is None:
+            raise web.HTTPNotFound()
+        kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        response = web.Response(body=body, content_type=kind, charset="utf-8" if kind.startswith("text/") else None)
+        response.headers["Cache-Control"] = "no-cache"  # asked for again by each load, so that a new version shows at once
+        response.enable_compression()
+        return response

@@ -10,12 +10,12 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.job_settings import JobSettings, Mode
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.modes import Source
 from surescale.contracts.rescaler_state import Condition, JobControl
-from surescale.services.state.read.next_decision import NextDecision
-from surescale.services.state.read.staleness import Stale
+from surescale.services.state.read.staleness import NextDecision, Stale
 from surescale.services.state.read.status import Status
 from surescale.services.state.record_documents import (
     Appended,
@@ -64,6 +64,21 @@ class TaskMinuteDocument(ViewDocument, frozen=True, kw_only=True):
     """Mean time of a record at the task, waiting and in work."""
 
 
+class TaskBoundsDocument(ViewDocument, frozen=True, kw_only=True):
+    """The sizes that are in force for one scalable task: of settings, labels, periods, engine and topics the narrowest."""
+
+    task: str
+    """Name of the task."""
+    least: int
+    """Fewest subtasks."""
+    most: int
+    """Most subtasks."""
+    most_in_words: str
+    """The same with what says so: ``4, partitions``."""
+    pinned: bool
+    """Whether its size stays as it is."""
+
+
 class JobDocument(ViewDocument, frozen=True, kw_only=True):
     """Everything the view holds about one job. A part that no topic has written yet is null."""
 
@@ -93,6 +108,12 @@ class JobDocument(ViewDocument, frozen=True, kw_only=True):
     """How it is, in one word."""
     minute_by_task: tuple[TaskMinuteDocument, ...]
     """How its newest minute went, task by task; empty before the first."""
+    engine: Capabilities | None = None
+    """What its engine can do; null while the monitor has not said."""
+    bounds: tuple[TaskBoundsDocument, ...] = ()
+    """The bounds in force at the end of its newest window, by scalable task."""
+    total_most: int | None = None
+    """Most subtasks of all scalable tasks together; null: no such limit."""
     conditions: tuple[Condition, ...] = ()
     """How it is: the conditions of the rescaler, and Measured, which says whether figures come."""
     stale: Stale | None = None
@@ -236,6 +257,21 @@ class HistoryDocument(ViewDocument, frozen=True, kw_only=True):
     """Decisions about these minutes, oldest first."""
     expected: tuple[ExpectedLoad, ...] = ()
     """The load that the newest of these decisions expected ahead; empty if its policy does not look ahead."""
+    unreadable: tuple[str, ...] | UnsetType = UNSET
+    """Names of the parts that cannot be read, and are left out; absent if there are none."""
+
+
+class TaskHistoryDocument(ViewDocument, frozen=True, kw_only=True):
+    """A task's last minutes in columns of one length, oldest first; null where a figure is not known."""
+
+    job: str
+    """Id of the job, ``cluster/name``."""
+    task: str
+    """Name of the task."""
+    window_end_ms: tuple[int, ...]
+    """Ends of the minutes. A minute without a window, or in which the job had no such task, is left out."""
+    figures: dict[str, tuple[float | None, ...]]
+    """The columns, by field of `TaskMinuteDocument`."""
     unreadable: tuple[str, ...] | UnsetType = UNSET
     """Names of the parts that cannot be read, and are left out; absent if there are none."""
 

@@ -1,6 +1,8 @@
 """The keys of the view in Redis: ``surescale:``, the pipeline's prefix, one of the names below (contents: ``docs/state.md``)."""
 
+import base64
 import re
+import zlib
 
 JOBS = "jobs"
 CLUSTERS = "clusters"
@@ -14,7 +16,8 @@ TIMELINES = ("windows", "decisions", "outcomes", "commands", "progress", "balanc
 _PARTS = ("", ".bodies", ".groups")
 
 _SINGLE = "|".join((JOBS, CLUSTERS, CLOCKS, COUNTS, FLOORS, SIZES, POSITIONS))
-_OWNED = "|".join(map(re.escape, ("job", "cluster", "releases", *(f"{name}{part}" for name in TIMELINES for part in _PARTS))))
+_OF_TIMELINES = (f"{name}{part}" for name in TIMELINES for part in _PARTS)
+_OWNED = "|".join(map(re.escape, ("job", "cluster", "releases", "minutes", *_OF_TIMELINES)))
 
 
 def job(of: str) -> str:
@@ -30,6 +33,11 @@ def cluster(of: str) -> str:
 def releases(cluster: str) -> str:
     """Return the name of the hash of a cluster's releases, by what each takes the place of."""
     return f"releases:{cluster}"
+
+
+def minutes(job: str) -> str:
+    """Return the name of the hash of one job's last minutes, task by task."""
+    return f"minutes:{job}"
 
 
 def timeline(name: str, owner: str) -> str:
@@ -65,3 +73,33 @@ class Keys:
     def is_own(self, key: str) -> bool:
         """Say whether a key belongs to this pipeline's view and to no other's."""
         return self._own.match(key) is not None
+
+
+_PACKED = "z"  # no JSON object begins with it
+_PACKED_FROM_BYTES = 512  # smaller ones gain too little
+UNPACKED_BYTES_MAX = 64 * 2**20  # far above what Kafka accepts as a record
+
+
+def pack(body: bytes) -> bytes:
+    """Return a document as it is stored: a large one compressed, since a job's decisions repeat the same names."""
+    if len(body) < _PACKED_FROM_BYTES:
+        return body
+    return _PACKED.encode() + base64.b64encode(zlib.compress(body))
+
+
+def unpack(stored: str) -> str | bytes:
+    """Return the document that was stored.
+
+    Raises:
+        ValueError: it was damaged.
+    """
+    if not stored.startswith(_PACKED):
+        return stored
+    unpacked = zlib.decompressobj()
+    try:
+        body = unpacked.decompress(base64.b64decode(stored[len(_PACKED) :], validate=True), UNPACKED_BYTES_MAX)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if not unpacked.eof:
+        raise ValueError("it is cut off or too large")
+    return body

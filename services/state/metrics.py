@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from surescale.contracts.rent import DAY_S
 from surescale.runtime.metrics import SECONDS, Metric, Reading
 from surescale.services.state.documents import JobOverview
+from surescale.services.state.fleet_documents import ShadowSummary
 from surescale.services.state.read.task_figures import TaskFigures
 from surescale.services.state.read.words import WORDS, JobFigure
-from surescale.services.state.shadow_documents import ShadowSummary
 
 RECORDS_READ = Metric(
     "surescale_state_records_read_total", "counter", "Records taken into the view, by topic.", labels=("topic",)

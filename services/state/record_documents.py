@@ -46,8 +46,8 @@ class WindowDocument(Appended[WindowSummary], frozen=True, kw_only=True):
     """From the append of the record that closed the window's last minute to the append of the window; absent if unknown."""
 
 
-class NewestMinute(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job's newest minute went, task by task, as the view holds it; ``version`` is the minute's end."""
+class TaskMinutesAt(msgspec.Struct, frozen=True, kw_only=True):
+    """How a minute of a job went, task by task, as the view holds it; ``version`` is the minute's end."""
 
     version: int
     tasks: TaskMinutes

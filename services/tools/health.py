@@ -54,7 +54,7 @@ def port_from_environment() -> int:
     text = os.environ.get(PORT_VARIABLE, "")
     if not text:
         raise SettingsError(f"no port: give --port, or set {PORT_VARIABLE} to the role's health port")
-    if not text.isdecimal() or not 1 <= int(text) <= PORT_MAX:
+    if not (text.isdecimal() and len(text) < 6 and 1 <= int(text) <= PORT_MAX):
         raise SettingsError(f"{PORT_VARIABLE}: {text!r} is not a port; set it to the role's health port or use --port")
     return int(text)
 

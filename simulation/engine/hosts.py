@@ -8,7 +8,7 @@ from itertools import count
 from surescale.contracts.messages import ClusterTopology, Host
 from surescale.simulation.engine.checked_changes import EngineRefusal
 
-HOSTS_MAX = 1_000
+HOSTS_MAX = 2_000
 UNITS_MAX = 1_000  # of one host
 NAME_LENGTH_MAX = 256
 

@@ -83,7 +83,7 @@ def clairvoyant_hours(trial: Trial, rules: tuple[ClairvoyantRule, ...], told: Ca
         load = foresight.mean(rows.minutes)
         return _each(rules, load, current, trial.job)
 
-    spans = drive(trial, trial.rows(count), choose, told)
+    spans = drive(trial.rows(count), trial.hours, choose, told)
     hours = hours_of(spans, trial.terms, np.repeat(trial.first_minutes, count), trial.job)
     return [hours.every(index, count) for index in range(count)]
 

@@ -1,25 +1,29 @@
 """Policies in the closed loop as in the pipeline: windows in, ``policies.decide`` with its guardrails, restarts paid for.
 
-Every policy is judged as the pipeline serves it: the same guardrails with the limits that jobs on this kind of engine have, and
-between spans the same emergencies where that engine answers them. The rescaler's own waits are not played.
+Every policy is judged as the pipeline serves it, and calibrated so too: with the limits that jobs on this kind of engine have,
+with emergencies between spans where that engine answers them, and with the rescaler's own limits and waits
+(``simulation.loops.rescaler``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from msgspec import structs
 
 from surescale.contracts.job_limits import answers_emergencies
-from surescale.contracts.job_settings import JobSettings, Objective
+from surescale.contracts.job_settings import JobSettings, LatencyBound, Objective
+from surescale.contracts.messages import JobTopology
 from surescale.contracts.windows import Window
 from surescale.policies.decide import decide_if_due
+from surescale.policies.emergency import may_gather
 from surescale.policies.graph import Int64
-from surescale.policies.policy import Policy
+from surescale.policies.policy import Policy, is_span_end
 from surescale.simulation.evaluation.hours import HOUR_MINUTES, Hours, hours_of
 from surescale.simulation.evaluation.topologies import Topologies
 from surescale.simulation.load.jobs import PARALLELISM_MAX, SizedJob
 from surescale.simulation.load.workload import Workload
+from surescale.simulation.loops.rescaler import Rescaler, busy_minutes
 from surescale.simulation.loops.rows import LoopRows, Observed
 from surescale.simulation.loops.terms import Span, Terms
 
@@ -62,10 +66,10 @@ class LoopOutcome:
     stand_in_reason: str = ""
 
 
-def drive(trial: Trial, rows: LoopRows, choose: Callable[[LoopRows], Int64], told: Callable[[float], None]) -> list[Span]:
-    """Step rows through the trial as ``choose`` decides; ``told`` receives the share that is done."""
+def drive(rows: LoopRows, hours: int, choose: Callable[[LoopRows], Int64], told: Callable[[float], None]) -> list[Span]:
+    """Step rows through hours as ``choose`` decides; ``told`` receives the share that is done."""
     spans: list[Span] = []
-    count = trial.hours * HOUR_MINUTES // trial.terms.span_minutes
+    count = hours * HOUR_MINUTES // rows.terms.span_minutes
     for done in range(count):
         spans.append(rows.step(choose(rows)))
         told((done + 1) / count)
@@ -75,59 +79,77 @@ def drive(trial: Trial, rows: LoopRows, choose: Callable[[LoopRows], Int64], tol
 def follow(policy: Policy, trial: Trial, told: Callable[[float], None]) -> LoopOutcome:
     """Run a policy through the code that serves it in the pipeline and return its result."""
     trial = trial.at_span(policy.span_minutes)
-    settings, span_minutes = _settings(trial), trial.terms.span_minutes
-    if policy.floor_applies and answers_emergencies(settings, trial.terms.engine):
-        trial = trial.every_minutes(1)
-    reasons: list[str] = []
-    decided = 0
-
-    def choose(rows: LoopRows) -> Int64:
-        nonlocal decided
-        seen = rows.observe()
-        sizes = seen.current.copy()
-        for row, (window, seed) in enumerate(zip(_windows(seen, topologies), trial.seeds, strict=True)):
-            made = decide_if_due(window, policy, settings, seed=seed, span_minutes=span_minutes)
-            if made is None:
-                continue
-            decided += 1
-            sizes[row] = [task.desired for task in made.tasks]
-            if made.policy.fallback_reason:
-                reasons.append(made.policy.fallback_reason)
-        return sizes
-
-    topologies = Topologies(trial.job, settings.job, trial.terms)
-    spans = drive(trial, trial.rows(), choose, told)
+    bound = trial.terms.latency_bound if trial.is_bound_told else None
+    settings = settings_of(trial.job, bound or trial.objective)
+    serving = Serving([policy] * len(trial.seeds), settings, trial.job, trial.terms, trial.seeds)
+    trial = trial.every_minutes(serving.step_minutes)
+    spans = drive(trial.rows(), trial.hours, serving.sizes, told)
     return LoopOutcome(
         hours=hours_of(spans, trial.terms, trial.first_minutes, trial.job),
-        decisions=round(decided / len(trial.seeds)),
-        stand_ins=len(reasons),
-        stand_in_reason=reasons[0] if reasons else "",
+        decisions=round(serving.decided / len(trial.seeds)),
+        stand_ins=len(serving.stand_in_reasons),
+        stand_in_reason=serving.stand_in_reasons[0] if serving.stand_in_reasons else "",
     )
 
 
-def _settings(trial: Trial) -> JobSettings:
-    return JobSettings(
-        job=f"sim/{trial.job.name}",
-        parallelism_max=PARALLELISM_MAX,
-        total_limit=trial.job.total_limit,
-        objective=(trial.terms.latency_bound if trial.is_bound_told else None) or trial.objective,
-    )
+def settings_of(job: SizedJob, objective: Objective | LatencyBound | None = None) -> JobSettings:
+    """Return the settings of a job that is judged."""
+    return JobSettings(job=f"sim/{job.name}", parallelism_max=PARALLELISM_MAX, total_limit=job.total_limit, objective=objective)
 
 
-def _windows(seen: Observed, topologies: Topologies) -> list[Window]:
-    """Return the windows that the pipeline would send."""
-    found = []
-    for row, current in enumerate(seen.current):
-        topology = structs.replace(topologies.of(current), restart_ms=topologies.restart_ms(seen, row))
-        found.append(
-            Window(
-                job=topology.job,
-                window_end_ms=int(seen.ends_ms[row]),
-                figures=seen.figures[row],
-                topology=topology,
-                hourly_load=seen.hourly_load[row].astype(np.float32),
-                hourly_peak=seen.hourly_peak[row].astype(np.float32),
-                saturations=topologies.saturations(seen, row, topology),
-            )
+class Serving:
+    """Serves rows of one job, each by a policy of its own, as agent and rescaler do.
+
+    Attributes:
+        step_minutes: how often rows are to be looked at: every minute where something may be done between the ends of spans.
+        decided: how many decisions were made.
+        stand_in_reasons: why the rule stood in for a policy, once for each time.
+    """
+
+    def __init__(
+        self, policies: Sequence[Policy], settings: JobSettings, job: SizedJob, terms: Terms, seeds: Sequence[int]
+    ) -> None:
+        """``terms``: with the minutes between two decisions; ``policies`` and ``seeds``: one for each row."""
+        self._policies, self._settings, self._seeds, self._span_minutes = policies, settings, seeds, terms.span_minutes
+        busy = busy_minutes(terms.restart_ms, terms.delay_minutes)
+        is_urgent = answers_emergencies(settings, terms.engine) and any(policy.floor_applies for policy in policies)
+        self.step_minutes = 1 if is_urgent or (terms.mode == "clean" and busy > terms.span_minutes) else terms.span_minutes
+        self._topologies = Topologies(job, settings.job, replace(terms, span_minutes=self.step_minutes))
+        self._rescalers = [Rescaler(settings, busy) for _ in policies]
+        self._is_urgent = is_urgent
+        self.decided = 0
+        self.stand_in_reasons: list[str] = []
+
+    def sizes(self, rows: LoopRows) -> Int64:
+        """Return the sizes [B, N] that rows get now."""
+        seen = rows.observe()
+        sizes = seen.current.copy()
+        for row, (policy, rescaler) in enumerate(zip(self._policies, self._rescalers, strict=True)):
+            now_ms, made = int(seen.ends_ms[row]), None
+            is_asked = is_span_end(now_ms, self._span_minutes) or (self._is_urgent and may_gather(seen.figures[row]))
+            if not is_asked and not rescaler.waits:
+                continue
+            topology = self._topologies.of(seen.current[row])
+            if is_asked:
+                window = self._window(seen, row, topology)
+                made = decide_if_due(window, policy, self._settings, seed=self._seeds[row], span_minutes=self._span_minutes)
+            if made is not None:
+                self.decided += 1
+                if made.policy.fallback_reason:
+                    self.stand_in_reasons.append(made.policy.fallback_reason)
+            wanted = rescaler.wanted(made, topology, now_ms)
+            if wanted:
+                sizes[row] = [wanted.get(spec.task, spec.parallelism) for spec in topology.tasks]
+        return sizes
+
+    def _window(self, seen: Observed, row: int, topology: JobTopology) -> Window:
+        """Return the window that the pipeline would send."""
+        return Window(
+            job=topology.job,
+            window_end_ms=int(seen.ends_ms[row]),
+            figures=seen.figures[row],
+            topology=structs.replace(topology, restart_ms=self._topologies.restart_ms(seen, row)),
+            hourly_load=seen.hourly_load[row].astype(np.float32),
+            hourly_peak=seen.hourly_peak[row].astype(np.float32),
+            saturations=self._topologies.saturations(seen, row, topology),
         )
-    return found

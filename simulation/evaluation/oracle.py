@@ -52,7 +52,7 @@ def _part(told: Callable[[float], None], done: int, parts: int, share: float) ->
 def _searched(trial: Trial, static: Int64, told: Callable[[float], None]) -> Hours:
     width = WIDTH if trial.terms.mode == "clean" else WIDTH_OF_TASKS
     search = _Search(trial, static, Foresight.of(trial.workload), width)
-    spans = drive(trial, trial.rows(width), search.choose, told)
+    spans = drive(trial.rows(width), trial.hours, search.choose, told)
     return hours_of(spans, trial.terms, np.repeat(trial.first_minutes, width), trial.job).every(0, width)
 
 
@@ -66,7 +66,7 @@ def best_of(trajectories: list[Hours]) -> Hours:
 def _fixed_hours(trial: Trial, sizes: Int64) -> Hours:
     own = trial.at_span(SPAN_MINUTES)
     wanted = np.tile(sizes, (len(trial.first_minutes), 1))
-    spans = drive(own, own.rows(), lambda rows: granted(wanted, rows.parallelism, trial.job), lambda share: None)
+    spans = drive(own.rows(), own.hours, lambda rows: granted(wanted, rows.parallelism, trial.job), lambda share: None)
     return hours_of(spans, own.terms, trial.first_minutes, trial.job)
 
 

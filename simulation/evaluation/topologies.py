@@ -26,6 +26,7 @@ class Topologies:
     name: str
     terms: Terms
     _saturations: dict[int, tuple[Saturation, ...]] = field(default_factory=dict)
+    _asked_ms: dict[tuple[str, int], int] = field(default_factory=dict)  # what of each row was asked for when
     _restarts: dict[int, RestartMeter] = field(default_factory=dict)
     _attempts: dict[int, Look] = field(default_factory=dict)  # the newest look at each row
 
@@ -37,14 +38,21 @@ class Topologies:
         return JobTopology(job=self.name, version=0, at_ms=0, tasks=tasks, engine=engine, restart_ms=restart_ms)
 
     def restart_ms(self, seen: Observed, row: int) -> int | None:
-        """Return what a row's rescales took as far as policies know at the end of a span; to be asked once at each."""
+        """Return what a row's rescales took as far as policies know; to be asked at least once a window."""
         if self.terms.served != "measured":
             return self.terms.told_restart_ms
         meter = self._restarts.setdefault(row, RestartMeter())
-        lately = seen.figures[row][-self.terms.span_minutes :]
+        lately = seen.figures[row][-self._passed("restarts", seen, row) :]
         for later, figures in zip(range(len(lately) - 1, -1, -1), lately, strict=True):
             meter.note(int(seen.ends_ms[row]) - later * MINUTE_MS, self._look(row, figures))
         return meter.restart_ms
+
+    def _passed(self, what: str, seen: Observed, row: int) -> int:
+        """Return how many minutes have passed since this was asked of a row; a span before it is asked at first."""
+        now_ms = int(seen.ends_ms[row])
+        before_ms = self._asked_ms.get((what, row), now_ms - self.terms.span_minutes * MINUTE_MS)
+        self._asked_ms[what, row] = now_ms
+        return (now_ms - before_ms) // MINUTE_MS
 
     def _look(self, row: int, figures: Float32) -> Look | None:
         """Return what a minute's figures [N, F] show of a row; None if nobody reported."""
@@ -64,12 +72,12 @@ class Topologies:
         return found
 
     def saturations(self, seen: Observed, row: int, topology: JobTopology) -> tuple[Saturation, ...]:
-        """Return what is remembered of a row's tasks at the end of a span; to be asked once at each."""
+        """Return what is remembered of a row's tasks; to be asked at least once a window."""
         kept = self._saturations.get(row, ())
         if is_simulated(topology.engine):
             return kept
         figures, ends_ms = of_all_subtasks(seen.figures[row]), int(seen.ends_ms[row])
-        for later in range(self.terms.span_minutes - 1, -1, -1):
+        for later in range(self._passed("saturations", seen, row) - 1, -1, -1):
             until = len(figures) - later
             kept = remembered(kept, figures[max(until - SEEN_MINUTES, 0) : until], topology, ends_ms - later * MINUTE_MS)
         self._saturations[row] = kept

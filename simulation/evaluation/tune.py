@@ -5,27 +5,26 @@ The workload passed in ends where calibration ends, so nothing after it can leak
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.job_limits import backlog_hold_minutes, is_simulated, step_up
-from surescale.contracts.job_settings import JobSettings
-from surescale.contracts.saturation import times_understated
+from surescale.contracts.job_limits import is_simulated
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
 from surescale.policies.guardrails import guard_rows, situation
 from surescale.policies.limits import Limits
 from surescale.policies.policy import SPAN_MINUTES, Policy
 from surescale.policies.rules.reading import Reading, Rule, SizingRule, parts_of, read_figures, wanted_by
+from surescale.simulation.evaluation.closed_loop import Serving, drive, settings_of
 from surescale.simulation.evaluation.hours import Hours, hours_of
 from surescale.simulation.evaluation.protocol import DAY, HOUR, Split
 from surescale.simulation.evaluation.search import ROUNDS, Axis, Constant, constants, flat_optimum
-from surescale.simulation.evaluation.topologies import Topologies
 from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload
-from surescale.simulation.loops.rows import LoopRows, Observed
+from surescale.simulation.loops.rows import LoopRows
 from surescale.simulation.loops.terms import Terms
 
 STRETCHES_MAX = 4
@@ -126,32 +125,26 @@ def tune(space: Space, ground: CalibrationPart, told: Callable[[float], None], p
 def rule_scores(
     rules: Sequence[BatchPolicy], ground: CalibrationPart, told: Callable[[float], None] = lambda share: None
 ) -> Float64:
-    """Return the mean reward [C] of rules on the calibration part.
-
-    Guardrails are those of serving, except that nobody doubts a real engine's figures, nor answers emergencies between spans.
-    """
-    start = np.tile(ground.job.start_parallelism, (len(rules), 1))
+    """Return the mean reward [C] of rules on the calibration part, served as those that are judged are."""
+    start, stretches = np.tile(ground.job.start_parallelism, (len(rules), 1)), len(ground.first_minutes)
     rows = ground.rows(start, ground.span_minutes)
-    together, topologies = _of_one_kind(rules), Topologies(ground.job, f"sim/{ground.job.name}", rows.terms)
-    limits = _limits(ground)
-    spans, total = [], ground.hours * HOUR // ground.span_minutes
-    for done in range(total):
-        reading = reading_of(rows, topologies)
-        wanted = wanted_by(together, reading) if together else _each_wanted(rules, reading)
-        seen = situation(reading.measured, rows.graph, reading.current)
-        spans.append(rows.step(guard_rows(wanted, seen, limits, floor_applies=True)))
-        told((done + 1) / total)
-    first = np.tile(ground.first_minutes, len(rules))
-    return ground.scores(hours_of(spans, rows.terms, first, ground.job), len(rules))
+    each = [rule for rule in rules for _ in range(stretches)]
+    serving = Serving(each, settings_of(ground.job), ground.job, rows.terms, [0] * len(each))
+    choose = serving.sizes
+    if serving.step_minutes < ground.span_minutes:
+        rows = ground.rows(start, serving.step_minutes)
+    elif is_simulated(rows.terms.engine):
+        choose = partial(_sizes_at_once, rules, ground.job.limits)
+    spans = drive(rows, ground.hours, choose, told)
+    return ground.scores(hours_of(spans, rows.terms, np.tile(ground.first_minutes, len(rules)), ground.job), len(rules))
 
 
-def _limits(ground: CalibrationPart) -> Limits:
-    """Return the job's limits, with the steps and the hold that jobs on a real engine have where policies are told of one."""
-    engine, settings = ground.terms.engine, JobSettings(job=f"sim/{ground.job.name}")
-    if is_simulated(engine):
-        return ground.job.limits
-    held = backlog_hold_minutes(settings, engine)
-    return replace(ground.job.limits, step_up=step_up(settings, engine), backlog_hold_minutes=held)
+def _sizes_at_once(rules: Sequence[BatchPolicy], limits: Limits, rows: LoopRows) -> Int64:
+    """Return what rows get where nothing but the guardrails acts on what rules want: many times as fast as one by one."""
+    reading, together = reading_of(rows), _of_one_kind(rules)
+    wanted = wanted_by(together, reading) if together else _each_wanted(rules, reading)
+    seen = situation(reading.measured, rows.graph, reading.current)
+    return guard_rows(wanted, seen, limits, floor_applies=True)
 
 
 def _of_one_kind(rules: Sequence[BatchPolicy]) -> Sequence[SizingRule]:
@@ -166,18 +159,9 @@ def _each_wanted(rules: Sequence[BatchPolicy], reading: Reading) -> Int64:
     return np.concatenate([rule.wanted(reading.rows(own)) for rule, own in zip(rules, parts, strict=True)])
 
 
-def reading_of(rows: LoopRows, topologies: Topologies) -> Reading:
-    """Return the reading of rows at the end of their last span."""
+def reading_of(rows: LoopRows) -> Reading:
+    """Return the reading of rows, on the simulated engine, at the end of their last span."""
     seen = rows.observe()
     reading = read_figures(seen.figures, rows.graph, seen.current, seen.hourly_load, seen.ends_ms)
-    if not is_simulated(rows.terms.engine):  # counters are not believed, as in ``policies.question``
-        times = np.stack([_times_understated(seen, row, topologies) for row in range(len(seen.current))])
-        measured = replace(reading.measured, service_minutes=reading.measured.service_minutes * times)
-        reading = replace(reading, measured=measured)
     restart_ms = rows.terms.told_restart_ms
     return reading if restart_ms is None else replace(reading, restart_minutes=restart_ms / MINUTE_MS)
-
-
-def _times_understated(seen: Observed, row: int, topologies: Topologies) -> Float64:
-    topology = topologies.of(seen.current[row])
-    return times_understated(topologies.saturations(seen, row, topology), topology.tasks, int(seen.ends_ms[row]))

@@ -190,7 +190,7 @@ def size_job(
         raise JobError(f"load_parallelism must be above 0, not {load_parallelism}")
     peak = _peak(graph, workload, minutes)
     duration_s = np.array(graph.duration_s, dtype=np.float64)
-    factor = min(load_parallelism / (peak * duration_s.max()), TOTAL_DEMAND_MAX / (peak * duration_s.sum()))
+    factor: float = min(load_parallelism / (peak * duration_s.max()), TOTAL_DEMAND_MAX / (peak * duration_s.sum()))
     if load == "literal":
         factor = literal_factor
     service_minutes = duration_s * factor

@@ -252,13 +252,13 @@ class RecordRows:
         counted, lags, minutes = chunk.counted, chunk.lags, chunk.minutes
         sink = self._order.at_sink(lags)
         backlog = sink[:, 1:] + sink[:, :-1]
+        early: float | Float64 = float(chunk.begin)
         if counted is None:
-            early, late = float(chunk.begin), float(minutes - chunk.begin)
             counted_minutes = np.full(len(entered), float(minutes))
             served = entered - (lags[..., -1] - lags[..., 0])
         else:
-            counted_minutes, early = counted.sum(axis=1).astype(np.float64), counted[:, : chunk.begin].sum(axis=1)
-            late = counted_minutes - early
+            counted_minutes = counted.sum(axis=1, dtype=np.float64)
+            early = counted[:, : chunk.begin].sum(axis=1, dtype=np.float64)
             served = (_served(chunk)[..., 1:] * counted).sum(axis=-1)
             entered, backlog = (chunk.requests[:, 1:] * counted).sum(axis=1), backlog * counted
         if chunk.slowness is not None:
@@ -269,7 +269,7 @@ class RecordRows:
                 served = served - records  # work that is done twice is used once
         busy = in_order(served * self._order.service_minutes)
         before, after = (each.total for each in chunk.scale)
-        allocated = before * early + after * late
+        allocated = before * early + after * (counted_minutes - early)
         sums = (entered, backlog.sum(axis=1) / 2, np.maximum(busy, 0.0), allocated)
         return flow_span(sums, counted_minutes, changed, self.job.path_minutes, is_full=is_full, inside=sink[:, 1:])
 

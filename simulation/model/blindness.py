@@ -65,7 +65,7 @@ class Blindness:
 
     def reporting(self, subtasks: npt.NDArray[np.number]) -> Float64:
         """Return how many of subtasks [.., N] report, the first ones; NaN where their number is unknown."""
-        found: Float64 = subtasks - np.floor(subtasks * self.unseen)
+        found: Float64 = np.subtract(subtasks, np.floor(subtasks * self.unseen))
         return found
 
     def hidden_in(self, first_minutes: Int64, minutes: int) -> Bool:

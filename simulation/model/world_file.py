@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.errors import PATH_SHOWN_MAX, reason_of
+from surescale.contracts.errors import PATH_SHOWN_MAX, UNREADABLE, reason_of
 from surescale.simulation.errors import RunError
 from surescale.simulation.load.graphs import SINK, SOURCE, JobError, JobGraph, graph_of_tasks
 from surescale.simulation.model.worlds import DRIFT_MINUTES, RESTART_S_MAX, SEED_MAX, TaskVariation, World
@@ -153,7 +153,7 @@ def read_world(path: Path) -> WorldFile:
         raise RunError(f"{told} has more than {BYTES_MAX:,} bytes; name a file of surescale calibrate")
     try:
         found = msgspec.json.decode(raw, type=WorldFile)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise RunError(f"{told} is not a world: {_in_one_line(error)}; write one with surescale calibrate") from None
     return _checked(found, told)
 

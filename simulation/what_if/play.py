@@ -1,7 +1,8 @@
 """Plays one variant through a recorded stretch in a closed loop: ``policies.decide`` with its guardrails, restarts paid.
 
-A decision takes effect a minute later and stops the job as long as restarts stopped it in the recording. The rescaler's own waits
-and limits are not played, nor where subtasks are placed. A ``Variant`` knows which settings a loop plays.
+A decision takes effect a minute later and stops the job as long as restarts stopped it in the recording. The rescaler's waits and
+limits are played (``simulation.loops.rescaler``), but not where subtasks are placed, nor what quotas that gives. A ``Variant``
+knows which settings a loop plays.
 """
 
 from collections.abc import Callable
@@ -24,12 +25,14 @@ from surescale.policies.graph import Int64
 from surescale.policies.policy import Policy
 from surescale.policies.rules.forecast import ForecastRule
 from surescale.policies.sizing import Sizing
+from surescale.simulation.loops.rescaler import Rescaler, busy_minutes
 from surescale.simulation.loops.rows import LoopRows, Observed
 from surescale.simulation.loops.terms import Terms
 from surescale.simulation.what_if.scenario import HOUR_MINUTES, Scenario, WhatIfError
 
-PLAYED = tuple(field for field, setting in SETTINGS.items() if setting.read_by == "policy")
-"""Settings that policies and guardrails read. What the rescaler reads (limits a day, pauses, modes) is not played."""
+OF_HOSTS = ("cpu_limit", "memory_limit")
+PLAYED = tuple(field for field, setting in SETTINGS.items() if setting.read_by != "control" and field not in OF_HOSTS)
+"""Settings that policies, guardrails and the rescaler's limits read. Quotas, pauses and modes are not played."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +114,7 @@ def _check_parts(field: str, given: object, kind: type[TaskLimits | ExcludedPeri
 
 def not_played(settings: JobSettings) -> tuple[str, ...]:
     """Return the settings of a job that somebody set and that the closed loop leaves out."""
-    limits = (field for field, setting in SETTINGS.items() if setting.read_by == "limits")
-    return tuple(field for field in (*limits, "pause") if getattr(settings, field) is not None)
+    return tuple(field for field in (*OF_HOSTS, "pause") if getattr(settings, field) is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +163,10 @@ def play(scenario: Scenario, variant: Variant, *, draw: int, seed: int, told: Ca
     terms = scenario.terms(draw, span_minutes)
     rows = _settled(scenario, terms)
     windows = _Windows(scenario, terms)
-    # An emergency is looked for every minute, as in the pipeline. Where none is answered, whole spans are quicker.
-    is_minutely = answers_emergencies(variant.settings, scenario.recorded.topology.engine)
+    busy = busy_minutes(terms.restart_ms, terms.delay_minutes)
+    rescaler = Rescaler(variant.settings, busy)
+    # An emergency is looked for every minute, as in the pipeline. Where nothing is done between spans, whole ones are quicker.
+    is_minutely = answers_emergencies(variant.settings, scenario.recorded.topology.engine) or busy > span_minutes
     step_minutes = 1 if is_minutely else span_minutes
     count = scenario.hours * HOUR_MINUTES // step_minutes
     decisions: list[Decision] = []
@@ -171,11 +175,13 @@ def play(scenario: Scenario, variant: Variant, *, draw: int, seed: int, told: Ca
         seen = rows.observe()
         if done:
             figures.append(seen.figures[0, -step_minutes:])
-        made = decide_if_due(windows(seen), variant.policy, variant.settings, seed=seed)
+        window = windows(seen)
+        made = decide_if_due(window, variant.policy, variant.settings, seed=seed)
         if made is not None:
             decisions.append(made)
-        wanted = None if made is None else np.array([[task.desired for task in made.tasks]], dtype=np.int64)
-        spans.append(rows.step_minute(wanted) if is_minutely or wanted is None else rows.step(wanted))
+        wanted = rescaler.wanted(made, window.topology, window.window_end_ms)
+        sizes = np.array([[wanted.get(spec.task, spec.parallelism) for spec in window.topology.tasks]], dtype=np.int64)
+        spans.append(rows.step_minute(sizes if wanted else None) if is_minutely else rows.step(sizes))
         told((done + 1) / count)
     figures.append(rows.observe().figures[0, -step_minutes:])
     minutes = np.concatenate(figures)

@@ -35,9 +35,9 @@ from surescale.contracts.modes import ModeInForce
 from surescale.contracts.own_acts import OwnAct
 from surescale.contracts.pauses import Pauses
 from surescale.contracts.topology import has_ended, required_of
+from surescale.policies.stateful_limits import SizeRequest
 from surescale.rescaler.control.counts import tied_tasks
 from surescale.rescaler.control.job.context import JobContext
-from surescale.rescaler.control.job.limits import SizeRequest
 from surescale.rescaler.control.job.memory import OwnedRequirement, PendingAct
 from surescale.rescaler.control.job.owners import is_contested, loses_state, named
 from surescale.rescaler.control.outcomes import OutcomeReason

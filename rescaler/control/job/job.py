@@ -18,8 +18,9 @@ from surescale.contracts.decisions import Decision, TaskDecision
 from surescale.contracts.messages import EngineEvent, JobTopology
 from surescale.contracts.own_acts import OwnAct
 from surescale.contracts.topology import has_ended, required_of, running_of
+from surescale.policies import stateful_limits as limits
 from surescale.rescaler.control.counts import together
-from surescale.rescaler.control.job import checks, limits, own_acts, owners, rescale
+from surescale.rescaler.control.job import checks, own_acts, owners, rescale, safe_size
 from surescale.rescaler.control.job.checks import Objection, no_longer_possible, objection_of_engine, objection_to
 from surescale.rescaler.control.job.context import JobContext
 from surescale.rescaler.control.job.memory import (
@@ -72,8 +73,9 @@ def on_decision(
         return
     left = _left_by_pauses(context, {task.task: task for task in decision.tasks}, topology)
     not_before_ms = _not_before_ms(context, decision, topology)
-    if (acts and not left.is_nothing) or memory.pending is None or memory.pending.own is not OwnAct.RECOVERY:
+    if (acts and not left.is_nothing) or not _stands(context, decision):
         _supersede(context, decision)
+    safe_size.note_figures(memory, decision)
     before_ms, memory.last_span_end_ms = memory.last_span_end_ms, decision.span_end_ms
     memory.advised = None
     memory.limits = limits.with_needs(
@@ -150,6 +152,7 @@ def on_tick(context: JobContext) -> None:
         _give_up_waiting(context, underway, given_up_ms)
     own_acts.recover(context)
     own_acts.look(context)
+    safe_size.ask(context)
     if memory.pending is not None or memory.gate is not None or memory.underway is not underway:
         _settle(context)
     own_acts.drain(context)
@@ -159,9 +162,11 @@ def on_tick(context: JobContext) -> None:
 def give_way(context: JobContext, newer: Decision) -> None:
     """Let a pending act that is long overdue give way to a newer decision that waits to be answered.
 
-    An act of the rescaler's own does not give way: it wants the present state, which is never stale.
+    An act of the rescaler's own does not give way: it wants the present state, which is never stale. None begins for want of
+    figures that the newer decision has.
     """
     memory, pending = context.memory, context.memory.pending
+    safe_size.note_figures(memory, newer)
     if pending is None or pending.own or pending.until_ms is None or context.now_ms - pending.until_ms <= OVERDUE_MS:
         return
     if newer.decision_id not in context.answers and newer.span_end_ms > memory.last_span_end_ms:
@@ -227,7 +232,7 @@ def _take_on(
         context.memory.limits, decision, topology, world.allowed, engine=world.engine.engine, hosts=world.hosts
     )
     if kept.refusal is not None:
-        context.add_outcome(decision, "refused", kept.refusal, detail=_joined(kept.words, left))
+        context.add_outcome(decision, "refused", OutcomeReason(kept.refusal), detail=_joined(kept.words, left))
         return
     wanted = {task.task: _wanted(task, kept.wanted[task.task]) for task in decision.tasks}
     context.memory.pending = PendingAct(
@@ -252,6 +257,17 @@ def _wanted(task: TaskDecision, desired: int) -> TaskTarget:
 def _supersede(context: JobContext, newer: Decision) -> None:
     if context.memory.pending is not None:
         context.finish(context.memory.pending, "superseded", OutcomeReason.NEWER_DECISION, detail=_wish(newer))
+
+
+def _stands(context: JobContext, newer: Decision) -> bool:
+    """Return whether the pending act outlives a decision that changes nothing.
+
+    Such a decision does not want a job dead; and one without newer figures says nothing against the safe size.
+    """
+    pending = context.memory.pending
+    if pending is None:
+        return False
+    return pending.own is OwnAct.RECOVERY or (pending.own is OwnAct.SAFE and (newer.figures_until_ms or 0) <= pending.span_end_ms)
 
 
 def _wish(newer: Decision) -> str:
@@ -316,11 +332,15 @@ def _drop_impossible(context: JobContext, topology: JobTopology | None) -> None:
 
 
 def _heed_time(context: JobContext, pending: PendingAct, topology: JobTopology) -> None:
-    """Take out of a waiting act what was paused since it was accepted, and what an excluded period keeps back now."""
+    """Take out of a waiting act what was paused since it was accepted, and what an excluded period keeps back now.
+
+    And out of one that only grows, what is as large by now.
+    """
     world = context.world
-    _keep_back(context, pending, _left_by_pauses(context, pending.wanted, topology), OutcomeReason.PAUSED)
-    rest = context.memory.pending
-    if rest is not None:
+    _keep_back(context, pending, safe_size.outgrown(pending, topology), OutcomeReason.NO_CHANGE)
+    if (rest := context.memory.pending) is not None:
+        _keep_back(context, rest, _left_by_pauses(context, rest.wanted, topology), OutcomeReason.PAUSED)
+    if (rest := context.memory.pending) is not None:
         left = checks.effect_of_calendar(rest.wanted, topology, world.engine, world.allowed.excluded or (), context.now_ms)
         _keep_back(context, rest, left, OutcomeReason.EXCLUDED_PERIOD)
 

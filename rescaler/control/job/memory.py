@@ -30,8 +30,8 @@ from surescale.contracts.rescaler_state import (
 )
 from surescale.contracts.topology import required_of, units_of
 from surescale.contracts.wire import decode, encode
+from surescale.policies.stateful_limits import LimitsMemory
 from surescale.rescaler.control.effects import StateRecord, state_record
-from surescale.rescaler.control.job.limits import LimitsMemory
 from surescale.rescaler.control.outcomes import OutcomeReason
 from surescale.rescaler.gate import Gate, GateState
 from surescale.rescaler.gate_settings import GateSettings
@@ -215,6 +215,8 @@ class JobMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
     advised: Advice | None = None  # open until the next decision, or until it is carried out
     approval: Approval | None = None  # the last one that was answered
     approved_at_ms: int = 0  # the time in the id of that answer
+    figures_until_ms: int = 0  # end of the newest minute of which a decision knew figures; 0: none is known to have had any
+    safe_asked_ms: int = 0  # when the safe size was last asked for
     unreadable: str = ""  # why what was remembered could not be read: nothing is commanded until somebody drops this record
 
     @property

@@ -20,9 +20,10 @@ from surescale.contracts.job_settings import Approval
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.own_acts import OwnAct
 from surescale.contracts.topology import units_of
+from surescale.policies import stateful_limits as limits
 from surescale.rescaler.control.counts import plan_counts
 from surescale.rescaler.control.hosts import MovableJob
-from surescale.rescaler.control.job import limits, rescale
+from surescale.rescaler.control.job import rescale
 from surescale.rescaler.control.job.checks import (
     Objection,
     no_longer_possible,
@@ -247,11 +248,16 @@ def on_standbys_ready(context: JobContext, at_ms: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What an approval asks for, as the checks of decisions see it."""
+class Asked:
+    """What an act of the rescaler's own asks for, as the checks of decisions see it."""
 
     span_end_ms: int
     tasks: tuple[TaskDecision, ...]
+
+    @classmethod
+    def of(cls, wanted: Mapping[str, TaskTarget], current: Mapping[str, int], now_ms: int) -> Asked:
+        """Return what is wanted now of tasks that run as ``current``."""
+        return cls(now_ms, tuple(_as_decided(task, want, current[task]) for task, want in wanted.items()))
 
 
 def look(context: JobContext) -> None:
@@ -299,7 +305,7 @@ def _objection_now(context: JobContext, topology: JobTopology, advice: Advice) -
         if current[change.task] != change.before:
             words = f"{change.task} runs with {current[change.task]}, the advice was made for {change.before}"
             return Objection(OutcomeReason.ADVICE_OUTDATED, words)
-    asked = _Asked(context.now_ms, tuple(_as_decided(task, want, current[task]) for task, want in advice.wanted.items()))
+    asked = Asked.of(advice.wanted, current, context.now_ms)
     objection = objection_to(asked, topology, world.allowed, world.mode)
     if objection is None and world.by_counts:
         objection = objection_of_engine(context, topology, approved=True)
@@ -310,7 +316,7 @@ def _objection_now(context: JobContext, topology: JobTopology, advice: Advice) -
     )
     if kept.refusal is None and all(kept.wanted[task] == want.desired for task, want in advice.wanted.items()):
         return None
-    return Objection(kept.refusal or OutcomeReason.ADVICE_OUTDATED, kept.words)
+    return Objection(OutcomeReason(kept.refusal) if kept.refusal else OutcomeReason.ADVICE_OUTDATED, kept.words)
 
 
 def _as_decided(task: str, want: TaskTarget, current: int) -> TaskDecision:

@@ -18,8 +18,8 @@ from surescale.contracts.ids import command_id
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.own_acts import OwnAct
 from surescale.contracts.topology import required_of, units_of
+from surescale.policies import stateful_limits as limits
 from surescale.rescaler.control.counts import plan_counts
-from surescale.rescaler.control.job import limits
 from surescale.rescaler.control.job.context import JobContext
 from surescale.rescaler.control.job.job_gate import backoff_ms, targets_of
 from surescale.rescaler.control.job.memory import PATIENCE_MS, Advice, AppliedCommand, PendingAct, RescaleInProgress, TaskTarget
@@ -77,8 +77,8 @@ def begin(
         close_gate(context, gate, gate.current, ok=False, at_ms=at_ms)
         return
     memory.advised = None
-    if act.own in (None, OwnAct.APPROVED):
-        memory.limits = limits.after_begin(memory.limits, _growths(act, command), at_ms)
+    if act.own in (None, OwnAct.APPROVED, OwnAct.SAFE):
+        memory.limits = limits.after_begin(memory.limits, _changes(act, command), at_ms)
     memory.underway = RescaleInProgress(
         command=command,
         wanted=transition.parallelism or {},
@@ -100,15 +100,14 @@ def advised(act: PendingAct, command: RescheduleCommand) -> Advice:
     return Advice(decision_id=act.decision_id, wanted=wanted, changes=command.changes)
 
 
-def _growths(act: PendingAct, command: RescheduleCommand) -> dict[str, limits.Growth | None]:
-    """Return the tasks that the command changes, with what is known of those that grow because they were overloaded."""
-    changed: dict[str, limits.Growth | None] = {}
-    for change in command.changes:
-        wanted = act.wanted.get(change.task)
-        records = wanted.overloaded_at if wanted and change.after > change.before else None
-        growth = limits.Growth(before=change.before, after=change.after, records_per_minute=records) if records else None
-        changed[change.task] = growth
-    return changed
+def _changes(act: PendingAct, command: RescheduleCommand) -> dict[str, limits.Change]:
+    """Return how the command changes tasks, with what is known of those that are overloaded."""
+    return {
+        change.task: limits.Change(
+            change.before, change.after, wanted.overloaded_at if (wanted := act.wanted.get(change.task)) else None
+        )
+        for change in command.changes
+    }
 
 
 def plan_rescale(

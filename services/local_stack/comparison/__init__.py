@@ -2,8 +2,7 @@
 
 load                  a real trace with a step, sent to Kafka
 watch                 what one job does, seen from outside
-rivals                where rivals are found: in `benchmarks/rivals`
 comparison_pipeline   Kafka, Redis, the roles and the load around the jobs
-phases, delays        how a job did after each step, and what each change waited for
+phases                how a job did after each step, and what each change waited for
 demo                  ``surescale demo flink`` and ``surescale demo consumers``
 """

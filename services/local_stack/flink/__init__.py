@@ -3,7 +3,6 @@
     distribution   fetches Flink once, by package name, checked against a lock
     cluster        a session cluster: one JobManager and some TaskManagers
     scaled_job     the job's settings; submits it
-    compiled       compiles Java sources at first use
 
 The demo:
     flink_pipeline all of it with the jobs that are compared, as one object

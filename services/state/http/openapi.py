@@ -1,5 +1,6 @@
 """The OpenAPI document of the HTTP API, made of its routes and the structs that they answer with. Pure."""
 
+import inspect
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -61,10 +62,20 @@ def openapi(version: str) -> dict[str, Any]:
 def _named(schemas: tuple[dict[str, Any], ...], components: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return schemas in which a record as it came to Kafka has a readable name: AppendedOutcome for Appended_Outcome_."""
     text = msgspec.json.encode((schemas, components)).decode()
-    named: tuple[list[dict[str, Any]], dict[str, Any]] = msgspec.json.decode(
-        re.sub(r"\bAppended[_[](\w+?)[_\]](?=\")", r"Appended\1", text)
+    named: tuple[list[dict[str, Any]], dict[str, Any]] = unindented(
+        msgspec.json.decode(re.sub(r"\bAppended[_[](\w+?)[_\]](?=\")", r"Appended\1", text))
     )
     return named
+
+
+def unindented(schema: Any) -> Any:
+    """Return a JSON Schema with descriptions as Python 3.13 keeps docstrings: without the indentation of the code."""
+    if isinstance(schema, dict):
+        return {
+            name: inspect.cleandoc(part) if name == "description" and isinstance(part, str) else unindented(part)
+            for name, part in schema.items()
+        }
+    return [unindented(part) for part in schema] if isinstance(schema, list) else schema
 
 
 def _mark_written(components: dict[str, Any], asked: set[str]) -> None:

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 from aiohttp import web
 
+from surescale.contracts.errors import UNREADABLE
 from surescale.services.state.access import Caller, Tokens, is_same_site
 from surescale.services.state.documents import OperationDocument
 from surescale.services.state.operate import ApproveBody, Body, OperationRequest, PauseBody, ResumeBody
@@ -117,5 +118,5 @@ async def _body(request: web.Request, kind: type[Body]) -> Body:
         return msgspec.json.decode(sent, type=kind)
     except msgspec.ValidationError as wrong:
         raise web.HTTPUnprocessableEntity(text=str(wrong)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+    except UNREADABLE:
         raise web.HTTPBadRequest(text="the body is no JSON document") from None

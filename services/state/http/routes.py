@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from surescale.contracts.messages import DeadLetter
-from surescale.services.state.documents import CounterfactualDocument, HistoryDocument, JobDocument, JobOverview
+from surescale.services.state.documents import (
+    CounterfactualDocument,
+    HistoryDocument,
+    JobDocument,
+    JobOverview,
+    TaskHistoryDocument,
+)
 from surescale.services.state.fleet_documents import (
     Clocks,
     ClusterDocument,
@@ -14,11 +20,10 @@ from surescale.services.state.fleet_documents import (
     Counts,
     PipelineDocument,
     PoliciesDocument,
+    StoredAnswer,
 )
-from surescale.services.state.read.fleet_queries import place_of
-from surescale.services.state.read.queries import Queries
+from surescale.services.state.read.queries import Queries, place_of
 from surescale.services.state.record_documents import Appended, CommandDocument, DecisionDocument
-from surescale.services.state.shadow_documents import StoredAnswer
 from surescale.services.state.write.projections import WINDOWS_KEPT
 
 LIMIT_DEFAULT = 50
@@ -148,6 +153,13 @@ ROUTES = (
         "A job's last minutes as columns, with its decisions as marks.",
         HistoryDocument,
         lambda queries, asked: queries.history(asked.job, asked.values["minutes"]),
+        (Parameter("minutes", "Most minutes in the answer.", most=WINDOWS_KEPT, default=WINDOWS_KEPT),),
+    ),
+    Route(
+        "/jobs/{cluster}/{name}/tasks/{id}",
+        "One task's last minutes as columns.",
+        TaskHistoryDocument,
+        lambda queries, asked: queries.task_history(asked.job, asked.names["id"], asked.values["minutes"]),
         (Parameter("minutes", "Most minutes in the answer.", most=WINDOWS_KEPT, default=WINDOWS_KEPT),),
     ),
     Route(

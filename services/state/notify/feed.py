@@ -19,6 +19,7 @@ from surescale.runtime.kafka import (
     missing_in_words,
 )
 from surescale.runtime.kafka_errors import is_end
+from surescale.runtime.topic_records import headers_of
 from surescale.services.state.notify.watch import LOOK_BACK, WATCHED, WATCHED_WHOLE, Watch
 from surescale.services.state.write.projections import Record
 
@@ -199,7 +200,7 @@ class Feed:
         """
         error = message.error()
         if error is None:
-            (topic, partition), summary = self._place(message), dict(message.headers() or ()).get(SUMMARY_HEADER)
+            (topic, partition), summary = self._place(message), dict(headers_of(message)).get(SUMMARY_HEADER)
             return Record(
                 topic,
                 partition,
@@ -207,7 +208,7 @@ class Feed:
                 message.key(),
                 message.value(),
                 message.timestamp()[1],
-                summary if isinstance(summary, bytes) else None,
+                summary,
             )
         if not is_end(message) and not error.retriable() and error.code() != KafkaError._TRANSPORT:
             raise KafkaException(error)

@@ -21,8 +21,7 @@ import msgspec
 from surescale.contracts.errors import SurescaleError, reason_of
 from surescale.runtime.access import Access, TokenUnreadable
 from surescale.runtime.http import NoAnswer
-from surescale.runtime.http_pool import Answer, ConnectionPool
-from surescale.runtime.public_addresses import PrivateAddress
+from surescale.runtime.http_pool import Answer, ConnectionPool, PrivateAddress
 from surescale.services.state.notify.settings import PREFIX, Notice, NotifySettings
 
 ANSWER_BYTES_MAX = 64 * 1024

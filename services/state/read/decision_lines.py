@@ -12,14 +12,8 @@ from surescale.runtime import terminal
 from surescale.runtime.instants import to_the_minute
 from surescale.runtime.printable import printable
 from surescale.runtime.terminal import plain, several
-from surescale.services.state.read.verdicts import outcome_in_words, policy_in_words
-from surescale.services.state.record_documents import (
-    Appended,
-    CommandDocument,
-    DecisionDocument,
-    OwnActDocument,
-    record_in,
-)
+from surescale.services.state.read.words import outcome_in_words, policy_in_words
+from surescale.services.state.record_documents import Appended, CommandDocument, DecisionDocument, OwnActDocument, record_in
 
 _INDENT = 4
 _STYLE = {"hold": "dim", "acted": "bold green", "advised": "bold", "observed": "bold"}

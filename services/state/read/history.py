@@ -14,8 +14,7 @@ from surescale.contracts.rent import DAY_S
 from surescale.contracts.summaries import WindowSummary
 from surescale.services.state.documents import DecisionMark, ExpectedLoad, HistoryDocument
 from surescale.services.state.read.overviews import figures_of
-from surescale.services.state.read.verdicts import Answer, outcome_in_words
-from surescale.services.state.read.words import WORDS
+from surescale.services.state.read.words import WORDS, Answer, outcome_in_words
 from surescale.services.state.record_documents import CommandDocument
 
 

@@ -23,7 +23,7 @@ from surescale.services.state.read.rent import Prices
 from surescale.services.state.read.staleness import Present, Signs, stale_of
 from surescale.services.state.read.status import status_of
 from surescale.services.state.read.stored import Documents
-from surescale.services.state.read.verdicts import is_at_limit, outcome_in_words, policy_in_words
+from surescale.services.state.read.words import is_at_limit, outcome_in_words, policy_in_words
 
 JOBS_AT_ONCE = 500  # their answers are held in memory together
 DECISIONS_LOOKED_AT = 4  # how far apart they are says how long a span is

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from surescale.contracts.decisions import Verdict
 from surescale.contracts.ids import cluster_of
 from surescale.contracts.messages import Host
-from surescale.services.state.shadow_documents import ShadowSummary, StoredAnswer
+from surescale.services.state.fleet_documents import ShadowSummary, StoredAnswer
 
 MINUTES_A_DAY = 1_440
 

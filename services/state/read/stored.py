@@ -6,8 +6,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from surescale.contracts.errors import SurescaleError
-from surescale.services.state.packing import unpack
+from surescale.contracts.errors import UNREADABLE, SurescaleError
+from surescale.services.state.keys import unpack
 from surescale.services.state.record_documents import Appended
 
 D = TypeVar("D", bound=msgspec.Struct)
@@ -65,7 +65,7 @@ def record_of(body: str, kind: type[T]) -> T:
     """
     try:
         return msgspec.json.decode(decoded(body, Appended[msgspec.Raw]).record, type=kind)
-    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+    except UNREADABLE as error:
         raise UnreadableView(error) from None
 
 
@@ -77,5 +77,5 @@ def decoded(body: str, kind: type[D]) -> D:
     """
     try:
         return msgspec.json.decode(unpack(body), type=kind)
-    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+    except UNREADABLE as error:
         raise UnreadableView(error) from None

@@ -10,9 +10,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from surescale.contracts.job_labels import in_force
-from surescale.contracts.job_limits import at_time, most_in_words
-from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.modes import ModeInForce
 from surescale.contracts.rescaler_state import Condition
@@ -147,9 +144,7 @@ def _tasks(topology: JobTopology, job: JobDocument, width: int, label_width: int
     minutes = {minute.task: minute for minute in job.minute_by_task}
     labels = _labels(topology, label_width)
     tasks = [task for task in topology.tasks if task.scalable]
-    allowed = in_force(record_in(job.settings) or JobSettings(job=topology.job), topology.labels)
-    if (window := record_in(job.window)) is not None:
-        allowed = at_time(allowed, topology.engine, window.window_end_ms)
+    most = {each.task: each.most_in_words for each in job.bounds}
     last = [wanted.get(task.task) for task in tasks]
     minute = [minutes.get(task.task) for task in tasks]
     columns = (
@@ -159,7 +154,7 @@ def _tasks(topology: JobTopology, job: JobDocument, width: int, label_width: int
         Column("least", [_word(each.floor or None if each else None) for each in last], right=True, rank=2),
         Column("busy", [_percent(each.utilisation if each else None) for each in minute], right=True, rank=1),
         Column("waiting", [_number(each.backlog if each else None) for each in minute], right=True, rank=2),
-        Column("at most", [most_in_words(allowed, task, topology.engine) for task in tasks], right=True, rank=3),
+        Column("at most", [most.get(task.task, "-") for task in tasks], right=True, rank=3),
         Column("amended", [amended(each.amendments) if each else "" for each in last], rank=4),
         Column("kind", ["stateful" if task.stateful else "-" for task in tasks], rank=5),
         Column("upstream", [", ".join(labels.get(each, each) for each in task.upstream) for task in tasks], rank=7),

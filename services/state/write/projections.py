@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from surescale.contracts import topics
+from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.commands import Balance, Drift, EventRecord, Outcome, RescheduleCommand
 from surescale.contracts.decisions import Decision, ShadowDecision, TaskDecision
 from surescale.contracts.errors import RecordRejected
@@ -33,11 +34,12 @@ from surescale.contracts.summaries import SummaryHeader, decode_header, header_o
 from surescale.contracts.windows import decode_window
 from surescale.contracts.wire import decode, encode
 from surescale.services.state import keys
-from surescale.services.state.record_documents import NewestMinute
-from surescale.services.state.shadow_documents import answer_of
+from surescale.services.state.fleet_documents import answer_of
+from surescale.services.state.record_documents import TaskMinutesAt
 from surescale.services.state.write.operations import AddMember, DropField, Operation, Remember, SetField
 
 WINDOWS_KEPT = 240
+TASK_MINUTES_KEPT = 120_000  # of all tasks of a job: four hours of 500 tasks, two of a thousand
 DECISIONS_KEPT = 500
 # Per task, those with the highest weight: all of them may take 100 KB per decision, and Kafka keeps them. Acts are few.
 LOOKED_AT_SHOWN = {"act": 16, "hold": 3}
@@ -186,10 +188,19 @@ def _window(record: Record) -> tuple[Operation, ...]:
         "windows",
         adds=(("metrics", summary.samples), ("late", summary.late), ("duplicates.metrics", summary.duplicates)),
     )
-    newest = NewestMinute(version=summary.window_end_ms, tasks=header.tasks)
+    minute = TaskMinutesAt(version=summary.window_end_ms, tasks=header.tasks)
+    place = minute_place(minute.version, summary.tasks)
     # A window that is delivered again must not take the place of a newer one.
-    by_task = SetField(keys.job(job), "minute", _document(record, newest), newest.version)
-    return *_job_index(job), remembered, by_task
+    return *_job_index(job), remembered, SetField(keys.minutes(job), place, _document(record, minute), minute.version)
+
+
+def minute_place(end_ms: int, tasks: int) -> str:
+    """Return the field of ``minutes`` for the minute that ends then, of a job with so many tasks: they take turns.
+
+    >>> minute_place(60_000, 3), minute_place(241 * 60_000, 3), minute_place(121 * 60_000, 1_000)
+    ('1', '1', '1')
+    """
+    return str(end_ms // MINUTE_MS % max(1, min(WINDOWS_KEPT, TASK_MINUTES_KEPT // max(1, tasks))))
 
 
 def _header_beside(record: Record) -> tuple[str, SummaryHeader] | None:

@@ -16,9 +16,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.kafka import StableOffsetLag
 from surescale.runtime.kafka_errors import readable_errors
 from surescale.runtime.metrics import RoleMetrics, Tally
-from surescale.runtime.stable_offset_lag import StableOffsetLag
 from surescale.services.state import metrics
 from surescale.services.state.write.operations import AddUp, Operation, condensed
 from surescale.services.state.write.projections import Record, project

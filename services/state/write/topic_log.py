@@ -8,10 +8,18 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.summaries import SUMMARY_HEADER
 from surescale.contracts.topics import STATE_GROUP, TopicNames
-from surescale.runtime.kafka import METADATA_TIMEOUT_S, admin_client, batch, committed_offsets, consumer, missing_in_words
+from surescale.runtime.kafka import (
+    METADATA_TIMEOUT_S,
+    StableOffsetLag,
+    admin_client,
+    batch,
+    committed_offsets,
+    consumer,
+    missing_in_words,
+)
 from surescale.runtime.kafka_errors import is_end
-from surescale.runtime.stable_offset_lag import StableOffsetLag
 from surescale.runtime.topic_ids import topic_ids
+from surescale.runtime.topic_records import headers_of
 from surescale.services.state.write.projections import PROJECTED, Record
 from surescale.services.state.write.view_store import Positions
 
@@ -143,7 +151,8 @@ class TopicLog:
                 return None
             self._at_end.discard(place)
             key, value, appended_ms = message.key(), message.value(), message.timestamp()[1]
-            return Record(topic, partition, message.offset() or 0, key, value, appended_ms, _summary(message))
+            summary = dict(headers_of(message)).get(SUMMARY_HEADER)
+            return Record(topic, partition, message.offset() or 0, key, value, appended_ms, summary)
         if not error.retriable() and error.code() != KafkaError._TRANSPORT:
             raise KafkaException(error)
         return None
@@ -154,8 +163,3 @@ class TopicLog:
         admin.list_topics(timeout=METADATA_TIMEOUT_S)
         found = committed_offsets(admin, [TopicPartition(self._names(name), part) for name, part in self._partitions], at)
         return {(self._names.bare(topic), part): offset for (topic, part), offset in found.items()}
-
-
-def _summary(message: Message) -> bytes | None:
-    found = dict(message.headers() or ()).get(SUMMARY_HEADER)
-    return found if isinstance(found, bytes) else None

@@ -11,10 +11,10 @@ import msgspec
 import redis
 from redis.client import Pipeline
 
+from surescale.contracts.figures import known_count
 from surescale.services.state import keys
 from surescale.services.state.connection import as_text
-from surescale.services.state.keys import Keys
-from surescale.services.state.packing import pack
+from surescale.services.state.keys import Keys, pack
 from surescale.services.state.write.operations import AddMember, AddUp, DropField, Operation, Remember, SetField
 
 Positions = dict[tuple[str, int], int]
@@ -270,7 +270,8 @@ def _positions(stored: Mapping[str, str]) -> Positions | None:
     found = {}
     for place, offset in stored.items():
         topic, _, partition = place.rpartition("/")
-        if not (partition.isdecimal() and offset.isdecimal()):
+        number, at = known_count(partition), known_count(offset)
+        if number is None or at is None:
             return None
-        found[topic, int(partition)] = int(offset)
+        found[topic, number] = at
     return found or None

@@ -17,8 +17,7 @@ from surescale.runtime.instants import to_the_second
 from surescale.runtime.terminal import Column, fitting, plain, several
 from surescale.services.recomputation.counterfactual import WithoutFacts
 from surescale.services.state.read.decision_lines import amended
-from surescale.services.state.read.verdicts import outcome_in_words
-from surescale.services.state.read.words import WORDS, cause_words, phase_words, reason_words
+from surescale.services.state.read.words import WORDS, cause_words, outcome_in_words, phase_words, reason_words
 from surescale.services.tools.explain.explanation import Explanation, OwnActExplanation, RecomputedFacts, heaviest_minutes
 from surescale.services.tools.explain.lookup import ENDED, GateNow
 
@@ -65,6 +64,7 @@ def _show_decision(out: Console, explained: Explanation) -> None:
     out.print(plain(f"{explained.decision_id}: {came}", "bold"))
     out.print(plain(explained.reason))
     _print_facts(out, _facts(explained))
+    _show_candidates(out, explained)
     _show_tasks(out, explained)
 
 
@@ -135,6 +135,25 @@ def _scores(compared: ChangeScore) -> str:
     enough = "more than" if gain > compared.gain_needed else "less than"
     best = f"{compared.subtasks} subtasks {compared.score:.4f}"
     return f"{best}, {present}: {gain:+.4f}, {enough} the {compared.gain_needed:.4f} that a change must gain"
+
+
+def _show_candidates(out: Console, explained: Explanation) -> None:
+    """Print what each size that was compared would cost and suffer."""
+    compared, grown = explained.compared, sum(task.desired - task.current for task in explained.tasks)
+    if compared is None or compared.candidates is None:
+        return
+    candidates, present = compared.candidates, compared.present_subtasks
+    marks = ((present, "present"), (compared.subtasks, "best score"), (present + grown, "chosen"))
+    sizes = candidates.subtasks
+    columns = (
+        Column("subtasks", [str(size) for size in sizes], right=True),
+        Column("rent", [f"{size / max(present, 1) - 1:+.0%}" if size != present else "" for size in sizes], right=True),
+        Column("late minutes", [f"{each:.1f}" for each in candidates.late_minutes], right=True),
+        Column("", [", ".join(word for marked, word in marks if marked == size) for size in sizes]),
+    )
+    out.print(fitting(columns, out.width))
+    late = f"with records that wait longer than {candidates.late_seconds:g} s, restart included"
+    out.print(plain(f"late: of the next {candidates.minutes} minutes, {late}"))
 
 
 def _show_tasks(out: Console, explained: Explanation) -> None:

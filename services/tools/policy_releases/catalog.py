@@ -17,8 +17,8 @@ from surescale.runtime.kafka import LogReader
 from surescale.runtime.kafka_errors import readable_errors
 from surescale.runtime.printable import printable
 from surescale.runtime.topic_records import parsed, pipeline_now_ms, read_topics, send
+from surescale.services.state.fleet_documents import ShadowSummary, StoredAnswer, answer_of
 from surescale.services.state.read.shadows import dollars_per_unit_minute, summaries
-from surescale.services.state.shadow_documents import ShadowSummary, StoredAnswer, answer_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from surescale.contracts.settings import PipelineSettings
 from surescale.runtime.instants import to_the_minute
 from surescale.runtime.printable import printable
 from surescale.runtime.terminal import plain
-from surescale.services.state.shadow_documents import ShadowSummary
+from surescale.services.state.fleet_documents import ShadowSummary
 from surescale.services.tools.policy_releases import scope
 from surescale.services.tools.policy_releases.catalog import ReleaseCatalog, ShadowRecords, named, publish, reached, read_catalog
 from surescale.services.tools.policy_releases.scope import ended, next_minute_ms, where

@@ -19,7 +19,8 @@ import msgspec
 import zstandard
 
 from surescale.contracts import topics
-from surescale.contracts.errors import RecordRejected, SurescaleError
+from surescale.contracts.errors import UNREADABLE, RecordRejected, SurescaleError
+from surescale.contracts.figures import known_count
 from surescale.contracts.ids import cluster_of
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology
@@ -104,8 +105,8 @@ def is_between(record: RawRecord, from_ms: int | None, until_ms: int | None) -> 
 
 def _window_end_ms(record: RawRecord) -> int | None:
     for name, value in record.headers:
-        if name == MINUTE_HEADER and value and value.isdigit():
-            return int(value)
+        if name == MINUTE_HEADER and value and (end_ms := known_count(value.decode("ascii", "replace"))) is not None:
+            return end_ms
     try:
         return decode_window(record.value).window_end_ms
     except RecordRejected:
@@ -115,7 +116,7 @@ def _window_end_ms(record: RawRecord) -> int | None:
 def _fields_of(record: RawRecord) -> _Fields:
     try:
         return _decoder.decode(record.value or b"{}")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return _Fields()
 
 
@@ -297,7 +298,7 @@ class Recording:
     def _read_header(self, raw: bytes) -> Header:
         try:
             header = msgspec.json.decode(raw, type=Header)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise self._damaged(f"its header: {error}") from None
         foreign = sorted({topic.name for topic in header.topics} - set(TOPICS))
         if foreign:
@@ -319,7 +320,7 @@ class Recording:
     def _decoded(self, raw: bytes) -> RawRecord:
         try:
             return msgspec.msgpack.decode(raw, type=RawRecord)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise self._damaged(str(error)) from None
 
     def _cut(self) -> RecordingRejected:

@@ -13,6 +13,7 @@ from surescale.contracts.topics import RECORDER_GROUP, SNAPSHOTS, TopicNames
 from surescale.contracts.windows import Window, decode_window
 from surescale.runtime.kafka import REQUEST_TIMEOUT_S, admin_client, batch, committed_offsets, consumer
 from surescale.runtime.kafka_errors import is_record, readable_errors
+from surescale.runtime.topic_records import headers_of
 from surescale.services.tools.recording.format import RawRecord, Recording, job_of
 
 Say = Callable[[str], None]
@@ -146,8 +147,6 @@ class _Progress:
 def record_of(topic: str, message: Message) -> RawRecord:
     """Return a record of a topic (bare name) as Kafka delivered it."""
     key, value = message.key(), message.value()
-    headers = message.headers() or []
-    pairs = headers.items() if isinstance(headers, dict) else headers
     return RawRecord(
         topic=topic,
         partition=message.partition() or 0,
@@ -155,7 +154,7 @@ def record_of(topic: str, message: Message) -> RawRecord:
         append_ms=message.timestamp()[1],
         key=key.encode() if isinstance(key, str) else key,
         value=value.encode() if isinstance(value, str) else value,
-        headers=tuple((name, content.encode() if isinstance(content, str) else content) for name, content in pairs),
+        headers=tuple(headers_of(message)),
     )
 
 

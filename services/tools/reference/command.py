@@ -25,8 +25,8 @@ from surescale.engines.registry import users_of_settings
 from surescale.engines.settings import ClusterSettings
 from surescale.runtime.logs import LogSettings
 from surescale.runtime.metrics import COMMON, PROCESS, Metric
+from surescale.services.pipeline_file import OTHERS
 from surescale.services.tools.health import ROLES
-from surescale.services.variables import OTHERS
 
 DEFAULT_FOLDER = "docs/reference"
 
@@ -373,8 +373,11 @@ def messages_page() -> str:
 
 def schemas() -> Iterator[tuple[str, str]]:
     """Yield file name and JSON Schema (draft 2020-12) of every kind of record."""
+    from surescale.services.state.http.openapi import unindented
+
     for kind in message_kinds():
-        document = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": tag_of(kind), **msgspec.json.schema(kind)}
+        own = unindented(msgspec.json.schema(kind))
+        document = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": tag_of(kind), **own}
         yield f"{SCHEMAS}/{schema_name(kind)}", json.dumps(document, indent=1, sort_keys=True) + "\n"
 
 

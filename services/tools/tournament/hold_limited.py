@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from surescale.contracts.errors import SurescaleError
+from surescale.contracts.errors import UNREADABLE, SurescaleError
 from surescale.policies.onnx_sessions import runtime_errors
 from surescale.runtime.pipes import Child, limit_memory, limit_time, read_message, write_message
 from surescale.services.tools.tournament.hold import Ask, hold
@@ -46,7 +46,7 @@ def hold_limited(asked: Ask, memory_mb: int) -> TournamentReport:
         raise NoTournament(
             f"{asked.job}: it took more than {asked.seconds:g} s and was stopped; allow more with --time-limit"
         ) from None
-    except (EOFError, OSError, msgspec.MsgspecError):
+    except (EOFError, OSError, *UNREADABLE):
         raise NoTournament(
             f"{asked.job}: its process has ended: it takes more than {memory_mb} MB (--memory-mb), was killed, or crashed"
         ) from None

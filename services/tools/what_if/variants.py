@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from surescale.contracts.errors import PATH_SHOWN_MAX, RecordRejected, SettingsError, SurescaleError, reason_of
+from surescale.contracts.errors import PATH_SHOWN_MAX, UNREADABLE, RecordRejected, SettingsError, SurescaleError, reason_of
 from surescale.contracts.ids import cluster_of
 from surescale.contracts.job_labels import FIELDS, in_force, read_limit
 from surescale.contracts.job_settings import JobSettings
@@ -156,7 +156,7 @@ def _value(field: str, text: str) -> object:
     """Return a value of JSON, periods as people write them, or else the text itself."""
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return msgspec.to_builtins(read_limit(field, text)) if field in READ_EACH else text
 
 
@@ -172,7 +172,7 @@ def _of_file(path: Path, present: JobSettings) -> dict[str, object]:
         raise WhatIfError(f"{told} cannot be read ({reason_of(error)}); name a JSON file of job settings") from None
     try:
         found = msgspec.json.decode(raw[: _FILE_BYTES_MAX + 1], type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise WhatIfError(f"{told} is no JSON object ({error}); give one with fields of a job's settings") from None
     same = msgspec.to_builtins(present)
     changes = {_field(name): value for name, value in found.items() if name not in _IDENTITY}

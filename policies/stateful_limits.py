@@ -1,27 +1,26 @@
 """The user's limits that need a memory or the hosts: rescales a day, lower needs that last, growth that did not help, the quotas.
 
-The other limits are guardrails of the policies, which remember nothing. Everything here is a function of `LimitsMemory`, of the
-decision and of the world; `rescaler.control.job` calls ``apply_limits`` before it takes an act on, ``with_needs`` for every
-decision, and ``after_begin`` and ``after_end`` around a rescale.
+The other limits are guardrails, which remember nothing. Everything here is a function of `LimitsMemory`, of the decision and of
+the world; the rescaler calls ``apply_limits`` before it takes an act on, ``with_needs`` for every decision, and ``after_begin``
+and ``after_end`` around a rescale. Closed loops that judge policies do the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision, TaskDecision
-from surescale.contracts.job_limits import blocks_ineffective, scale_down_after_minutes, total_limit
+from surescale.contracts.job_limits import all_bounds, blocks_ineffective, scale_down_after_minutes, total_limit
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import Host, JobTopology
 from surescale.contracts.topology import dealt_to, slots_needed
 from surescale.policies.dealt import carried
-from surescale.rescaler.control.outcomes import OutcomeReason
 
 UNPROVEN = "unproven"
 """The guardrail that keeps a task as wide as it is while its figures do not prove that it needs less."""
@@ -32,6 +31,15 @@ SETTLED_MS = 5 * MINUTE_MS
 """How long after a rescale its effect can be judged: a decision reports the mean throughput of five minutes."""
 BLOCKED_MS = 60 * MINUTE_MS
 """How long growth is not repeated after one that brought nothing."""
+TAKEN_BACK_MS = 120 * MINUTE_MS
+"""A task that has to grow again so soon after it shrank, at no higher load, shrank in vain."""
+TOO_FEW_MS = 12 * 60 * MINUTE_MS
+"""How long a task does not shrink to that size again while the load is as high."""
+LOAD_NOISE = 0.1
+"""Loads that differ by so much are as high as each other."""
+
+
+LimitReason = Literal["scale_down_waits", "ineffective", "too_many_a_day", "above_cpu_limit", "above_memory_limit"]
 
 
 class SizeRequest(Protocol):
@@ -62,12 +70,23 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
     ended_ms: int | None = None  # None: under way
 
 
+class Shrink(msgspec.Struct, frozen=True, kw_only=True):
+    """The last time a task was given fewer subtasks: how many, at which load of its job, and when that was taken back."""
+
+    size: int
+    load: float
+    at_ms: int
+    undone_ms: int | None = None
+
+
 class LimitsMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the limits need to know of a job's past."""
 
     rescaled_ms: tuple[int, ...] = ()  # when rescales for decisions began, within the last day
     needs: dict[str, tuple[Need, ...]] = {}  # by task, sizes falling; only while lower needs must last
     growths: dict[str, Growth] = {}  # by task
+    load: float | None = None  # records a minute that came to the job, by the last decision
+    shrinks: dict[str, Shrink] = {}  # by task
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +98,7 @@ class LimitedAct:
 
     wanted: dict[str, int]
     words: str = ""
-    refusal: OutcomeReason | None = None
+    refusal: LimitReason | None = None
 
 
 def with_needs(memory: LimitsMemory, decision: Decision, settings: JobSettings, engine: str, *, before_ms: int) -> LimitsMemory:
@@ -95,9 +114,10 @@ def with_needs(memory: LimitsMemory, decision: Decision, settings: JobSettings, 
         engine: the kind that runs the job.
         before_ms: the end of the span that was decided on before.
     """
+    memory = msgspec.structs.replace(memory, load=decision.load_records_per_minute)
     minutes = scale_down_after_minutes(settings, engine)
     if not minutes:
-        return msgspec.structs.replace(memory, needs={}) if memory.needs else memory
+        return msgspec.structs.replace(memory, needs={})
     oldest_ms, passed_ms = decision.span_end_ms - minutes * MINUTE_MS, decision.span_end_ms - before_ms
     needs = {}
     for task in decision.tasks:
@@ -147,8 +167,12 @@ def apply_limits(
     current = {spec.task: spec.parallelism for spec in topology.tasks}
     decided = {task.task: task.desired for task in decision.tasks}
     dealt = {spec.task: things for spec, things in zip(topology.tasks, dealt_to(topology.tasks), strict=True)}
-    wanted, words, reasons = dict(decided), [], []
+    wanted, words = dict(decided), []
+    reasons: list[LimitReason] = []
     minutes, total = scale_down_after_minutes(settings, engine), total_limit(settings, engine)
+    # What the owner bounds is not kept.
+    may_keep = blocks_ineffective(settings, engine) and (total is None or _total(current, topology) <= total)
+    most = {spec.task: each.most for spec, each in zip(topology.tasks, all_bounds(settings, topology.tasks, engine), strict=True)}
     for task in decision.tasks:
         running = current[task.task]
         if task.desired < running:
@@ -156,7 +180,12 @@ def apply_limits(
             if lasting > task.desired:
                 wanted[task.task] = lasting
                 words.append(f"{task.task}: {_waits(task, lasting, minutes)}")
-                reasons.append(OutcomeReason.SCALE_DOWN_WAITS)
+                reasons.append("scale_down_waits")
+            shrink = memory.shrinks.get(task.task) if may_keep and running <= most[task.task] else None
+            if shrink and wanted[task.task] <= shrink.size and _was_too_few(shrink, memory.load, decision.span_end_ms):
+                wanted[task.task] = running
+                words.append(f"{task.task}: {shrink.size} were too few at this load, so it keeps {running}")
+                reasons.append("scale_down_waits")
     for members in _by_tie(decision.tasks, topology) if blocks_ineffective(settings, engine) else ():
         overloaded = [task for task in members if task.overloaded and task.desired > current[task.task]]
         vain = {
@@ -169,7 +198,7 @@ def apply_limits(
         if vain and len(vain) == len(overloaded):  # the others grow along with these
             wanted |= {task.task: min(wanted[task.task], current[task.task]) for task in members}
             words += [f"{task}: {why}" for task, why in vain.items()]
-            reasons.append(OutcomeReason.INEFFECTIVE)
+            reasons.append("ineffective")
     wanted = _tied(wanted, topology)
     if total is not None and _total(wanted, topology) > max(total, _total(current, topology)):
         wanted, words = decided, []  # what was to shrink makes room for what grows: the total is worth more than the wait
@@ -178,12 +207,29 @@ def apply_limits(
     return _within_budget(memory, LimitedAct(wanted, _sentence(words)), decision, topology, settings, hosts)
 
 
-def after_begin(memory: LimitsMemory, changed: Mapping[str, Growth | None], at_ms: int) -> LimitsMemory:
-    """Return the memory once a rescale for a decision has begun; ``changed``: its tasks, with the growth of overloaded ones."""
+class Change(msgspec.Struct, frozen=True):
+    """How many subtasks a task has ``before`` and ``after``; ``overloaded_at``: what it gets through, if it is overloaded."""
+
+    before: int
+    after: int
+    overloaded_at: float | None = None
+
+
+def after_begin(memory: LimitsMemory, changes: Mapping[str, Change], at_ms: int) -> LimitsMemory:
+    """Return the memory once a rescale for a decision has begun that changes these tasks."""
     recent = tuple(time for time in memory.rescaled_ms if time > at_ms - DAY_MS)
-    known = {**memory.growths, **changed}
-    growths = {task: growth for task, growth in known.items() if growth is not None}
-    return msgspec.structs.replace(memory, rescaled_ms=(*recent, at_ms), growths=growths)
+    growths = {task: growth for task, growth in memory.growths.items() if task not in changes}
+    shrinks = {task: each for task, each in memory.shrinks.items() if at_ms < (each.undone_ms or each.at_ms) + TOO_FEW_MS}
+    for task, change in changes.items():
+        if change.after > change.before:
+            if change.overloaded_at:
+                growths[task] = Growth(before=change.before, after=change.after, records_per_minute=change.overloaded_at)
+            shrink = shrinks.get(task)
+            if shrink is not None and change.before <= shrink.size and _is_taken_back(shrink, memory.load, at_ms):
+                shrinks[task] = msgspec.structs.replace(shrink, undone_ms=at_ms)
+        elif memory.load is not None:
+            shrinks[task] = Shrink(size=change.after, load=memory.load, at_ms=at_ms)
+    return msgspec.structs.replace(memory, rescaled_ms=(*recent, at_ms), growths=growths, shrinks=shrinks)
 
 
 def after_end(memory: LimitsMemory, *, ok: bool, at_ms: int) -> LimitsMemory:
@@ -215,6 +261,17 @@ def _is_in_vain(growth: Growth, task: TaskDecision, dealt: int, at_ms: int) -> b
     if not growth.ended_ms + SETTLED_MS <= at_ms < growth.ended_ms + BLOCKED_MS:
         return False
     return _gained(growth, task) < EFFECT_MIN * _gain_expected(growth, dealt)
+
+
+def _is_taken_back(shrink: Shrink, load: float | None, at_ms: int) -> bool:
+    """Say whether growth now shows that a task shrank in vain: soon after it, and no more comes than then."""
+    return load is not None and load <= (1.0 + LOAD_NOISE) * shrink.load and at_ms <= shrink.at_ms + TAKEN_BACK_MS
+
+
+def _was_too_few(shrink: Shrink, load: float | None, at_ms: int) -> bool:
+    """Say whether a size that was too few would be so again; where the load is unknown it would."""
+    is_as_high = load is None or load >= (1.0 - LOAD_NOISE) * shrink.load
+    return shrink.undone_ms is not None and is_as_high and at_ms < shrink.undone_ms + TOO_FEW_MS
 
 
 def _gain_expected(growth: Growth, dealt: int) -> float:
@@ -277,7 +334,7 @@ def _within_budget(
     most = settings.rescales_a_day_max
     if most is not None and len(today) >= most:
         words = f"rescales_a_day_max: {len(today)} rescales in the last 24 hours, allowed {most}"
-        return LimitedAct({}, words, OutcomeReason.TOO_MANY_A_DAY)
+        return LimitedAct({}, words, "too_many_a_day")
     before, after = (slots_needed(topology.tasks, sizes) for sizes in (None, kept.wanted))
     slot = slot_of(hosts)
     for quota in _quotas(settings, slot) if slot is not None else ():
@@ -309,11 +366,11 @@ class _Quota:
     unit: str
     per_slot: float
     most: float
-    reason: OutcomeReason
+    reason: LimitReason
 
 
 def _quotas(settings: JobSettings, slot: Slot) -> Iterator[_Quota]:
     if settings.cpu_limit is not None:
-        yield _Quota("cpu_limit", "cores", slot.cores, settings.cpu_limit, OutcomeReason.ABOVE_CPU_LIMIT)
+        yield _Quota("cpu_limit", "cores", slot.cores, settings.cpu_limit, "above_cpu_limit")
     if settings.memory_limit is not None:
-        yield _Quota("memory_limit", "GiB", slot.memory_gib, settings.memory_limit, OutcomeReason.ABOVE_MEMORY_LIMIT)
+        yield _Quota("memory_limit", "GiB", slot.memory_gib, settings.memory_limit, "above_memory_limit")
