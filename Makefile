@@ -29,7 +29,7 @@ help: ## Show this list
 install: $(STAMP) ## Make .venv with the run-time and test parts (no torch); the command is .venv/bin/surescale
 
 $(STAMP): locks/bootstrap.txt locks/runtime.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' || \
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' || \
 	  { echo "surescale needs Python 3.11 to 3.14; $(PYTHON) is $$($(PYTHON) -V 2>&1). Set PYTHON=python3.11 (Debian: apt-get install python3.11 python3.11-venv)"; exit 1; }
 	@# Some archives and checkouts turn links into files.
 	@for room in $(ROOMS); do test -L $$room || ln -sf ../../$${room##*/} $$room; done

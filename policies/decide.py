@@ -21,6 +21,7 @@ from surescale.contracts.job_limits import (
     is_simulated,
     minimum_within,
     minutes_known_min,
+    owners_maximum,
     restart_ahead_ms,
     span_ahead_ms,
 )
@@ -31,7 +32,9 @@ from surescale.contracts.plurals import counted
 from surescale.contracts.steps import Timed, untimed
 from surescale.contracts.windows import FIGURE, Window
 from surescale.policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
+from surescale.policies.dealt import carried, larger
 from surescale.policies.emergency import Emergency, emergency_of, may_gather, present_need, restless_of
+from surescale.policies.fullest import full_in_words
 from surescale.policies.graph import Int64
 from surescale.policies.guardrails import Proposal, Situation, guard, situation
 from surescale.policies.headline import headline
@@ -178,7 +181,9 @@ def _decision(
         _headline(question, outcome.desired, figures, load, outlook),
         _overload_in_words(question, emergency),
         unknown_in_words(question, restless.tasks, trial),
-        _hindrance(question),
+        _hindrance(question)
+        or _held_at_limit(question, seen, outcome.desired)
+        or full_in_words(question, outcome.desired <= current),
         _above_limits(question, seen, outcome.desired),
         _doubt_in_words(question, doubts, outcome),
         "" if is_unready else _periods_in_words(question, seen, outcome.desired),
@@ -357,6 +362,25 @@ def _broadcast_in_words(question: Question) -> str:
         f"{spec.label or spec.task}: {share:.0%} of its records come over a broadcast edge, each to every subtask, so more "
         "subtasks would have as much to do; give it fewer records or make each cheaper."
     )
+
+
+def _held_at_limit(question: Question, seen: Situation, desired: Int64) -> str:
+    """Return which limit keeps an overloaded task from a size that carries more, and what changes it; empty if none does."""
+    limits, topology, dealt = question.limits, question.window.topology, question.graph.dealt
+    if is_simulated(topology.engine):
+        return ""
+    free = seen.graph.scalable if limits.pinned is None else seen.graph.scalable & ~limits.pinned
+    wider = larger(desired, dealt)
+    held = free & seen.overloaded & (wider > limits.most) & (carried(wider, dealt) > carried(desired, dealt))
+    for task in np.flatnonzero(held).tolist():
+        spec, most = topology.tasks[task], int(limits.most[task])
+        if owners_maximum(question.settings, spec, topology.engine) is None and most >= spec.max_parallelism:
+            continue  # the engine's own maximum, which no option lifts
+        return (
+            f"{spec.label or spec.task} needs more, but the next size that carries more is {int(wider[task])} and at most {most} "
+            "are allowed; --max changes that."
+        )
+    return ""
 
 
 def _labels_in_words(labels: Mapping[str, str]) -> str:

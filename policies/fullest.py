@@ -1,0 +1,39 @@
+"""Says which task has a subtask that never rests although its size is enough for the mean: its partitions or keys are uneven."""
+
+import numpy as np
+
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.job_limits import is_simulated
+from surescale.contracts.windows import FIGURE
+from surescale.policies.dealt import carried
+from surescale.policies.graph import Bool
+from surescale.policies.measure import SKEW_LEAST, mean_of_last
+from surescale.policies.question import Question
+
+FULL_MINUTES = 5  # in which a subtask never rested
+FULL_LEAST = 0.98  # share of its time that a subtask is busy that never rests
+
+
+def full_of(question: Question) -> Bool:
+    """Return bool [N], tasks whose busiest subtask never rests while they carry more than comes; False where unknown."""
+    graph, figures = question.graph, question.figures.astype(np.float64)
+    if is_simulated(question.window.topology.engine):
+        return np.zeros_like(graph.scalable)
+    busy = mean_of_last(figures[..., FIGURE["busy_ms"]].T, FULL_MINUTES) / MINUTE_MS
+    busiest = mean_of_last(figures[..., FIGURE["busy_ms_max"]].T, FULL_MINUTES) / MINUTE_MS
+    full: Bool = (
+        graph.scalable & (busiest >= FULL_LEAST) & (SKEW_LEAST * busy < FULL_LEAST * carried(question.current, graph.dealt))
+    )
+    return full
+
+
+def full_in_words(question: Question, stays: Bool) -> str:
+    """Return it and what to do, for the first of the tasks that get no more subtasks (``stays``, bool [N]); empty if none."""
+    full = np.flatnonzero(full_of(question) & stays).tolist()
+    if not full:
+        return ""
+    spec = question.window.topology.tasks[full[0]]
+    return (
+        f"{spec.label or spec.task}: its busiest subtask never rests, the others do. Find its hottest partitions or keys by "
+        "their lag: give them fewer records, or try another size, which may part them; a single one too hot is helped by no size."
+    )
