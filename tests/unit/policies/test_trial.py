@@ -1,0 +1,111 @@
+"""Groups without a busy counter, in a closed loop: one minute after the other through the pipeline's own memory and decisions."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import Decision
+from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.window_history import WindowHistory
+from surescale.policies.decide import decide_if_due
+from surescale.policies.policy import Policy
+from surescale.policies.registry import Unavailable, load_policy
+from tests.support.builders import row
+
+EACH = 300.0  # records a minute that a member gets through
+NAN = float("nan")
+
+
+@dataclass
+class Group:
+    """A consumer group on a simulated topic. ``counted``: its members have busy counters."""
+
+    policy: Policy
+    members: int
+    counted: bool = False
+    span_minutes: int = 1
+    waiting: float = 0.0
+    minutes: int = 0
+    late: int = 0  # minutes at whose end more waits than came in it
+    rescales: int = 0
+    sizes: list[int] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._history = WindowHistory("prod/parse", 60)
+        self._generator = np.random.default_rng(7)
+        self._restarted = False
+
+    def run(self, minutes: int, load: float) -> None:
+        """Let minutes pass with records that come by chance; commits come every five seconds, and a rescale takes two."""
+        for _ in range(minutes):
+            came = float(self._generator.poisson(load))
+            most = self.members * EACH * (58.0 if self._restarted else 60.0) / 60.0
+            done = min(self.waiting + came, most)
+            self.waiting += came - done
+            uncommitted = float(self._generator.uniform(0.0, done / 12.0))
+            self.late += self.waiting > came
+            busy = done / EACH / self.members if self.counted else NAN
+            offered = float(self.members * MINUTE_MS)
+            figures = row(
+                records_in=done, records_out=0.0, arrived=came, queued_records_last=self.waiting + uncommitted,
+                queued_records_mean=self.waiting, busy_ms=busy * offered, busy_ms_max=busy * MINUTE_MS,
+                idle_ms=(1.0 - busy) * offered, backpressured_ms=0.0, parallelism=float(self.members), coverage=1.0,
+                restarts=float(self._restarted),
+            )  # fmt: skip
+            self.minutes += 1
+            spec = TaskSpec(task="parse", parallelism=self.members, max_parallelism=12)
+            topology = JobTopology(job="prod/parse", version=0, at_ms=0, tasks=(spec,), engine="kafka", epoch="e")
+            window = self._history.close(self.minutes * MINUTE_MS, {"parse": figures}, topology)
+            decision = decide_if_due(window, self.policy, JobSettings(job="prod/parse"), seed=0, span_minutes=self.span_minutes)
+            self.sizes.append(self.members)
+            self._restarted = False
+            if decision is not None:
+                self.decisions.append(decision)
+                self._restarted = decision.tasks[0].desired != self.members
+                self.rescales += self._restarted
+                self.members = decision.tasks[0].desired
+
+
+def group(policy: str, members: int, *, counted: bool = False, span_minutes: int = 1) -> Group:
+    """Return a group under a shipped policy."""
+    found = load_policy(policy)
+    assert not isinstance(found, Unavailable)
+    return Group(found, members, counted, span_minutes)
+
+
+@pytest.mark.parametrize(("policy", "span_minutes"), [("target-utilisation", 1), ("sure", 10)])
+def test_a_group_without_a_busy_counter_ends_where_one_with_a_counter_does(policy: str, span_minutes: int) -> None:
+    """With rises and falls of the load: hardly more members, rescales and minutes behind."""
+    blind, counted = (group(policy, 6, counted=each, span_minutes=span_minutes) for each in (False, True))
+    for each in (blind, counted):
+        for minutes, load in ((90, 900.0), (90, 300.0), (60, 1_200.0), (120, 600.0)):
+            each.run(minutes, load)
+    assert abs(blind.members - counted.members) <= 1
+    assert sum(blind.sizes) <= 1.05 * sum(counted.sizes)
+    assert blind.late <= counted.late + 2
+    assert blind.rescales <= counted.rescales + 5
+
+
+def test_one_subtask_after_the_other_is_tried_and_the_one_too_many_comes_back_at_once() -> None:
+    """Three do; two fall behind and get the third back within two minutes, although spans take ten. Then the cost is known."""
+    found = group("target-utilisation", 5, span_minutes=10)
+    found.run(100, 800.0)
+    assert found.sizes[5:45:10] == [5, 4, 3, 3], found.sizes
+    behind = next(decision for decision in found.decisions if "falls behind" in decision.reason)
+    assert "parse falls behind with 2 subtasks and gets its former size back." in behind.reason
+    assert behind.tasks[0].desired == 3
+    assert found.late <= 1
+    assert found.sizes.count(2) <= 2
+    assert found.sizes[-40:] == [3] * 40  # 89% busy: a fourth is not worth a restart, as with a counter
+    assert "unknown" not in found.decisions[-1].reason
+
+
+def test_nothing_is_tried_while_there_is_only_one_member() -> None:
+    """It stays."""
+    found = group("target-utilisation", 1, span_minutes=1)
+    found.run(60, 100.0)
+    assert set(found.sizes) == {1}
