@@ -39,10 +39,12 @@ class SavedState(msgspec.Struct, frozen=True):
     Attributes:
         head: everything but the rows of closed minutes.
         rows: the files with these, oldest first.
+        is_shared: it was saved for several partitions; of these, some may have states of their own by now.
     """
 
     head: str
     rows: tuple[str, ...] = ()
+    is_shared: bool = False
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

@@ -159,7 +159,7 @@ def _merged(batches: Iterable["pa.RecordBatch"], work: Work) -> Merged | None:
         publisher.dead_letters((*unparsed, *fed.refused))
         publisher.flush_or_raise()
     with times.of("save"):
-        state = worker.files.save(memory, work.manifest.batch + 1, partitions[0])
+        state = worker.files.save(memory, work.manifest.batch + 1, partitions[0], is_shared=len(partitions) > 1)
     worker.held[state.head] = memory
     reasons = [*(each.reason for each in (*unparsed, *fed.refused)), *(each.reason for each in too_large)]
     return Merged(

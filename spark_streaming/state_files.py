@@ -58,21 +58,22 @@ class StateFiles:
             parts = {name: self._rows_in(name, f"a part of {what}") for name in state.rows}
             with named(f"{self._folder}/{state.head}", what):
                 minutes = from_arrays(arrays, parts.values(), manifest.rules)
-            if any(each not in partitions for each in manifest.sharing(state)):
-                _keep_own(minutes, manifest, partitions)
+            if state.is_shared:
+                _keep_own(minutes, manifest, {each for each in manifest.sharing(state) if each in partitions})
             found.minutes.jobs |= minutes.jobs
             found.minutes.left |= minutes.left
             found.rows |= {name: rows.ends for name, rows in parts.items()}
         found.closed_ms = {name: job.closed_ms for name, job in found.minutes.jobs.items()}
         return found
 
-    def save(self, memory: Memory, batch: int, partition: int) -> SavedState:
+    def save(self, memory: Memory, batch: int, partition: int, *, is_shared: bool = False) -> SavedState:
         """Write the state after a batch, in new files.
 
         Args:
             memory: what to save.
             batch: its number.
             partition: one that the memory is of.
+            is_shared: it is of others too.
 
         Raises:
             OSError: it cannot be written, say because the disk is full; one line that names the file and the fix.
@@ -93,7 +94,7 @@ class StateFiles:
                 minutes.jobs[job].history.rows[end_ms] = rows
         head = f"state-{at}.npz.zst"
         self._write(head, to_arrays(minutes))
-        return SavedState(head, tuple(memory.rows))
+        return SavedState(head, tuple(memory.rows), is_shared)
 
     def forget_others(self, manifest: Manifest) -> None:
         """Forget rows that do not count any more."""
