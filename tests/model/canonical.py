@@ -12,7 +12,7 @@ import msgspec
 from surescale.contracts.commands import Progress, RescheduleCommand
 from surescale.contracts.rescaler_state import JobSummary, RescalerRecord
 from surescale.contracts.wire import decode, encode
-from surescale.rescaler.control.job.limits import LimitsMemory
+from surescale.policies.stateful_limits import LimitsMemory
 from surescale.rescaler.control.job.memory import restored
 from surescale.rescaler.control.outcomes import LastOutcome
 from tests.model.engine import Engine, EngineJob

@@ -15,7 +15,7 @@ from surescale.contracts.messages import Input, JobTopology, TaskSpec
 from surescale.contracts.windows import FIGURE, HOURS, Float32, Window, blank_figures, unknown_hours
 from surescale.policies.decide import decide_if_due
 from surescale.policies.policy import Policy, is_span_end
-from surescale.rescaler.control.job.limits import Growth, LimitsMemory, after_begin, after_end, apply_limits, with_needs
+from surescale.policies.stateful_limits import Change, LimitsMemory, after_begin, after_end, apply_limits, with_needs
 
 JOB = "real/dealt"
 TASK = "count"
@@ -132,10 +132,8 @@ class _Loop:
         if left.refusal is not None or after == self.size:
             return
         (own,) = (task for task in decision.tasks if task.task == TASK)
-        records = own.records_per_minute
-        grows = after > self.size and own.overloaded and records
-        growth = Growth(before=self.size, after=after, records_per_minute=records) if grows else None  # type: ignore[arg-type]
-        self.memory = after_end(after_begin(self.memory, {TASK: growth}, end_ms), ok=True, at_ms=end_ms + MINUTE_MS)
+        change = Change(self.size, after, own.records_per_minute if own.overloaded else None)
+        self.memory = after_end(after_begin(self.memory, {TASK: change}, end_ms), ok=True, at_ms=end_ms + MINUTE_MS)
         self.course.rescales.append((minute, self.size, after))
         self.size, self.is_down = after, True
         self.topology = self._topology(end_ms)

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from surescale.simulation.load.kinds import KINDS, LoadKindError
-from surescale.simulation.load.workload import UNDATED_MS, Gap, WorkloadError, load_workload
+from surescale.simulation.load.workload import KINDS, UNDATED_MS, Gap, LoadKindError, WorkloadError, load_workload
 from tests.unit.simulation.cases import HOUR, workload
 
 
