@@ -129,8 +129,9 @@ def test_whatever_a_policy_says_fits_its_record(make_window: WindowMaker, settin
     answer = RawAnswer(np.array([1, 8, 4, 1]), said)
     decision = decide(make_window(), Fixed(answer), JobSettings(job="sim/chain", total_limit=9), seed=0)
     assert decode(encode(decision), Decision) == decision
-    assert decision.reason.endswith("Amended by total_limit. 2 of 4 tasks change, 6 subtasks become 9.")
-    assert decision.reason.startswith(said[:150] or "The policy gave no reason.")
+    facts = "a and 1 more are 50% busy, no record waits, 100 records come a minute: 6 -> 9 subtasks. "
+    assert decision.reason.startswith(facts + (said[:150] or "The policy gave no reason."))
+    assert decision.reason.endswith(" Amended by total_limit.")
 
 
 def test_figures_beyond_all_bounds_still_make_a_decision_that_can_be_read(
@@ -237,4 +238,5 @@ def test_a_decision_says_why_more_subtasks_would_not_help(make_window: WindowMak
     stuck = replace(window, topology=msgspec.structs.replace(window.topology, tasks=tasks))
     decision = decide(stuck, ratios(1.0, 2.0, 1.0, 1.0), settings, seed=0)
     assert desired(decision) == [1, 4, 2, 1]
-    assert decision.reason.endswith(f"Amended by bounds. a: {words}.")
+    facts = "a, the busiest of 2 tasks, is 5% busy, no record waits, 10 records come a minute: 6 subtasks stay."
+    assert decision.reason == f"{facts} a: {words}. Because. Amended by bounds."

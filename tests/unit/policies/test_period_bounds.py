@@ -44,7 +44,8 @@ def test_the_decision_that_is_in_time_is_made_for_the_period() -> None:
     """At 08:00 for 08:12: ten minutes, a minute for the decision and one for the restart. A minute later is soon enough."""
     made = decide(window_at(0), Hold(), within("08:12-09:00: min 8"), seed=0)
     assert sizes(made) == [8, 8]
-    assert "Amended by minimum_within. Min 8 from 08:12 UTC." in made.reason
+    assert ": 6 -> 16 subtasks. Min 8 from 08:12 UTC. " in made.reason
+    assert made.reason.endswith(" Amended by minimum_within.")
     assert sizes(decide(window_at(0), Hold(), within("08:13-09:00: min 8"), seed=0)) == [4, 2]
 
 
@@ -55,7 +56,9 @@ def test_a_period_that_begins_between_spans_does_not_wait_for_their_end(policy: 
     made = [decide_if_due(window_at(minutes), policy, settings, seed=0) for minutes in (27, 28, 29, 30)]
     assert [each and sizes(each) for each in made] == [None, [8, 8], [8, 8], None]
     assert made[1] is not None
-    assert made[1].reason.startswith("Decided before the end of the span. Amended by minimum_within. Min 8 from 08:30 UTC.")
+    assert made[1].reason.endswith(
+        ": 6 -> 16 subtasks. Min 8 from 08:30 UTC. Decided before the end of the span. Amended by minimum_within."
+    )
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,7 @@ WITHIN = (
 )
 VALUES: dict[str, Any] = {
     "mode": st.sampled_from(["act", "advise", "observe"]),
+    "safe_after_minutes": st.integers(20, 50),
     "tasks": st.dictionaries(
         st.text("abc é\"'\\\x7f=;", min_size=1).filter(lambda name: name == name.strip()),
         st.sampled_from([TaskLimits(pinned=True), TaskLimits(parallelism_min=2), TaskLimits(parallelism_max=3)]),
