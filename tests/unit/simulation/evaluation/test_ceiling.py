@@ -33,7 +33,7 @@ def hours_along(of: Trial, path: np.ndarray) -> Hours:
     def held(rows: LoopRows) -> np.ndarray:
         return np.tile(path[(int(rows.minutes[0]) - begin) // 120], (2, 1))
 
-    spans = drive(of, rows, held, lambda share: None)
+    spans = drive(rows, of.hours, held, lambda share: None)
     return hours_of(spans, of.terms, of.first_minutes, JOB)
 
 

@@ -122,7 +122,9 @@ def test_an_emergency_waits_for_no_span_where_the_job_answers_it() -> None:
     between = [time for time in grown.at_ms.tolist() if time % 600_000]
     assert between
     assert between[0] == found.workload.trace_start_ms + (at + 1) * 60_000
-    assert grown.reasons[grown.at_ms.tolist().index(between[0])].startswith("Decided before the end of the span. Emergency:")
+    reason = grown.reasons[grown.at_ms.tolist().index(between[0])]
+    assert " 14 -> 28 subtasks in 3 of 4 tasks. Emergency: " in reason
+    assert reason.endswith(" Decided before the end of the span. Amended by emergency.")
     assert not any(time % 600_000 for time in waited.at_ms.tolist())
     assert grown.waited.sum() < 0.8 * waited.waited.sum()
     assert grown.arrivals.sum() == waited.arrivals.sum()
@@ -165,7 +167,8 @@ def test_a_target_utilisation_changes_the_rules_that_have_one(name: str) -> None
     [
         ({"parallelism_max": "many"}, "parallelism_max: expected int | null, got str"),
         ({"parallelism_min": 9, "parallelism_max": 4}, "parallelism_min=9: above parallelism_max=4"),
-        ({"rescales_a_day_max": 3}, "rescales_a_day_max: a what-if does not play this setting"),
+        ({"cpu_limit": 3}, "cpu_limit: a what-if does not play this setting"),
+        ({"safe_size": 3}, "safe_size: a what-if does not play this setting"),
         ({"tasks": {"M1": {"pined": True}}}, "tasks: there is no field 'pined'"),
         ({"objective": "fast"}, "objective: invalid enum value 'fast'"),
     ],
@@ -177,10 +180,21 @@ def test_settings_that_cannot_be_played_are_named(changes: dict[str, object], to
     assert str(refused.value).startswith(told)
 
 
-def test_what_the_rescaler_limits_is_told_as_not_played() -> None:
-    """Settings at their defaults are not mentioned."""
+def test_quotas_and_pauses_are_told_as_not_played() -> None:
+    """Settings at their defaults are not mentioned, nor those whose waits and limits are played."""
     assert not_played(SETTINGS) == ()
-    assert not_played(msgspec.structs.replace(SETTINGS, rescales_a_day_max=4)) == ("rescales_a_day_max",)
+    assert not_played(msgspec.structs.replace(SETTINGS, cpu_limit=4.0)) == ("cpu_limit",)
+    assert not_played(msgspec.structs.replace(SETTINGS, rescales_a_day_max=4)) == ()
+
+
+def test_the_rescalers_limit_on_rescales_a_day_is_played() -> None:
+    """Free, the job is rescaled more than once in six hours; with one allowed, once."""
+    found = scenario(windows_of(JOB, CALM, 6))
+    free, limited = (
+        play(found, variant("target-utilisation", rescales_a_day_max=most), draw=0, seed=0, told=quiet) for most in (None, 1)
+    )
+    assert len(free.at_ms) == len(limited.at_ms)
+    assert (np.diff(limited.subtasks) != 0).sum() < (np.diff(free.subtasks) != 0).sum()
 
 
 def test_a_recording_that_is_too_short_is_refused() -> None:
