@@ -1,7 +1,8 @@
 """Groups without a busy counter, in a closed loop: one minute after the other through the pipeline's own memory and decisions."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -10,10 +11,14 @@ from surescale.contracts.decisions import Decision
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.windows import FIGURE
 from surescale.policies.decide import decide_if_due
 from surescale.policies.policy import Policy
+from surescale.policies.question import Question
 from surescale.policies.registry import Unavailable, load_policy
+from surescale.policies.trial import trial_of
 from tests.support.builders import row
+from tests.unit.policies.test_witness import real_window, written
 
 EACH = 300.0  # records a minute that a member gets through
 NAN = float("nan")
@@ -109,3 +114,58 @@ def test_nothing_is_tried_while_there_is_only_one_member() -> None:
     found = group("target-utilisation", 1, span_minutes=1)
     found.run(60, 100.0)
     assert set(found.sizes) == {1}
+
+
+def asked(
+    waiting: float = 0.0,
+    engine: str = "kafka",
+    *,
+    is_asked: bool = True,
+    grown: float = 0.0,
+    before: int = 6,
+    settings: JobSettings = JobSettings(job="prod/job"),  # noqa: B008
+    **spec: object,
+) -> tuple[list[int], list[int]]:
+    """Return what is tried, and what comes back, of a group of six without a busy counter that had ``before`` two minutes ago."""
+    window = real_window(load=900.0, subtasks=6, tasks=("parse",), **spec)
+    for name in ("busy_ms", "idle_ms", "busy_ms_max"):
+        window = written(window, name, NAN, last=60)
+    window = written(window, "restarts", 0.0, last=60)
+    window = written(window, "queued_records_last", waiting, last=60)
+    window = written(window, "queued_records_last", waiting + grown)
+    if before != 6:
+        window.figures[:-2, :, FIGURE["parallelism"]] = before
+    window = replace(window, topology=msgspec.structs.replace(window.topology, engine=engine))
+    trial = trial_of(Question.of(window, settings, 0), is_asked=is_asked)
+    return trial.fewer.tolist(), trial.back.tolist()
+
+
+def test_one_less_is_tried_where_nothing_has_waited_for_five_minutes() -> None:
+    """A quarter of what comes in a minute may wait: commits come in waves. With more, sizes stay."""
+    assert asked() == ([5], [0])
+    assert asked(waiting=200.0) == ([5], [0])
+    assert asked(waiting=300.0) == ([0], [0])
+    assert asked(before=8) == ([0], [0])  # two minutes at the present size are too few
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"is_asked": False},
+        {"engine": "simulated"},
+        {"settings": JobSettings(job="prod/job", emergency_growth=False)},
+        {"hindrance": "partition orders[0] has not moved"},
+        {"state": "finished"},
+    ],
+)
+def test_nothing_is_tried_where_there_is_no_way_back(given: dict[str, object]) -> None:
+    """Nor where no policy is asked, or fewer subtasks would be for nothing."""
+    assert asked(**given) == ([0], [0])  # type: ignore[arg-type]
+
+
+def test_the_former_size_comes_back_where_more_waits_than_a_minute_ago() -> None:
+    """Only if the task was larger lately; not on the simulated engine."""
+    assert asked(waiting=300.0, grown=200.0, before=8, is_asked=False) == ([0], [8])
+    assert asked(waiting=300.0, grown=200.0) == ([0], [0])
+    assert asked(waiting=300.0, grown=50.0, before=8) == ([0], [0])
+    assert asked(waiting=300.0, grown=200.0, before=8, engine="simulated") == ([0], [0])
