@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from surescale.contracts.capabilities import SIMULATED
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.messages import JobTopology, Saturation, TaskSpec
-from surescale.contracts.saturation import LATELY_MINUTES, SHOWN_MOST, remembered, times_understated
+from surescale.contracts.saturation import (
+    LATELY_MINUTES,
+    SHOWN_MOST,
+    falls_behind,
+    remembered,
+    service_remembered,
+    times_understated,
+)
 from surescale.contracts.window_history import WindowHistory
 from surescale.contracts.windows import FIGURES, HOUR_MS, Float32, decode_window, encode_window
 from tests.support.builders import row
@@ -92,6 +99,33 @@ def test_a_counter_that_shows_more_than_it_could_corrects_what_is_remembered() -
     assert job.times(10, 0.25, waiting=5_000.0) == 4.0
     assert job.times(LATELY_MINUTES, 0.5) == pytest.approx(2.0)
     assert job.times(LATELY_MINUTES, 0.95) == 1.0
+
+
+def test_what_a_record_took_a_task_without_a_counter_is_remembered_for_a_day() -> None:
+    """Four subtasks that got through 1,000 a minute while 5,000 waited: 240 ms each. Its busy time is corrected by nothing."""
+    job = Job()
+    assert job.times(5, np.nan, waiting=5_000.0) == 1.0
+    job.times(60, np.nan)
+    saturations = job.history.close(job.end_ms + MINUTE_MS, minute(np.nan), REAL).saturations
+    assert [(each.task, each.shown) for each in saturations] == [("calls", None)]
+    assert saturations[0].record_ms == pytest.approx(240.0)
+    learned_ms = saturations[0].at_ms
+    assert service_remembered(saturations, TASKS, learned_ms + DAY_MS - 1) == pytest.approx([0.004])
+    assert np.isnan(service_remembered(saturations, TASKS, learned_ms + DAY_MS)).all()
+
+
+def test_a_task_falls_behind_if_more_waits_on_fewer_subtasks_than_lately() -> None:
+    """A quarter of a minute's work, and a tenth more than before; not while it restarts, and not at its largest size."""
+
+    def found(before: dict[str, Float32], after: dict[str, Float32]) -> bool:
+        return bool(falls_behind(np.stack([before["calls"], after["calls"]])[:, None])[0])
+
+    before = minute(np.nan, waiting=100.0, subtasks=5)
+    assert found(before, minute(np.nan, waiting=300.0))
+    assert not found(before, minute(np.nan, waiting=240.0))
+    assert not found(minute(np.nan, waiting=290.0, subtasks=5), minute(np.nan, waiting=380.0))
+    assert not found(minute(np.nan, waiting=100.0), minute(np.nan, waiting=300.0))
+    assert not found(before, minute(np.nan, waiting=np.nan))
 
 
 def test_a_task_that_is_gone_and_comes_back_starts_anew() -> None:

@@ -1,0 +1,67 @@
+"""Shrinks that were taken back: a task that had to grow again at the same load does not shrink to that size for half a day."""
+
+import msgspec
+import pytest
+
+from surescale.contracts.decisions import Decision
+from surescale.contracts.job_settings import JobSettings
+from surescale.policies.stateful_limits import (
+    TAKEN_BACK_MS,
+    TOO_FEW_MS,
+    Change,
+    LimitedAct,
+    LimitsMemory,
+    after_begin,
+    apply_limits,
+    with_needs,
+)
+from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision, job
+
+FREE = JobSettings(job=JOB, scale_down_after_minutes=0, block_ineffective=True)
+
+
+def at_load(memory: LimitsMemory, load: float | None, at_ms: int = START_MS, **wanted: int) -> tuple[LimitsMemory, Decision]:
+    """Return the memory after a decision at this load, and the decision."""
+    made = msgspec.structs.replace(decision(at_ms, wanted or None), load_records_per_minute=load)
+    return with_needs(memory, made, FREE, "flink", before_ms=at_ms - MINUTE_MS), made
+
+
+def taken_back(after_ms: int = 10 * MINUTE_MS, load: float = 100.0) -> LimitsMemory:
+    """Return the memory of a task that shrank from three subtasks to two at 100 records a minute, and grew again later."""
+    memory, _ = at_load(LimitsMemory(), 100.0)
+    memory = after_begin(memory, {"map": Change(3, 2)}, START_MS)
+    memory, _ = at_load(memory, load, START_MS + after_ms)
+    return after_begin(memory, {"map": Change(2, 3)}, START_MS + after_ms)
+
+
+def shrunk(memory: LimitsMemory, later_ms: int, load: float | None, settings: JobSettings = FREE, to: int = 2) -> LimitedAct:
+    """Return what is left of a decision to shrink the task from three subtasks."""
+    at_ms = START_MS + 10 * MINUTE_MS + later_ms
+    memory, made = at_load(memory, load, at_ms, map=to)
+    topology = msgspec.structs.replace(job(units=range(3)), engine="flink")
+    return apply_limits(memory, made, topology, settings, engine="flink", hosts=())
+
+
+@pytest.mark.parametrize("load", [91.0, 100.0, 300.0, None])
+def test_a_shrink_that_was_taken_back_is_not_repeated_at_the_same_load(load: float | None) -> None:
+    """Nor at a higher one, or at one that nobody knows."""
+    left = shrunk(taken_back(), MINUTE_MS, load)
+    assert left.refusal == "scale_down_waits"
+    assert "map: 2 were too few at this load, so it keeps 3" in left.words
+
+
+def test_it_is_repeated_at_a_lower_load_and_after_half_a_day() -> None:
+    """And where it was not taken back for want of size: much later, or because more came."""
+    assert shrunk(taken_back(), MINUTE_MS, 80.0).wanted == {"map": 2}
+    assert shrunk(taken_back(), TOO_FEW_MS - MINUTE_MS, 100.0).refusal
+    assert shrunk(taken_back(), TOO_FEW_MS, 100.0).wanted == {"map": 2}
+    assert shrunk(taken_back(load=120.0), MINUTE_MS, 100.0).wanted == {"map": 2}
+    assert shrunk(taken_back(after_ms=TAKEN_BACK_MS + MINUTE_MS), TAKEN_BACK_MS, 100.0).wanted == {"map": 2}
+
+
+def test_it_holds_for_smaller_sizes_too_and_not_where_the_owner_turns_it_off() -> None:
+    """``block_ineffective`` is the switch of both, and an owner's maximum is stronger."""
+    assert shrunk(taken_back(), MINUTE_MS, 100.0, to=1).refusal
+    for changes in ({"block_ineffective": False}, {"parallelism_max": 2}):
+        free = msgspec.structs.replace(FREE, **changes)
+        assert shrunk(taken_back(), MINUTE_MS, 100.0, free).wanted == {"map": 2}
