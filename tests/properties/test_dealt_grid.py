@@ -93,3 +93,26 @@ def test_a_constant_load_settles_within_an_hour(name: str) -> None:
         fault = fault_of(name, cell, run(cell, policy(name), MINUTES))
         faults += [f"{cell}: {fault}"] if fault else []
     assert faults == []
+
+
+def test_a_size_that_was_too_few_at_this_load_is_not_tried_again() -> None:
+    """Half of 16 key groups are hardly used: the rule tries eight subtasks once."""
+    rates = tuple(1.0 if busy else 0.02 for busy in np.random.default_rng(2).random(16) < 0.5)
+    course = run(Cell("flink", 16, 4.13, 0.0, 7, 1, rates), policy("target-utilisation"), MINUTES)
+    assert [(before, after) for minute, before, after in course.rescales if minute >= HOUR] == [(16, 8), (8, 16)]
+
+
+@pytest.mark.parametrize("name", ["sure", "target-utilisation"])
+def test_a_partition_too_much_for_one_subtask_is_said(name: str) -> None:
+    """No size helps where one of 24 partitions needs 1.3 subtasks; that is never close enough."""
+    course = run(Cell("kafka", 24, 6.0, 0.0, 24, 1, rates=(1.3, *(4.7 / 23,) * 23)), policy(name), 120)
+    assert course.waiting[-1] > 1_000.0
+    assert "close enough" not in course.reason
+    assert "a single one too hot is helped by no size" in course.reason
+
+
+def test_the_limit_that_holds_an_overloaded_job_back_is_named() -> None:
+    """Of 256 key groups 129 to 255 subtasks carry as much as 128, and 200 are the most where nobody sets a maximum."""
+    course = run(Cell("flink", 256, 150.0, 0.0, 128, 1), policy("target-utilisation"), 60)
+    assert course.waiting[-1] > 100_000.0
+    assert "the next size that carries more is 256 and at most 200 are allowed; --max changes that" in course.reason

@@ -26,7 +26,7 @@ WINDOW_MINUTES = 60
 
 @dataclass(frozen=True)
 class Cell:
-    """One constant load: ``things`` of one rate each, together worth ``busy`` subtasks, with so much noise of each minute."""
+    """One constant load: ``things`` of one rate each, or of ``rates``, together worth ``busy`` subtasks, with noise by minute."""
 
     engine: str
     things: int
@@ -34,6 +34,7 @@ class Cell:
     noise: float
     begin: int
     seed: int
+    rates: tuple[float, ...] = ()
 
 
 @dataclass
@@ -44,6 +45,7 @@ class Course:
     sizes: list[int] = field(default_factory=list)
     waiting: list[float] = field(default_factory=list)
     decisions: int = 0
+    reason: str = ""  # of the last decision
 
 
 def run(cell: Cell, policy: Policy, minutes: int) -> Course:
@@ -59,6 +61,8 @@ class _Loop:
         self.cell, self.policy, self.course = cell, policy, Course()
         self.size, self.is_down = cell.begin, False
         self.waiting = np.zeros(cell.things)  # of each thing
+        rates = np.array(cell.rates or (1.0,) * cell.things)
+        self.shares = rates / rates.sum()
         self.settings, self.memory = JobSettings(job=JOB), LimitsMemory()
         self.decided_ms = 0
         self.topology = self._topology(0)
@@ -82,7 +86,7 @@ class _Loop:
             self._decide(minute, end_ms)
 
     def _minute(self, came: float) -> Float32:
-        """Return the figures [1, N, F] of a minute in which so many records came, evenly for all things."""
+        """Return the figures [1, N, F] of a minute in which so many records came, for each thing by its rate."""
         cell, was_down = self.cell, self.is_down
         self.is_down = False
         row = blank_figures(1, len(self.topology.tasks))
@@ -90,7 +94,7 @@ class _Loop:
         row[0, -1, FIGURE["parallelism"]] = self.size
         row[..., FIGURE["restarts"]] = was_down
         row[..., FIGURE["coverage"]] = 1.0
-        self.waiting += came / cell.things
+        self.waiting += came * self.shares
         of = np.arange(cell.things) * self.size // max(cell.things, self.size)  # key groups in ranges, as even as can be
         work = np.bincount(of, self.waiting, minlength=self.size)
         share = np.zeros(self.size) if was_down else np.minimum(RECORDS / np.maximum(work, 1e-9), 1.0)
@@ -121,6 +125,7 @@ class _Loop:
         if decision is None:
             return
         self.course.decisions += 1
+        self.course.reason = decision.reason
         self.memory = with_needs(self.memory, decision, self.settings, self.cell.engine, before_ms=self.decided_ms)
         self.decided_ms = end_ms
         if decision.action == "act":
