@@ -21,7 +21,7 @@ from surescale.contracts.wire import decode
 from surescale.engines.ports.actuator import Accepted, EngineUnavailable
 from surescale.rescaler.control.job.memory import JobMemory, restored
 from surescale.rescaler.service.active import ActiveRescaler, activate
-from surescale.rescaler.service.lost_topics import REMEMBERED
+from surescale.rescaler.service.loop import REMEMBERED
 from surescale.rescaler.service.session import decisions_of, group_member
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.status import Status

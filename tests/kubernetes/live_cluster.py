@@ -17,8 +17,8 @@ from typing import Any, Self, cast
 
 from surescale.runtime.http import NoAnswer
 from surescale.runtime.http_pool import ConnectionPool
+from surescale.runtime.kafka_security import client_context
 from surescale.runtime.ports import LOOPBACK, free_port
-from surescale.runtime.tls import client_context
 from surescale.services.local_stack.servers import LocalServer
 from tests.support.waiting import PATIENT_S, wait_until
 

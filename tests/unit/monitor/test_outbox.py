@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from surescale.contracts.topics import JOB_TOPOLOGY, TopicNames
-from surescale.monitor.outbox import DeliveryFailed, Outbox
+from surescale.monitor.service import DeliveryFailed, Outbox
 from surescale.runtime.backoff import Stopped
 from surescale.runtime.ports import free_port
 from tests.support.builders import JOB, topology

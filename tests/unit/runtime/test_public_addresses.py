@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from surescale.runtime import public_addresses
-from surescale.runtime.public_addresses import PrivateAddress, connect_publicly, is_public
+from surescale.runtime import http_pool
+from surescale.runtime.http_pool import PrivateAddress, connect_publicly, is_public
 
 PUBLIC, METADATA = "192.0.43.8", "169.254.169.254"
 
@@ -51,8 +51,8 @@ def answers(monkeypatch: pytest.MonkeyPatch, *looks: list[str]) -> list[tuple[st
         connected.append(address)
         return socket.socket()
 
-    monkeypatch.setattr(public_addresses.socket, "getaddrinfo", resolve)
-    monkeypatch.setattr(public_addresses.socket, "create_connection", connect)
+    monkeypatch.setattr(http_pool.socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(http_pool.socket, "create_connection", connect)
     return connected
 
 
@@ -82,7 +82,7 @@ def test_an_address_that_nobody_answers_at_leaves_the_others(monkeypatch: pytest
             raise OSError("network is unreachable")
         return socket.socket()
 
-    monkeypatch.setattr(public_addresses.socket, "create_connection", connect)
+    monkeypatch.setattr(http_pool.socket, "create_connection", connect)
     connect_publicly(("hooks.example.org", 443), 1.0).close()
     assert tried == ["2606:2800:220:1::1", PUBLIC]
     with pytest.raises(OSError, match="unreachable"):

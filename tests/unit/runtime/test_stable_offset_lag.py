@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from surescale.runtime import stable_offset_lag
-from surescale.runtime.stable_offset_lag import StableOffsetLag
+from surescale.runtime import kafka
+from surescale.runtime.kafka import StableOffsetLag
 
 
 def statistics(stable: int, end: int, partition: str = "0") -> str:
@@ -17,7 +17,7 @@ def statistics(stable: int, end: int, partition: str = "0") -> str:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, to be set by the test."""
     times = [100.0]
-    monkeypatch.setattr(stable_offset_lag.time, "monotonic", lambda: times[-1])
+    monkeypatch.setattr(kafka.time, "monotonic", lambda: times[-1])
     return times
 
 

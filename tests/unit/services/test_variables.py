@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from surescale.contracts.errors import SettingsError
-from surescale.services.variables import check_names
+from surescale.services.pipeline_file import check_names
 
 ROOT = Path(__file__).parents[3]
 

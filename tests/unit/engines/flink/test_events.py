@@ -3,7 +3,7 @@
 import pytest
 
 from surescale.engines.flink.answers import Checkpoint, Checkpoints
-from surescale.engines.flink.events import FlinkEvents
+from surescale.engines.flink.job import FlinkEvents
 
 EXPIRED = "Checkpoint expired before completing."
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from surescale.engines.kubernetes.actuator import failures_in, hindrance_of
 from surescale.engines.kubernetes.answers import (
     Condition,
     ContainerState,
@@ -17,7 +18,6 @@ from surescale.engines.kubernetes.answers import (
     Terminated,
     Waiting,
 )
-from surescale.engines.kubernetes.hindrance import failures_in, hindrance_of
 from surescale.engines.kubernetes.target import Target
 
 TARGET = Target("shop", "parse")

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surescale.engines.prometheus.counters import Counter
+from surescale.engines.prometheus.ledger import Counter
 from surescale.engines.prometheus.readings import Reading
 
 PLAIN = {"is_time": False, "is_offset": False, "is_other": False}

@@ -9,9 +9,9 @@ from surescale.contracts.decisions import Amendment, Decision
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import ClusterTopology, Host, JobTopology, TaskSpec
 from surescale.contracts.topology import slots_needed
+from surescale.policies.stateful_limits import Growth, LimitsMemory, Need, Slot, apply_limits, slot_of, with_needs
 from surescale.rescaler.control.controller import Controller
 from surescale.rescaler.control.effects import Effects
-from surescale.rescaler.control.job.limits import Growth, LimitsMemory, Need, Slot, apply_limits, slot_of, with_needs
 from surescale.rescaler.control.world import View
 from tests.support.controller_world import (
     JOB,

@@ -3,7 +3,7 @@
 from surescale.contracts.job_settings import JobSettings, Pause
 from surescale.contracts.pauses import pauses_of
 from surescale.contracts.wire import encode
-from surescale.rescaler.service.lost_topics import BY, held_from, newest
+from surescale.rescaler.service.loop import BY, held_from, newest
 from tests.support.controller_world import CLUSTER, JOB, START_MS
 
 ALL = f"{CLUSTER}/*"

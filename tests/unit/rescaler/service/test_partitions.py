@@ -2,7 +2,7 @@
 
 import pytest
 
-from surescale.rescaler.service.transactions import murmur2, partition_of
+from surescale.contracts.partitioner import murmur2, partition_of
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from faust.types import TP, ConsumerMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surescale.services.agent.acknowledgements import Acknowledgements
 from surescale.services.agent.settings import AgentSettings
+from surescale.services.agent.transport import Acknowledgements
 from surescale.services.agent.worker import build_app
 
 PLACE = TP("snapshots", 0)

@@ -8,8 +8,7 @@ import pytest
 from surescale.contracts.settings import from_environment
 from surescale.engines.groups.chains import read_chains
 from surescale.engines.settings import ClusterSettings
-from surescale.services.init.answers import FoundGroup
-from surescale.services.init.text import Plan, file_of
+from surescale.services.init.answers import FoundGroup, Plan, file_of
 from surescale.services.job_settings.files import read_entries
 from surescale.services.pipeline_file import read
 

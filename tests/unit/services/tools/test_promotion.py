@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.releases import SHADOWS_MAX, Release, Releases, Slot
+from surescale.services.state.fleet_documents import ShadowSummary
 from surescale.services.state.read.shadows import summaries
-from surescale.services.state.shadow_documents import ShadowSummary
 from surescale.services.tools.policy_releases.promotion import Least, check_evidence, dollars, lines, note_of
 from surescale.services.tools.policy_releases.scope import check_job, check_room, reach, release_to, shadow_slot, slot_of
 from tests.support.builders import JOB

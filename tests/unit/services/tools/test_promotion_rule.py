@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.releases import Release
+from surescale.services.state.fleet_documents import ShadowSummary, StoredAnswer
 from surescale.services.state.read.shadows import summaries
-from surescale.services.state.shadow_documents import ShadowSummary, StoredAnswer
 from surescale.services.tools.policy_releases.promotion import FIGURES, RULE_CHARACTERS_MAX, Least, evidence_from_ms, rule_of
 from tests.support.builders import JOB
 from tests.support.shadow_records import answer
