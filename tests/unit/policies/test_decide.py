@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from surescale.contracts.decisions import ChangeScore, Decision, SampledMinute
+from surescale.contracts.decisions import Candidates, ChangeScore, Decision, SampledMinute
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.wire import decode, encode
 from surescale.policies.answer import Answer, NotReady, PolicyFailed, RawAnswer, answer_in_ratios
@@ -20,6 +20,9 @@ from tests.unit.policies.conftest import END_MS, WindowMaker
 
 SIZES = np.array([1, 4, 2, 1])
 SCORES = ChangeScore(subtasks=9, score=np.inf, present_subtasks=8, present_score=0.2, gain_needed=0.01, unit="reward")
+LATE = msgspec.structs.replace(
+    SCORES, score=0.3, candidates=Candidates(subtasks=(8, 9), late_minutes=(np.nan, 0.0), minutes=60, late_seconds=30.0)
+)
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # figures beyond all bounds overflow on their way
 
 
@@ -107,6 +110,7 @@ def test_a_decision_is_the_same_bytes_every_time(make_window: WindowMaker, setti
             "a figure that is not a number",
         ),
         (RawAnswer(SIZES, "", compared=SCORES), "a figure that is not a number"),
+        (RawAnswer(SIZES, "", compared=LATE), "a figure that is not a number"),
         (PolicyFailed("the model is broken"), "the model is broken"),
     ],
 )
@@ -240,3 +244,16 @@ def test_a_decision_says_why_more_subtasks_would_not_help(make_window: WindowMak
     assert desired(decision) == [1, 4, 2, 1]
     facts = "a, the busiest of 2 tasks, is 5% busy, no record waits, 10 records come a minute: 6 subtasks stay."
     assert decision.reason == f"{facts} a: {words}. Because. Amended by bounds."
+
+
+def test_a_decision_says_until_when_there_were_figures(make_window: WindowMaker, settings: JobSettings) -> None:
+    """The end of the newest minute in which any task reported; none without figures, and never after the span."""
+    window = make_window()
+    assert decide(window, Hold(), settings, seed=0).figures_until_ms == END_MS
+    figures = window.figures.copy()
+    figures[-3:] = np.nan
+    late = decide(replace(window, figures=figures), Hold(), settings, seed=0)
+    assert late.figures_until_ms == END_MS - 3 * 60_000
+    assert decide(replace(window, figures=np.full_like(figures, np.nan)), Hold(), settings, seed=0).figures_until_ms is None
+    with pytest.raises(ValueError, match="figures_until_ms: it is after span_end_ms"):
+        msgspec.structs.replace(late, figures_until_ms=END_MS + 1)

@@ -20,7 +20,7 @@ from surescale.policies.nvss import newest_minute, sample_nodes, subgraphs
 from surescale.policies.policy import ask
 from surescale.policies.question import Question
 from surescale.policies.registry import load_policy
-from surescale.policies.sure.policy import SurePolicy, run_in_chunks
+from surescale.policies.sure.policy import CANDIDATES_MOST, SurePolicy, run_in_chunks
 from tests.unit.policies.conftest import END_MS, WindowMaker, branching_window
 
 SETTINGS = JobSettings(job="sim/y")
@@ -68,6 +68,24 @@ def test_the_jobs_objective_is_heard_and_told(sure: SurePolicy) -> None:
     assert cost.compared.unit.startswith("0.7 x utilisation - 0.3 x minutes of latency")
     assert latency.compared.unit.startswith("0.3 x utilisation - 0.7 x minutes of latency")
     assert cost.compared.subtasks <= latency.compared.subtasks
+
+
+def test_the_sizes_it_compared_are_told_as_a_curve_of_rent_against_late_minutes(sure: SurePolicy) -> None:
+    """Fewest subtasks first, with the present size and the best; each larger size but those two spares minutes."""
+    compared = decide(branching_window(3), sure, SETTINGS, seed=1).compared
+    assert isinstance(compared, ChangeScore)
+    assert compared.candidates is not None
+    subtasks, late = compared.candidates.subtasks, compared.candidates.late_minutes
+    assert list(subtasks) == sorted(set(subtasks))
+    assert {compared.subtasks, compared.present_subtasks} <= set(subtasks)
+    assert len(late) == len(subtasks) <= CANDIDATES_MOST + 2
+    assert all(0.0 <= minutes <= compared.candidates.minutes for minutes in late)
+    freely = [
+        minutes
+        for size, minutes in zip(subtasks, late, strict=True)
+        if size not in (compared.subtasks, compared.present_subtasks)
+    ]
+    assert freely == sorted(freely, reverse=True)
 
 
 def test_permuted_tasks_get_permuted_answers(sure: SurePolicy) -> None:
