@@ -61,9 +61,9 @@ def test_figures_that_come_put_it_off() -> None:
 
 @given(st.integers(1, 6), st.integers(1, 12), st.none() | st.integers(1, 12))
 def test_no_task_ever_shrinks_or_passes_its_maximum(size: int, safe: int, most: int | None) -> None:
-    """Whatever the sizes are; without a maximum of its own, a simulated task has at most ten subtasks."""
+    """Whatever the sizes are; a task of the topology has at most ten subtasks, whatever its owner allows."""
     effects = after_silence(size, safe_size=safe, parallelism_max=most)
-    wanted = min(safe, most or 10)
+    wanted = min(safe, most or 10, 10)
     assert changes(effects) == ({"map": wanted, "join": wanted} if wanted > size else {})
 
 
