@@ -3,7 +3,7 @@
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Comparison, ServedDecision, ShadowDecision, ShadowStatus, TaskDifference, Verdict
 from surescale.contracts.ids import shadow_id
-from surescale.services.state.shadow_documents import StoredAnswer, answer_of
+from surescale.services.state.fleet_documents import StoredAnswer, answer_of
 from tests.support.builders import JOB
 
 

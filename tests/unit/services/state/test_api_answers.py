@@ -18,11 +18,10 @@ from surescale.contracts.messages import ClockPrerequisites, ClockSegment
 from surescale.contracts.releases import Release
 from surescale.contracts.rescaler_state import CommandUnderway, Condition, JobSummary, RescalerRecord, WaitingAct
 from surescale.contracts.wire import encode
-from surescale.services.state.api import make_app
+from surescale.services.state.api import AT, make_app
 from surescale.services.state.connection import connect
 from surescale.services.state.documents import HealthDocument
 from surescale.services.state.http.operations import OPERATIONS
-from surescale.services.state.http.page import AT
 from surescale.services.state.http.routes import LINKS
 from surescale.services.state.read.queries import Queries
 from surescale.services.state.write.operations import condensed

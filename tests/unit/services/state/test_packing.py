@@ -7,7 +7,7 @@ import pytest
 
 from surescale.contracts.decisions import Decision, PolicyUsed, SampledMinute, TaskDecision
 from surescale.contracts.wire import encode
-from surescale.services.state.packing import UNPACKED_BYTES_MAX, pack, unpack
+from surescale.services.state.keys import UNPACKED_BYTES_MAX, pack, unpack
 
 
 def wide_decision() -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from surescale.services.state.http.page import BUILT
+from surescale.services.state.api import BUILT
 
 PAGE = BUILT.parent
 BYTES_MAX = 1_500_000

@@ -18,9 +18,8 @@ from surescale.contracts.rescaler_state import CommandUnderway, Condition, JobSu
 from surescale.contracts.summaries import JobMinute, SummaryHeader, TaskMinutes, WindowSummary, encode_header
 from surescale.contracts.windows import encode_window
 from surescale.contracts.wire import encode
-from surescale.services.state.notify.memory import REFUSALS_EVERY_MS, REFUSALS_KEPT, Memory
 from surescale.services.state.notify.settings import Notice
-from surescale.services.state.notify.watch import WATCHED, Watch
+from surescale.services.state.notify.watch import REFUSALS_EVERY_MS, REFUSALS_KEPT, WATCHED, Memory, Watch
 from surescale.services.state.write.projections import PROJECTED, Record
 from tests.support.builders import JOB, topology, window_at
 

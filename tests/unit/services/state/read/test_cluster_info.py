@@ -7,7 +7,7 @@ from rich.console import Console
 
 from surescale.contracts.messages import ClusterTopology, Host, JobTopology, TaskSpec
 from surescale.rescaler.cli.reschedule import run as reschedule
-from surescale.services.state.read.cluster_info import JobUnits, cluster_info, fragment_id
+from surescale.services.state.read.fleet import JobUnits, cluster_info, fragment_id
 from surescale.services.tools.cluster.command import print_info, ranges
 
 CLUSTER = ClusterTopology(

@@ -9,7 +9,7 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.policies.policy import is_span_end
-from surescale.services.state.read.next_decision import NextDecision, next_decision
+from surescale.services.state.read.staleness import NextDecision, next_decision
 from tests.support.view_documents import WINDOW
 
 JOB = "shop/orders"

@@ -4,8 +4,8 @@ from surescale.contracts.decisions import Comparison, ServedDecision, ShadowDeci
 from surescale.contracts.ids import shadow_id
 from surescale.contracts.messages import Host
 from surescale.services.state import metrics
+from surescale.services.state.fleet_documents import answer_of
 from surescale.services.state.read.shadows import dollars_per_unit_minute, summaries
-from surescale.services.state.shadow_documents import answer_of
 from tests.support.builders import JOB
 from tests.support.shadow_records import answer
 

@@ -9,9 +9,8 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_settings import Mode
 from surescale.contracts.rescaler_state import CommandUnderway, Condition, JobControl, Step, WaitingAct
 from surescale.contracts.summaries import JobMinute, WindowSummary
-from surescale.services.state.read.conditions import conditions_of
 from surescale.services.state.read.staleness import Stale, why_stale
-from surescale.services.state.read.status import status_of
+from surescale.services.state.read.status import conditions_of, status_of
 from tests.support.builders import topology
 from tests.support.view_documents import WINDOW
 
