@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 62c974ac8627880db31540e818abd8913d2f059c07a6f9adb882c7a62fb1c2a0.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 57bec4cf2ab802fb9f156d37bdc022e2cc89cc2172271e03fa63159b6d4580cb.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -93,6 +93,12 @@ export type components = {
             /** @enum {unknown} */
             status: "advised" | "down" | "ended" | "fine" | "held" | "observed" | "overloaded" | "paused" | "restarting" | "scaling" | "stalled" | "starting" | "unknown" | "unmeasured" | "warming";
             minute_by_task: components["schemas"]["TaskMinuteDocument"][];
+            /** @default null */
+            engine: components["schemas"]["Capabilities"] | null;
+            /** @default [] */
+            bounds: components["schemas"]["TaskBoundsDocument"][];
+            /** @default null */
+            total_most: number | null;
             /** @default [] */
             conditions: components["schemas"]["Condition"][];
             /** @default null */
@@ -115,8 +121,8 @@ export type components = {
          * JobTopology
          * @description A job's graph, parallelism and units. ``version`` grows with every change; ``generation`` is the last one applied.
          *
-         *         ``epoch`` names one submission of the job and changes with an upgrade. ``requirement_id`` names the requirements in force.
-         *         Both are empty where the engine has none.
+         *     ``epoch`` names one submission of the job and changes with an upgrade. ``requirement_id`` names the requirements in force.
+         *     Both are empty where the engine has none.
          */
         JobTopology: {
             /** @enum {unknown} */
@@ -242,9 +248,9 @@ export type components = {
          * JobSettings
          * @description The limits the user sets for a job. ``version`` grows with every change.
          *
-         *         Of a record whose job is ``CLUSTER/*`` only ``pause`` counts: it holds for every job of the cluster.
+         *     Of a record whose job is ``CLUSTER/*`` only ``pause`` counts: it holds for every job of the cluster.
          *
-         *         Where a limit is null nobody set it: the job's label decides, else its default (``effective``).
+         *     Where a limit is null nobody set it: the job's label decides, else its default (``effective``).
          */
         JobSettings: {
             /** @enum {unknown} */
@@ -303,6 +309,10 @@ export type components = {
             /** @default null */
             minutes_known_min: number | null;
             /** @default null */
+            safe_size: number | null;
+            /** @default null */
+            safe_after_minutes: number | null;
+            /** @default null */
             on_drift: ("adopt" | "insist" | "stop") | null;
             /** @default null */
             priority: number | null;
@@ -341,8 +351,8 @@ export type components = {
          * ExcludedPeriod
          * @description A time in which nothing is rescaled: on these weekdays, between two local times, from one day to another.
          *
-         *         A period that ends before it starts ends on the next day, and belongs to the day it starts on. Flink's autoscaler calls these
-         *         ``job.autoscaler.excluded.periods``.
+         *     A period that ends before it starts ends on the next day, and belongs to the day it starts on. Flink's autoscaler calls these
+         *     ``job.autoscaler.excluded.periods``.
          */
         ExcludedPeriod: {
             /** @default [] */
@@ -460,7 +470,7 @@ export type components = {
          * DecisionDocument
          * @description A decision, its last outcome, and the command it led to.
          *
-         *         Of what a task looked at it has the snapshots with the highest weight; in lists of decisions, none.
+         *     Of what a task looked at it has the snapshots with the highest weight; in lists of decisions, none.
          */
         DecisionDocument: {
             record: components["schemas"]["Decision"];
@@ -478,7 +488,7 @@ export type components = {
          * Decision
          * @description A policy's answer for one job and span, act or hold. Identity: ``decision_id``.
          *
-         *         It depends only on (window, policy hash, settings version, seed) and carries no wall time.
+         *     It depends only on (window, policy hash, settings version, seed) and carries no wall time.
          */
         Decision: {
             /** @enum {unknown} */
@@ -513,6 +523,8 @@ export type components = {
             drift: components["schemas"]["FeatureDrift"] | null;
             /** @default false */
             undecided: boolean;
+            /** @default null */
+            figures_until_ms: number | null;
         };
         /**
          * PolicyUsed
@@ -608,7 +620,7 @@ export type components = {
          * ChangeScore
          * @description How the best change compared with no change, of a policy that scores both. Scores are in ``unit``; higher is better.
          *
-         *         Where the guardrails change the present size in any case, ``present_score`` is that of what they make of it.
+         *     Where the guardrails change the present size in any case, ``present_score`` is that of what they make of it.
          */
         ChangeScore: {
             subtasks: number;
@@ -617,6 +629,18 @@ export type components = {
             present_score: number;
             gain_needed: number;
             unit: string;
+            /** @default null */
+            candidates: components["schemas"]["Candidates"] | null;
+        };
+        /**
+         * Candidates
+         * @description What sizes would come to that a policy compared: their rent in subtasks against the late minutes that it expects.
+         */
+        Candidates: {
+            subtasks: number[];
+            late_minutes: number[];
+            minutes: number;
+            late_seconds: number;
         };
         /**
          * LoadOutlook
@@ -664,7 +688,7 @@ export type components = {
          * Outcome
          * @description What the rescaler did with a decision. An act gets any number of ``pending`` outcomes, then exactly one of the others.
          *
-         *         ``pending`` promises another outcome for the same decision at ``until_ms``.
+         *     ``pending`` promises another outcome for the same decision at ``until_ms``.
          */
         Outcome: {
             /** @enum {unknown} */
@@ -706,9 +730,9 @@ export type components = {
          * RescheduleCommand
          * @description One step for an actuator. Identity: ``command_id``. Applying it twice changes nothing; an older one is refused.
          *
-         *         A rescale is either one ``commit``, or a ``prepare`` (learners restore the state that will move while the job runs on)
-         *         followed by another step: ``commit``, a ``prepare`` elsewhere, or ``abort``. A commit without warm state runs cold.
-         *         ``standby`` changes only the standbys.
+         *     A rescale is either one ``commit``, or a ``prepare`` (learners restore the state that will move while the job runs on)
+         *     followed by another step: ``commit``, a ``prepare`` elsewhere, or ``abort``. A commit without warm state runs cold.
+         *     ``standby`` changes only the standbys.
          */
         RescheduleCommand: {
             /** @enum {unknown} */
@@ -787,7 +811,7 @@ export type components = {
          * Expected
          * @description The state of the job that a command was made for. An engine where it has changed since refuses the command.
          *
-         *         ``required`` is the parallelism in force by task, as the engine was last asked for it.
+         *     ``required`` is the parallelism in force by task, as the engine was last asked for it.
          */
         Expected: {
             /** @default  */
@@ -813,11 +837,11 @@ export type components = {
          * Progress
          * @description What an actuator did with a command. Identity: (command_id, status); of several ``warming`` records the last counts.
          *
-         *         The rescaler writes it in the transaction that changes its memory, so a command ends exactly once, as the memory says. If no
-         *         actuator reports an end in time, the rescaler ends the command by what the engine shows, and ``detail`` says so.
+         *     The rescaler writes it in the transaction that changes its memory, so a command ends exactly once, as the memory says. If no
+         *     actuator reports an end in time, the rescaler ends the command by what the engine shows, and ``detail`` says so.
          *
-         *         ``partly``: the engine runs fewer subtasks than asked for and goes on by itself when it can.
-         *         A ``prepare`` is ``applied`` when its learners are ready. ``lag_bytes`` is the state all of them still have to restore.
+         *     ``partly``: the engine runs fewer subtasks than asked for and goes on by itself when it can.
+         *     A ``prepare`` is ``applied`` when its learners are ready. ``lag_bytes`` is the state all of them still have to restore.
          */
         Progress: {
             /** @enum {unknown} */
@@ -954,6 +978,88 @@ export type components = {
             latency_ms: number | null;
         };
         /**
+         * Capabilities
+         * @description What one engine can do.
+         *
+         *     Attributes:
+         *         engine: kind of engine: ``simulated``, ``flink``, ``kubernetes``, ``kafka``.
+         *         version: the engine's own version; empty if it has none.
+         *         acts: what a command may name: nothing (the engine can only be watched), a parallelism per task, or parallel units.
+         *         scope: whether tasks can be resized one by one, or only the whole job.
+         *         warms: new subtasks restore state before they take over (learners).
+         *         standbys: copies of state can be kept on other hosts.
+         *         places: whether the command chooses the hosts, or the engine does.
+         *         takes_part: what the engine does when it has room for only a part of a command: refuse, or run what fits.
+         *         grows_hosts: hosts are added when subtasks need them.
+         *         takes_effect: when a command takes effect: at once, at the next checkpoint, by a restart, instance by instance.
+         *         cooldown_ms: least time that the engine itself leaves between two rescales.
+         *         stabilization_ms: how long the engine itself waits for steady resources before it rescales.
+         *         remembers: how a command can be found again in the engine: by our generation, by the id of the engine's requirements, or
+         *             not at all, so that states must be compared.
+         *         can_withdraw: a command that has not taken effect can be taken back.
+         *         can_checkpoint_now: a checkpoint can be requested.
+         */
+        Capabilities: {
+            engine: string;
+            /** @default  */
+            version: string;
+            /**
+             * @default none
+             * @enum {unknown}
+             */
+            acts: "counts" | "none" | "units";
+            /**
+             * @default task
+             * @enum {unknown}
+             */
+            scope: "job" | "task";
+            /** @default false */
+            warms: boolean;
+            /** @default false */
+            standbys: boolean;
+            /**
+             * @default itself
+             * @enum {unknown}
+             */
+            places: "commanded" | "itself";
+            /**
+             * @default refuses
+             * @enum {unknown}
+             */
+            takes_part: "as many as fit" | "refuses";
+            /** @default false */
+            grows_hosts: boolean;
+            /**
+             * @default restart
+             * @enum {unknown}
+             */
+            takes_effect: "at once" | "checkpoint" | "restart" | "rolling";
+            /** @default null */
+            cooldown_ms: number | null;
+            /** @default null */
+            stabilization_ms: number | null;
+            /**
+             * @default nothing
+             * @enum {unknown}
+             */
+            remembers: "generation" | "nothing" | "requirement";
+            /** @default false */
+            can_withdraw: boolean;
+            /** @default false */
+            can_checkpoint_now: boolean;
+        };
+        /**
+         * TaskBoundsDocument
+         * @description The sizes that are in force for one scalable task: of settings, labels, periods, engine and topics the narrowest.
+         */
+        TaskBoundsDocument: {
+            task: string;
+            least: number;
+            most: number;
+            most_in_words: string;
+            pinned: boolean;
+        };
+        /**
          * NextDecision
          * @description The next regular decision. One on an emergency comes as soon as that shows.
          */
@@ -1002,6 +1108,19 @@ export type components = {
             mean: number;
             low: number | null;
             high: number | null;
+        };
+        /**
+         * TaskHistoryDocument
+         * @description A task's last minutes in columns of one length, oldest first; null where a figure is not known.
+         */
+        TaskHistoryDocument: {
+            job: string;
+            task: string;
+            window_end_ms: number[];
+            figures: {
+                [key: string]: (number | null)[];
+            };
+            unreadable?: string[];
         };
         /**
          * AppendedStoredAnswer
@@ -1172,77 +1291,6 @@ export type components = {
             zone: string;
         };
         /**
-         * Capabilities
-         * @description What one engine can do.
-         *
-         *         Attributes:
-         *             engine: kind of engine: ``simulated``, ``flink``, ``kubernetes``, ``kafka``.
-         *             version: the engine's own version; empty if it has none.
-         *             acts: what a command may name: nothing (the engine can only be watched), a parallelism per task, or parallel units.
-         *             scope: whether tasks can be resized one by one, or only the whole job.
-         *             warms: new subtasks restore state before they take over (learners).
-         *             standbys: copies of state can be kept on other hosts.
-         *             places: whether the command chooses the hosts, or the engine does.
-         *             takes_part: what the engine does when it has room for only a part of a command: refuse, or run what fits.
-         *             grows_hosts: hosts are added when subtasks need them.
-         *             takes_effect: when a command takes effect: at once, at the next checkpoint, by a restart, instance by instance.
-         *             cooldown_ms: least time that the engine itself leaves between two rescales.
-         *             stabilization_ms: how long the engine itself waits for steady resources before it rescales.
-         *             remembers: how a command can be found again in the engine: by our generation, by the id of the engine's requirements, or
-         *                 not at all, so that states must be compared.
-         *             can_withdraw: a command that has not taken effect can be taken back.
-         *             can_checkpoint_now: a checkpoint can be requested.
-         */
-        Capabilities: {
-            engine: string;
-            /** @default  */
-            version: string;
-            /**
-             * @default none
-             * @enum {unknown}
-             */
-            acts: "counts" | "none" | "units";
-            /**
-             * @default task
-             * @enum {unknown}
-             */
-            scope: "job" | "task";
-            /** @default false */
-            warms: boolean;
-            /** @default false */
-            standbys: boolean;
-            /**
-             * @default itself
-             * @enum {unknown}
-             */
-            places: "commanded" | "itself";
-            /**
-             * @default refuses
-             * @enum {unknown}
-             */
-            takes_part: "as many as fit" | "refuses";
-            /** @default false */
-            grows_hosts: boolean;
-            /**
-             * @default restart
-             * @enum {unknown}
-             */
-            takes_effect: "at once" | "checkpoint" | "restart" | "rolling";
-            /** @default null */
-            cooldown_ms: number | null;
-            /** @default null */
-            stabilization_ms: number | null;
-            /**
-             * @default nothing
-             * @enum {unknown}
-             */
-            remembers: "generation" | "nothing" | "requirement";
-            /** @default false */
-            can_withdraw: boolean;
-            /** @default false */
-            can_checkpoint_now: boolean;
-        };
-        /**
          * AppendedClusterMemory
          * @description A record of Kafka, and where and when it came there.
          */
@@ -1273,7 +1321,7 @@ export type components = {
          * BalanceMemory
          * @description What the rescaler knows about the hosts, and how far its jobs have followed them.
          *
-         *         ``generation`` counts changes of the set of hosts. While ``status`` is moving, another look is due at ``until_ms``.
+         *     ``generation`` counts changes of the set of hosts. While ``status`` is moving, another look is due at ``until_ms``.
          */
         BalanceMemory: {
             generation: number;
@@ -1323,8 +1371,8 @@ export type components = {
          * Balance
          * @description The rescaler's reaction to hosts that joined, leave or died. Identity: (cluster, generation, sequence).
          *
-         *         ``generation`` counts changes to the set of hosts. ``moving`` promises another look at ``until_ms``; after ``settled``
-         *         nothing moves until the hosts change again.
+         *     ``generation`` counts changes to the set of hosts. ``moving`` promises another look at ``until_ms``; after ``settled``
+         *     nothing moves until the hosts change again.
          */
         Balance: {
             /** @enum {unknown} */
@@ -1369,8 +1417,8 @@ export type components = {
          * Release
          * @description A policy for some of a cluster's jobs, a shadow policy, or the end of either, from an event minute on.
          *
-         *         With ``job`` it is for that job, with ``share_permille`` for that share of the cluster's jobs (`is_in_share`), with neither
-         *         for all of them.
+         *     With ``job`` it is for that job, with ``share_permille`` for that share of the cluster's jobs (`is_in_share`), with neither
+         *     for all of them.
          */
         Release: {
             /** @enum {unknown} */
@@ -1407,7 +1455,7 @@ export type components = {
          * Expectation
          * @description What the twin predicted of the job under the winner, already widened by the twin's error (``policies.departure``).
          *
-         *         Work is busy subtask-milliseconds per record that comes to the job; waiting is minutes a record waits, by Little's law.
+         *     Work is busy subtask-milliseconds per record that comes to the job; waiting is minutes a record waits, by Little's law.
          */
         Expectation: {
             work_least: number;
@@ -1454,8 +1502,8 @@ export type components = {
          * EngineEvent
          * @description Something that happened in the engine. Identity: (cluster, ``identity``).
          *
-         *         ``event_id`` follows from what happened, so an engine or a monitor that restarts gives the same event the same id.
-         *         ``sequence`` only orders the events of one job: a later one has a higher number, also after such a restart.
+         *     ``event_id`` follows from what happened, so an engine or a monitor that restarts gives the same event the same id.
+         *     ``sequence`` only orders the events of one job: a later one has a higher number, also after such a restart.
          */
         EngineEvent: {
             /** @enum {unknown} */
@@ -1551,8 +1599,8 @@ export type components = {
          * ShadowSummary
          * @description The record of one shadow policy: all its answers that are kept, beside the decisions that were made.
          *
-         *         Differences are the shadow's figure less the one of the decision. Each answer starts from the sizes that the decisions had led
-         *         to, so these are no figures of a cluster that the shadow rules.
+         *     Differences are the shadow's figure less the one of the decision. Each answer starts from the sizes that the decisions had led
+         *     to, so these are no figures of a cluster that the shadow rules.
          */
         ShadowSummary: {
             cluster: string;
@@ -1627,8 +1675,8 @@ export type components = {
          * ClockSegment
          * @description One stretch of the pipeline's clock: ``now = min(e0 + speed * (wall - w0), until)``.
          *
-         *         A clock in lockstep sets ``told`` in every segment. A segment with ``e0_ms == until_ms`` means the clock is stopped and
-         *         everything up to there has been read. Without ``told`` the clock runs free.
+         *     A clock in lockstep sets ``told`` in every segment. A segment with ``e0_ms == until_ms`` means the clock is stopped and
+         *     everything up to there has been read. Without ``told`` the clock runs free.
          */
         ClockSegment: {
             /** @enum {unknown} */
@@ -1837,6 +1885,7 @@ export type TaskDecision = components['schemas']['TaskDecision'];
 export type Amendment = components['schemas']['Amendment'];
 export type SampledMinute = components['schemas']['SampledMinute'];
 export type ChangeScore = components['schemas']['ChangeScore'];
+export type Candidates = components['schemas']['Candidates'];
 export type LoadOutlook = components['schemas']['LoadOutlook'];
 export type Overload = components['schemas']['Overload'];
 export type FeatureDrift = components['schemas']['FeatureDrift'];
@@ -1857,10 +1906,13 @@ export type CommandUnderway = components['schemas']['CommandUnderway'];
 export type Condition = components['schemas']['Condition'];
 export type JobRent = components['schemas']['JobRent'];
 export type TaskMinuteDocument = components['schemas']['TaskMinuteDocument'];
+export type Capabilities = components['schemas']['Capabilities'];
+export type TaskBoundsDocument = components['schemas']['TaskBoundsDocument'];
 export type NextDecision = components['schemas']['NextDecision'];
 export type HistoryDocument = components['schemas']['HistoryDocument'];
 export type DecisionMark = components['schemas']['DecisionMark'];
 export type ExpectedLoad = components['schemas']['ExpectedLoad'];
+export type TaskHistoryDocument = components['schemas']['TaskHistoryDocument'];
 export type AppendedStoredAnswer = components['schemas']['AppendedStoredAnswer'];
 export type StoredAnswer = components['schemas']['StoredAnswer'];
 export type ServedDecision = components['schemas']['ServedDecision'];
@@ -1872,7 +1924,6 @@ export type ClusterDocument = components['schemas']['ClusterDocument'];
 export type AppendedClusterTopology = components['schemas']['AppendedClusterTopology'];
 export type ClusterTopology = components['schemas']['ClusterTopology'];
 export type Host = components['schemas']['Host'];
-export type Capabilities = components['schemas']['Capabilities'];
 export type AppendedClusterMemory = components['schemas']['AppendedClusterMemory'];
 export type ClusterMemory = components['schemas']['ClusterMemory'];
 export type AppendedBalanceMemory = components['schemas']['AppendedBalanceMemory'];
