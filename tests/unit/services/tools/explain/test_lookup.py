@@ -59,7 +59,7 @@ def test_a_job_whose_name_ends_like_a_commands_is_found_all_the_same() -> None:
 def test_what_became_of_a_decision_is_looked_for_from_its_first_record_on() -> None:
     """Delivered again it may stand in a newer piece than the first time; the outcome lies between the two."""
     decision = decided()
-    older = replace(decision, decision_id=f"{JOB}@0/target-utilisation", span_end_ms=0)
+    older = replace(decision, decision_id=f"{JOB}@0/target-utilisation", span_end_ms=0, figures_until_ms=None)
     log: Any = _Records({DECISIONS: [[encode(decision)], [encode(older), encode(decision)]]})
     assert find_decision(log, JOB).append_ms == 1
     assert find_decision(log, older.decision_id).append_ms == 0

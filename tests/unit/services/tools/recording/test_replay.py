@@ -151,7 +151,7 @@ def test_windows_none_of_which_can_be_read_are_not_called_absent() -> None:
 def _of(job: str, decision: Decision, span_end_ms: int) -> Decision:
     """Return the decision for another job and span."""
     own = decision_id(job, span_end_ms, decision.policy.asked)
-    return msgspec.structs.replace(decision, decision_id=own, job=job, span_end_ms=span_end_ms)
+    return msgspec.structs.replace(decision, decision_id=own, job=job, span_end_ms=span_end_ms, figures_until_ms=None)
 
 
 def test_the_default_policy_is_that_of_the_jobs_named() -> None:
