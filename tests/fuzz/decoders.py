@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from surescale.contracts.clock import pipeline_time_ms, wall_time_ms
-from surescale.contracts.errors import RecordRejected, SettingsError
+from surescale.contracts.errors import UNREADABLE, RecordRejected, SettingsError
 from surescale.contracts.figures import FIGURE_MAX, known_count, known_number
 from surescale.contracts.ids import NAME_LETTERS_MAX, RESERVED_NAMES, Cluster, cluster_of, job_id, plain_name, split_job
 from surescale.contracts.job_limits import bounds_of
@@ -232,7 +232,7 @@ def _flink() -> dict[str, tuple[list[bytes], Callable[[bytes], None]]]:
 def _answer(kind: Any, used: Callable[[Any], None], raw: bytes) -> None:
     try:
         answer = msgspec.json.decode(raw, type=kind)
-    except answers.UNREADABLE as refused:
+    except UNREADABLE as refused:
         raise Declined(str(refused)) from None
     used(answer)
 
