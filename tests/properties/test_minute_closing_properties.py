@@ -14,8 +14,8 @@ from surescale.contracts.windows import FIGURE, Window, encode_window
 from surescale.spark_streaming.columns import Coordinates
 from surescale.spark_streaming.minutes import MinuteRules, Minutes
 from surescale.spark_streaming.places import place_of
-from surescale.spark_streaming.state_store import Saved, StateStore
 from tests.support.record_columns import records_of
+from tests.support.spark_states import Saved, StateStore
 from tests.unit.spark_streaming.pipeline import MINUTE, RULES, graph, marker, sample, spec
 
 JOBS = ("sim/a", "sim/b", "sim/c")

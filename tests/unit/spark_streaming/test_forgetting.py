@@ -10,8 +10,8 @@ from surescale.contracts.windows import encode_window
 from surescale.spark_streaming.columns import Coordinates
 from surescale.spark_streaming.minutes import Minutes
 from surescale.spark_streaming.places import place_of
-from surescale.spark_streaming.state_store import Saved, StateStore
 from tests.support.record_columns import records_of
+from tests.support.spark_states import Saved, StateStore
 from tests.unit.spark_streaming.pipeline import JOB, MINUTE, RULES, graph, marker, no_clock, sample
 
 FORGETFUL = replace(RULES, forget_job_after_ms=1_000)

@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
 
+from surescale.spark_streaming.manifest import Manifests
 from surescale.spark_streaming.minutes import MinuteRules
 from surescale.spark_streaming.places import place_of
 from surescale.spark_streaming.settings import SparkSettings
-from surescale.spark_streaming.state_store import StateStore
 from surescale.spark_streaming.streaming_job import Job
 
 
@@ -25,6 +25,6 @@ def test_a_broker_that_goes_away_before_the_query_starts_is_waited_for(tmp_path:
         raise KafkaException(KafkaError(KafkaError._TRANSPORT, "the broker is away"))
 
     role = Job(SparkSettings(pipeline_clock=True), stop=stop, log=logging.getLogger("test"), open_clock=away)
-    role.run_queries(None, StateStore(place_of(str(tmp_path)), MinuteRules()), tmp_path)  # type: ignore[arg-type]  # no query starts, so no session is used
+    role.run_queries(None, Manifests(place_of(str(tmp_path)), MinuteRules()), tmp_path)  # type: ignore[arg-type]  # no query starts, so no session is used
     assert len(tries) == 2
     assert role.report()["restarts"] == 2

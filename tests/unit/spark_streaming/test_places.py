@@ -10,11 +10,12 @@ from pyarrow.fs import FileSelector, LocalFileSystem, _MockFileSystem  # type: i
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.windows import encode_window
 from surescale.spark_streaming.checkpoint_lock import TakenOver, held
+from surescale.spark_streaming.manifest import FOLDER
 from surescale.spark_streaming.minutes import Minutes
 from surescale.spark_streaming.places import Place, place_of
-from surescale.spark_streaming.state_store import FOLDER, Saved, StateStore
 from surescale.spark_streaming.streaming_job import _scratch
 from tests.support.object_store import BUCKET, object_store
+from tests.support.spark_states import Saved, StateStore
 from tests.unit.spark_streaming.pipeline import RULES, feed, marker, sample
 
 LOG = logging.getLogger("test")
@@ -71,9 +72,8 @@ def test_windows_go_on_from_a_state_of_each_kind(place: Place) -> None:
         store.save(Saved(saved.batch + 1, saved.minutes, {0: minute}))
         store = StateStore(place, RULES)
     assert store.load().offsets == {0: 11}
-    assert [name for name in (place / FOLDER).names() if name.startswith("state")] == [
-        f"state-{batch:012d}.npz.zst" for batch in (8, 9, 10)
-    ]
+    states = [name for name in (place / FOLDER).names() if name.startswith("state")]
+    assert [name[: len("state-000000000000-00000")] for name in states] == [f"state-{batch:012d}-00000" for batch in (8, 9, 10)]
 
 
 def test_what_a_kill_left_half_written_is_no_file(tmp_path: Path) -> None:

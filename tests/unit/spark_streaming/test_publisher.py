@@ -1,18 +1,11 @@
 """What becomes of windows on their way to Kafka: what is refused is refused before a broker is asked."""
 
-import logging
-import threading
-
 import numpy as np
-import pytest
-from confluent_kafka import Producer
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import DEAD_LETTERS, SNAPSHOTS
 from surescale.contracts.windows import FIGURES, Window, unknown_hours
-from surescale.runtime.backoff import Stopped
-from surescale.runtime.ports import free_port
 from surescale.spark_streaming.publisher import Publisher
 from tests.support.builders import JOB, topology
 
@@ -41,16 +34,3 @@ def test_a_window_beyond_the_limit_is_told_of_and_the_others_go_on() -> None:
     too_large = publisher.windows([window(3), window(150_000), window(3)])
     assert [rejected.reason for rejected in too_large] == ["too_large"]
     assert client.topics == [SNAPSHOTS, DEAD_LETTERS, SNAPSHOTS]
-
-
-def test_told_to_stop_nobody_waits_long_for_a_broker_that_is_away() -> None:
-    """The batch is left unfinished, and Spark does it again at the next start."""
-    stop = threading.Event()
-    quiet = logging.getLogger("test.librdkafka")
-    quiet.disabled = True
-    client = Producer({"bootstrap.servers": f"127.0.0.1:{free_port()}", "message.timeout.ms": 60_000, "logger": quiet})
-    publisher = Publisher(PipelineSettings(), client, stop=stop, stop_wait_s=0.0)
-    publisher.windows([window(3)])
-    stop.set()
-    with pytest.raises(Stopped):
-        publisher.flush_or_raise()

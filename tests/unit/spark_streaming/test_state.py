@@ -10,11 +10,12 @@ import pytest
 
 from surescale.contracts.messages import HourlyLoad, Saturation
 from surescale.contracts.windows import encode_window
-from surescale.spark_streaming import state_store
+from surescale.spark_streaming import state_files
+from surescale.spark_streaming.manifest import FIRST, FOLDER, KEPT
 from surescale.spark_streaming.minutes import MinuteRules, Minutes
 from surescale.spark_streaming.places import place_of
-from surescale.spark_streaming.state import Arrays, StateRefused, from_arrays, head_of, rows_to_arrays, to_arrays
-from surescale.spark_streaming.state_store import FIRST, FOLDER, KEPT, Saved, StateStore
+from surescale.spark_streaming.state import Arrays, StateRefused, from_arrays, rows_of, rows_to_arrays, to_arrays
+from tests.support.spark_states import Saved, StateStore
 from tests.unit.spark_streaming.pipeline import JOB, MINUTE, RULES, feed, graph, marker, sample
 
 BEFORE = [
@@ -58,9 +59,9 @@ def test_the_same_state_gives_the_same_arrays() -> None:
     """Also after it went through arrays once."""
     minutes = Minutes(RULES)
     feed(*BEFORE, minutes=minutes)
-    arrays, rows = to_arrays(minutes, [3]), rows_to_arrays(minutes, {})
-    again = from_arrays(head_of(arrays), arrays, [rows], RULES)
-    assert as_bytes(to_arrays(again, [3])) == as_bytes(arrays)
+    arrays, rows = to_arrays(minutes), rows_to_arrays(minutes, {})
+    again = from_arrays(arrays, [rows_of(rows)], RULES)
+    assert as_bytes(to_arrays(again)) == as_bytes(arrays)
     assert as_bytes(rows_to_arrays(again, {})) == as_bytes(rows)
 
 
@@ -71,7 +72,7 @@ def test_what_is_remembered_of_counters_is_kept_and_absent_in_older_state(tmp_pa
     older = to_arrays(minutes)
     assert b"saturations" in older["header"].tobytes()
     older["header"] = np.frombuffer(older["header"].tobytes().replace(b'"saturations":[]', b'"other":[]'), dtype=np.uint8)
-    assert from_arrays(head_of(older), older, [], RULES).jobs[JOB].history.saturations == ()
+    assert from_arrays(older, [], RULES).jobs[JOB].history.saturations == ()
     minutes.jobs[JOB].history.saturations = (Saturation(task="map", shown=0.25, at_ms=MINUTE, holds_ms=2 * MINUTE, epoch="a"),)
     store = store_at(tmp_path)
     store.save(Saved(0, minutes, {}))
@@ -85,10 +86,11 @@ def test_before_the_first_batch_there_is_nothing(tmp_path: Path) -> None:
 
 
 def test_a_kill_before_the_first_state_was_saved_leaves_a_new_checkpoint(tmp_path: Path) -> None:
-    """Its rows may be there already."""
+    """Its files may be there already; they go."""
     saved(tmp_path)
-    (tmp_path / FOLDER / "state-000000000000.npz.zst").unlink()
+    the("manifest", tmp_path).unlink()
     assert store_at(tmp_path).load().batch == FIRST
+    assert names(tmp_path) == []
 
 
 def as_bytes(arrays: Arrays) -> list[tuple[str, bytes]]:
@@ -100,13 +102,20 @@ def test_the_last_three_are_kept(tmp_path: Path) -> None:
     """Older ones go, nothing else lies around but the rows that they name."""
     store = saved(tmp_path, batches=6)
     store.load()
-    assert store.batches() == [3, 4, 5]
-    assert names(tmp_path) == [*(f"rows-{0:012d}.npz.zst",), *(f"state-{batch:012d}.npz.zst" for batch in (3, 4, 5))]
+    assert store.manifests.batches() == [3, 4, 5]
+    kept = [f"{kind}-{batch:012d}" for kind in ("manifest", "state") for batch in (3, 4, 5)]
+    assert names(tmp_path) == sorted([f"rows-{0:012d}", *kept])
 
 
 def names(folder: Path) -> list[str]:
-    """Return the names of the state's files."""
-    return sorted(path.name for path in (folder / FOLDER).iterdir())
+    """Return the kinds and batches of the checkpoint's files."""
+    return sorted(path.name[: path.name.index("-") + 13] for path in (folder / FOLDER).iterdir())
+
+
+def the(kind: str, folder: Path, batch: int = 0) -> Path:
+    """Return the only file of a kind that a batch wrote."""
+    (found,) = (folder / FOLDER).glob(f"{kind}-{batch:012d}*")
+    return found
 
 
 def minute_by_minute(store: StateStore, minutes: range) -> Minutes:
@@ -121,9 +130,7 @@ def minute_by_minute(store: StateStore, minutes: range) -> Minutes:
 def test_rows_are_written_once_and_go_when_no_window_looks_at_them(tmp_path: Path) -> None:
     """One file of rows a minute; after ten minutes of four-minute windows only those that the last three states name."""
     minute_by_minute(store_at(tmp_path), range(1, 11))
-    assert [name for name in names(tmp_path) if name.startswith("rows")] == [
-        f"rows-{batch:012d}.npz.zst" for batch in range(4, 10)
-    ]
+    assert [name for name in names(tmp_path) if name.startswith("rows")] == [f"rows-{batch:012d}" for batch in range(4, 10)]
 
 
 def test_each_of_the_last_three_can_be_gone_on_from(tmp_path: Path) -> None:
@@ -134,13 +141,13 @@ def test_each_of_the_last_three_can_be_gone_on_from(tmp_path: Path) -> None:
         found = store_at(tmp_path).load()
         assert found.batch == batch
         assert sorted(found.minutes.jobs[JOB].history.rows) == [minute * MINUTE for minute in range(batch - 2, batch + 2)]
-        (tmp_path / FOLDER / f"state-{batch:012d}.npz.zst").unlink()
+        the("manifest", tmp_path, batch).unlink()
     assert whole.jobs[JOB].closed_ms == 7 * MINUTE
 
 
 def test_many_files_of_rows_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A silent job's file would stay forever, and all behind it: from a limit on, all rows in use are written to a new file."""
-    monkeypatch.setattr(state_store, "ROW_FILES_MAX", 3)
+    monkeypatch.setattr(state_files, "ROW_FILES_MAX", 3)
     found = minute_by_minute(store_at(tmp_path), range(1, 8))
     again = store_at(tmp_path).load().minutes
     assert len([name for name in names(tmp_path) if name.startswith("rows")]) <= 3 + KEPT
@@ -150,17 +157,23 @@ def test_many_files_of_rows_become_one(tmp_path: Path, monkeypatch: pytest.Monke
 def test_missing_rows_stop_by_name(tmp_path: Path) -> None:
     """A state without its rows is no state."""
     saved(tmp_path)
-    (tmp_path / FOLDER / "rows-000000000000.npz.zst").unlink()
-    with pytest.raises(StateRefused, match=r"rows-000000000000\.npz\.zst: a part of the state of batch 0 is missing"):
+    the("rows", tmp_path).unlink()
+    with pytest.raises(StateRefused, match=r"rows-000000000000-.*: a part of the state of batch 0 is missing"):
         store_at(tmp_path).load()
 
 
-@pytest.mark.parametrize("left", [f"{FOLDER}/rows-000000000007.npz.zst", "commits/7"])
-def test_missing_state_stops_by_name(tmp_path: Path, left: str) -> None:
-    """It never starts empty on an old checkpoint, nor on one that Spark kept for an older build."""
-    (tmp_path / left).parent.mkdir()
-    (tmp_path / left).touch()
-    with pytest.raises(StateRefused, match=r"state-\*: the state is missing; restore it"):
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        ("state-000000000007-00000-0123456789ab.npz.zst", "the manifest is missing; restore it"),
+        ("state-000000000007.npz.zst", "it was written by another version"),
+    ],
+)
+def test_states_without_a_manifest_stop_by_name(tmp_path: Path, left: str, said: str) -> None:
+    """It never starts empty on an old checkpoint, nor on one of an older build."""
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / left).touch()
+    with pytest.raises(StateRefused, match=said):
         store_at(tmp_path).load()
 
 
@@ -168,22 +181,20 @@ def test_missing_state_stops_by_name(tmp_path: Path, left: str) -> None:
 def test_corrupt_state_stops_by_name(tmp_path: Path, damage: str) -> None:
     """Cut short, one byte of an array changed, or empty: the file is named."""
     store = saved(tmp_path)
-    path = tmp_path / FOLDER / "state-000000000000.npz.zst"
+    path = the("state", tmp_path)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes({"cut": bytes(content[: len(content) // 2]), "flip": bytes(content), "empty": b""}[damage])
-    with pytest.raises(StateRefused, match=r"state-000000000000\.npz\.zst: the state of batch 0 is corrupt .*beginning\)$"):
+    with pytest.raises(StateRefused, match=r"state-000000000000-.*: the state of batch 0 is corrupt .*beginning\)$"):
         store.load()
 
 
-def test_corrupt_state_with_one_before_it_can_be_removed(tmp_path: Path) -> None:
+def test_a_corrupt_manifest_with_one_before_it_can_be_removed(tmp_path: Path) -> None:
     """The line says so, and the job then reads again what the damaged one had read."""
     saved(tmp_path, batches=2)
-    path = tmp_path / FOLDER / "state-000000000001.npz.zst"
+    path = the("manifest", tmp_path, 1)
     path.write_bytes(b"")
-    with pytest.raises(
-        StateRefused, match=r"state-000000000001\.npz\.zst: .* corrupt .*; or remove it, and the job goes on from the"
-    ):
+    with pytest.raises(StateRefused, match=r"manifest-000000000001.*: .* corrupt .*; or remove it, and the job goes on from the"):
         store_at(tmp_path).load()
     path.unlink()
     found = store_at(tmp_path).load()
@@ -192,10 +203,11 @@ def test_corrupt_state_with_one_before_it_can_be_removed(tmp_path: Path) -> None
 
 def test_an_array_file_of_something_else_stops_by_name(tmp_path: Path) -> None:
     """Any other file of arrays is refused as well."""
-    store = store_at(tmp_path)
-    np.savez(tmp_path / FOLDER / "state-000000000000.npz", other=np.zeros(3))
+    saved(tmp_path)
+    with the("state", tmp_path).open("wb") as file:
+        np.savez(file, other=np.zeros(3))
     with pytest.raises(StateRefused, match="corrupt"):
-        store.load()
+        store_at(tmp_path).load()
 
 
 def test_state_of_other_settings_stops_by_name(tmp_path: Path) -> None:
@@ -215,7 +227,7 @@ def test_state_that_cannot_be_written_names_file_and_fix(tmp_path: Path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(
-            OSError, match=r"state-000000000000\.npz\.zst: .* cannot be written \(no space left on device\); free space or"
+            OSError, match=r"(rows|state)-000000000000-.*: .* cannot be written \(no space left on device\); free space or"
         ):
             store.save(Saved(0, minutes, {}))
     assert list((tmp_path / FOLDER).iterdir()) == []
@@ -229,26 +241,3 @@ def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
     (tmp_path / FOLDER / ".half-state-000000000001.npz.zst").write_bytes(b"half")
     assert store_at(tmp_path).load().batch == 0
     assert not (tmp_path / FOLDER / ".half-state-000000000001.npz.zst").exists()
-
-
-def test_a_checkpoint_of_a_build_that_left_the_offsets_to_spark_is_gone_on_from(tmp_path: Path) -> None:
-    """Where its newest state ends, committed or not; the next state holds them itself."""
-    minutes, folder = Minutes(RULES), tmp_path / FOLDER
-    folder.mkdir()
-    feed(*BEFORE, minutes=minutes)
-    arrays = to_arrays(minutes, (0,), {0: 3})
-    arrays["header"] = np.frombuffer(arrays["header"].tobytes().replace(b'"offsets":{"0":3}', b'"other":0'), dtype=np.uint8)
-    for name, content in (("state", arrays), ("rows", rows_to_arrays(minutes, {}))):
-        np.savez(folder / f"{name}-000000000000.npz", **content)  # type: ignore[arg-type]
-    with pytest.raises(StateRefused, match=r"offsets/0: the list of offsets of batch 0 is missing"):
-        store_at(tmp_path).load()
-    (tmp_path / "offsets").mkdir()
-    (tmp_path / "offsets" / "0").write_text('v1\n{"batchWatermarkMs":0}\n{"test.task-metrics":{"0":12,"1":9}}')
-    store = store_at(tmp_path)
-    found = store.load()
-    assert found.offsets == {0: 12, 1: 9}
-    assert as_bytes(rows_to_arrays(found.minutes, {})) == as_bytes(rows_to_arrays(minutes, {}))
-    for batch in range(1, KEPT + 1):
-        store.save(Saved(batch, found.minutes, found.offsets | {1: 10}))
-    assert store_at(tmp_path).load().offsets == {0: 12, 1: 10}
-    assert "state-000000000000.npz" not in names(tmp_path)
