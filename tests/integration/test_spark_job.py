@@ -14,7 +14,7 @@ from surescale.contracts.topics import SNAPSHOTS
 from surescale.contracts.wire import encode
 from surescale.runtime.tracing.context import TraceContext
 from surescale.spark_streaming import metrics
-from surescale.spark_streaming.state_store import FOLDER
+from surescale.spark_streaming.manifest import FOLDER
 from tests.conftest import KafkaForTests
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
 from tests.support.spark_pipeline import SparkPipeline
@@ -208,9 +208,9 @@ def test_a_topic_that_was_made_again_stops_the_job_in_one_line(pipeline: SparkPi
 
 
 def test_missing_state_stops_the_job_by_name(pipeline: SparkPipeline) -> None:
-    """An old checkpoint without its state: one readable line, exit code 1, no fresh start."""
-    for path in (pipeline.checkpoint / FOLDER).glob("state-*"):
+    """An old checkpoint without its manifest: one readable line, exit code 1, no fresh start."""
+    for path in (pipeline.checkpoint / FOLDER).glob("manifest-*"):
         path.unlink()
     pipeline.start()
     assert pipeline.process.wait(PATIENT_S) == 1
-    assert f"surescale: {pipeline.checkpoint}/{FOLDER}/state-*: the state is missing; restore it, or give" in pipeline.log()
+    assert f"surescale: {pipeline.checkpoint}/{FOLDER}/manifest-*: the manifest is missing; restore it, or give" in pipeline.log()

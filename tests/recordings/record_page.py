@@ -14,7 +14,7 @@ import zstandard
 
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import SNAPSHOTS
-from surescale.runtime.stable_offset_lag import StableOffsetLag
+from surescale.runtime.kafka import StableOffsetLag
 from surescale.services.state.write.projections import Record
 from surescale.services.state.write.topic_log import TopicLog
 

@@ -1,7 +1,6 @@
 """A real Spark job on a real broker, with an independent computation of the expected windows."""
 
 import contextlib
-import io
 import json
 import logging
 import os
@@ -16,6 +15,7 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
+import msgspec
 import numpy as np
 import psutil
 import zstandard
@@ -33,10 +33,12 @@ from surescale.runtime.ports import free_port
 from surescale.runtime.tracing.context import TraceContext, context_of
 from surescale.services.local_stack.artifacts import SPARK_KAFKA, fetch
 from surescale.spark_streaming.columns import Coordinates
+from surescale.spark_streaming.manifest import FOLDER, Manifest
 from surescale.spark_streaming.minutes import MinuteRules, Minutes
+from surescale.spark_streaming.places import place_of
 from surescale.spark_streaming.settings import SparkSettings
-from surescale.spark_streaming.state import head_of
-from surescale.spark_streaming.state_store import FOLDER
+from surescale.spark_streaming.state import StateRefused
+from surescale.spark_streaming.state_files import StateFiles
 from tests.conftest import KafkaForTests
 from tests.support.metrics import Scraped, scraped
 from tests.support.record_columns import records_of
@@ -165,12 +167,16 @@ class SparkPipeline:
         return found
 
     def unsaved(self) -> bool:
-        """Say whether a window has arrived that the newest state in the checkpoint's folder does not know of."""
-        newest = max((self.checkpoint / FOLDER).glob("state-*"), default=None)
+        """Say whether a window has arrived that the newest manifest's states do not know of."""
+        newest = max((self.checkpoint / FOLDER).glob("manifest-*"), default=None)
         if newest is None:
             return bool(self.windows())
-        with np.load(io.BytesIO(zstandard.decompress(newest.read_bytes()))) as arrays:
-            closed_ms = {job.job: job.closed_ms for job in head_of(dict(arrays)).jobs}
+        try:
+            manifest = msgspec.json.decode(zstandard.decompress(newest.read_bytes()), type=Manifest)
+            held = StateFiles(place_of(str(self.checkpoint)) / FOLDER).load(manifest, manifest.states)
+        except (FileNotFoundError, StateRefused):  # a newer one came meanwhile
+            return False
+        closed_ms = {name: job.closed_ms for name, job in held.minutes.jobs.items()}
         seen = [decode_window(values[0]) for values in self.windows().values()]
         return any(window.window_end_ms > closed_ms.get(window.job, 0) for window in seen)
 
