@@ -102,6 +102,7 @@ def an_hour_before(decision: Decision) -> Decision:
         decision_id=decision_id(decision.job, end_ms, "sure"),
         window_id=decision.window_id.replace(str(decision.span_end_ms), str(end_ms)),
         span_end_ms=end_ms,
+        figures_until_ms=None,
     )
 
 
