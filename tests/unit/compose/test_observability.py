@@ -247,6 +247,31 @@ def test_the_rules_see_what_is_wrong_and_nothing_else_on_the_charts_own_labels(t
     promtool("test", "rules", "test.yml", folder=tmp_path)
 
 
+def test_the_query_given_for_keda_is_the_wanted_size_while_figures_are_fresh_and_empty_else(tmp_path: Path) -> None:
+    """Of the example in docs/kubernetes.md, on series of two jobs and of both replicas of the state service."""
+    example = re.search(r"```yaml\n(apiVersion: keda\.sh.*?)```", (ROOT / "docs/kubernetes.md").read_text(), re.DOTALL)
+    assert example is not None
+    query = " ".join(yaml.safe_load(example[1])["spec"]["triggers"][0]["metadata"]["query"].split())
+    assert set(re.findall(r"surescale_\w+", query)) <= set(TABLE)
+    made = [
+        each
+        for pod in ("state-0", "state-1")
+        for job, sizes, stale in (("kafka/orders", "3x10 7x20", "0x20 1x10"), ("kafka/other", "12x30", "0x30"))
+        for each in (
+            series("surescale_state_task_desired_parallelism", {"streaming_job": job, "task": "parse", "instance": pod}, sizes),
+            series("surescale_state_task_desired_parallelism", {"streaming_job": job, "task": "send", "instance": pod}, "9x30"),
+            series("surescale_state_job_stale", {"streaming_job": job, "instance": pod}, stale),
+        )
+    ]
+    cases = [
+        {"expr": query, "eval_time": at, "exp_samples": [{"labels": "{}", "value": value}] if value else []}
+        for at, value in (("5m", 3), ("15m", 7), ("25m", None))
+    ]
+    test = {"interval": "1m", "input_series": made, "promql_expr_test": cases}
+    (tmp_path / "test.yml").write_text(yaml.safe_dump({"evaluation_interval": "1m", "tests": [test]}))
+    promtool("test", "rules", "test.yml", folder=tmp_path)
+
+
 def test_every_alert_is_tried() -> None:
     """No rule without a made-up series."""
     tried = {
