@@ -115,7 +115,7 @@ dist: install ## Build the source archive, and the wheel from it, into dist
 locks: install ## Resolve the lock files again
 	@./locks/compile.sh
 
-chart: install ## Make the Helm chart's templates from compose/kubernetes
+chart: install ## Make the Helm chart's templates from compose/kubernetes, and the definition of ScaledStreams
 	@$(BIN)/python -m compose.chart
 
 reference: install ## Regenerate docs/reference/ from the code

@@ -1,4 +1,6 @@
-"""Makes the Helm chart's templates from the kustomize base and its components: `python -m compose.chart`, or `make chart`.
+"""Makes the definition of ScaledStreams, and the Helm chart's templates from the kustomize base and its components.
+
+`python -m compose.chart`, or `make chart`.
 
 The manifests are the source. What a component adds stands in the chart under a condition, the value that switches it on.
 The tables below say which fields are values of a release; names, images and labels come from `_helpers.tpl`.
@@ -12,6 +14,8 @@ from typing import Any
 
 import yaml
 
+from surescale.services.state.scaled_streams.definition import definition
+
 MANIFESTS = Path(__file__).parent / "kubernetes"
 CHART = Path(__file__).parent / "helm/surescale"
 COMPONENTS = {
@@ -20,10 +24,13 @@ COMPONENTS = {
     "flink-operator": "flinkOperator",
     "secure": "secure",
     "notify": "notify",
+    "scaled-streams": "scaledStreams",
 }
 """The components that the chart has, in the order in which they apply, and the value that switches each on."""
 SPREAD = "production", ".Values.spread"
 """The overlay whose patch of several objects is a choice too, and its condition. Its other patches are sizes: values."""
+DEFINITIONS = MANIFESTS / "scaling/scaled-streams/definition.yaml", CHART / "crds/scaledstreams.yaml"
+"""Where the definition of ScaledStreams stands: for kubectl, and for Helm, which installs it before anything else."""
 ROLES = ("monitor", "spark", "agent", "rescaler", "state")
 ALERTS = Path(__file__).parent / "observability/alerts.yml"
 HEADER = "{{- /* Made from compose/kubernetes by `make chart`; changes belong there. */}}\n"
@@ -39,6 +46,7 @@ SETTINGS = {
     ("flink", "SURESCALE_ENGINE_URL"): ".Values.flink.url",
     ("flink", "SURESCALE_CLUSTER"): ".Values.flink.cluster",
     ("consumers", "SURESCALE_CLUSTER"): ".Values.consumers.cluster",
+    ("scaled-streams", "SURESCALE_STREAM_NAMESPACES"): '(join "," .Values.scaledStreams.namespaces)',
 }
 """Settings of a component that are values."""
 FILES = {
@@ -139,6 +147,12 @@ def templates() -> dict[str, str]:
     made |= {name: f"{{{{- if {needed} }}}}\n{made[name]}{{{{- end }}}}\n" for name, needed in WITHIN.items()}
     made |= {"settings.yaml": _settings(), "alerts.yaml": _alerts()}
     return {name: HEADER + text for name, text in made.items()}
+
+
+def definitions() -> str:
+    """Return the definition of ScaledStreams as YAML."""
+    text = yaml.safe_dump(definition(), sort_keys=False, width=120, allow_unicode=True)
+    return f"# Made from the table of job settings by `make chart`; changes belong there.\n{text}"
 
 
 def apply(document: dict[str, Any], operation: Mapping[str, Any], condition: str) -> None:
@@ -354,7 +368,9 @@ def _documents(path: Path) -> list[Any]:
 
 
 def main() -> None:
-    """Write the templates."""
+    """Write the definition and the templates."""
+    for path in DEFINITIONS:
+        path.write_text(definitions(), encoding="utf-8")
     for name, text in templates().items():
         (CHART / "templates" / name).write_text(text, encoding="utf-8")
 

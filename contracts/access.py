@@ -93,7 +93,7 @@ def readers(topic: str) -> tuple[Role, ...]:
 def rights(topic_prefix: str, cluster: str, *, http_operate: bool = False, notify: bool = False) -> list[Right]:
     """Return what each role needs and no more, sorted: for the topics under a prefix, and the rescaler of one cluster.
 
-    ``http_operate``: people pause, resume and approve through the state service, which writes settings for them.
+    ``http_operate``: the state service writes settings, for people who pause, resume and approve, or as ScaledStreams say.
     ``notify``: the state service tells a webhook what happens, and keeps how far it has.
     ``Read`` and ``Write`` imply ``Describe``. An idempotent producer needs no right besides ``Write`` since Kafka 2.8 (KIP-679).
     """

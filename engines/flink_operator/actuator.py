@@ -23,6 +23,7 @@ from surescale.engines.flink_operator.requirement import Requirement, jobs_of, r
 from surescale.engines.flink_operator.resource import SESSION_JOBS, SETTING, OperatedJob
 from surescale.engines.flink_operator.state import effective_configuration, has_failed, hindrance_of, refusal_of, running_of, runs
 from surescale.engines.groups.actuator import UNKNOWN_TASK
+from surescale.engines.kubernetes import KubernetesSettings
 from surescale.engines.kubernetes.actuator import OTHER_OWNER, TARGET_GONE, WRITES_MAX, answers_of_the_port
 from surescale.engines.kubernetes.client import KubernetesClient, client_of
 from surescale.engines.kubernetes.errors import Conflict
@@ -68,7 +69,7 @@ class FlinkOperatorEngine:
             SettingsError: the file, a certificate or the API server's address cannot be used.
         """
         flink = None if settings.chosen.sources[settings.source_kind].asks_actuator else FlinkEngine.of(settings, timeout_s)
-        return cls(client_of(settings, timeout_s=timeout_s), jobs_of(settings), settings.cluster, flink)
+        return cls(client_of(settings.part(KubernetesSettings), timeout_s=timeout_s), jobs_of(settings), settings.cluster, flink)
 
     # The port
 

@@ -8,6 +8,7 @@ from surescale.engines.flink_operator import OPERATED, FlinkOperatorSettings
 from surescale.engines.flink_operator.answers import FlinkResource
 from surescale.engines.flink_operator.overrides import OverridesUnreadable, overrides_of
 from surescale.engines.flink_operator.resource import SETTING, OperatedJob, check_no_vertices, check_vertices, read_operated_jobs
+from surescale.engines.kubernetes import KubernetesSettings
 from surescale.engines.kubernetes.client import KubernetesClient, client_of
 from surescale.engines.kubernetes.errors import KubernetesError, NotFound
 from surescale.engines.ports.requirement import Requirements, digest
@@ -76,7 +77,7 @@ class Operated(Requirements):
     def __init__(self, settings: SourceSettings) -> None:
         super().__init__(OPERATED)
         self._jobs = jobs_of(settings)
-        self._client = client_of(settings)
+        self._client = client_of(settings.part(KubernetesSettings))
 
     def check_tasks(self, job: str, tasks: Iterable[str]) -> None:
         """Refuse tasks without a vertex, and vertices without a task."""

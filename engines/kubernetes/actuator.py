@@ -17,7 +17,7 @@ from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.commands import RescheduleCommand
 from surescale.engines.groups.actuator import UNKNOWN_TASK, ScalesChains
 from surescale.engines.groups.chains import SETTING, Chain, chains_of
-from surescale.engines.kubernetes import KUBERNETES
+from surescale.engines.kubernetes import KUBERNETES, KubernetesSettings
 from surescale.engines.kubernetes.answers import Condition, ContainerStatus, Event, Pod, Scale
 from surescale.engines.kubernetes.client import KubernetesClient, client_of
 from surescale.engines.kubernetes.errors import ApiRefused, Conflict, KubernetesError, NotAllowed, NotFound
@@ -177,7 +177,9 @@ class KubernetesEngine(ScalesChains[Requirement]):
         Raises:
             SettingsError: the groups file or the API server's address cannot be used.
         """
-        return cls(client_of(settings, timeout_s=timeout_s), chains_of(settings, "kubernetes"), settings.cluster)
+        return cls(
+            client_of(settings.part(KubernetesSettings), timeout_s=timeout_s), chains_of(settings, "kubernetes"), settings.cluster
+        )
 
     # The port
 

@@ -25,12 +25,14 @@ class ManagedFields(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """``uid`` names one life of the object, ``resource_version`` one state of it."""
+    """``uid`` names one life of the object, ``resource_version`` one state of it, ``generation`` one wish (its ``spec``)."""
 
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str = ""
     annotations: dict[str, str] | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
     managed_fields: tuple[ManagedFields, ...] | None = None

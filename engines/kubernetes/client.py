@@ -1,4 +1,4 @@
-"""Client of a Kubernetes API server: the requests that the actuator and the monitor make, and no other.
+"""Client of a Kubernetes API server: the requests that actuator, monitor and state service make, and no other.
 
 All of them are of the stable API (``autoscaling/v1`` for scales, ``autoscaling/v2``, ``v1``), the same from Kubernetes 1.23 on.
 """
@@ -18,7 +18,6 @@ from surescale.engines.kubernetes import KubernetesSettings
 from surescale.engines.kubernetes.answers import Autoscaler, Event, Page, Pod, Review, Scale, Workload
 from surescale.engines.kubernetes.errors import ApiUnavailable, NotAuthenticated, NotFound, not_kubernetes, problem_of
 from surescale.engines.kubernetes.target import Target, namespaced
-from surescale.engines.settings import ClusterSettings
 from surescale.runtime.access import Access, TokenUnreadable
 from surescale.runtime.http import NoAnswer
 from surescale.runtime.http_pool import ConnectionPool
@@ -133,6 +132,18 @@ class KubernetesClient:
         path = f"{path}?{urlencode({'fieldManager': FIELD_MANAGER})}"
         return self._call("PATCH", path, kind, msgspec.json.encode(body), content="application/merge-patch+json")
 
+    def create(self, path: str, document: Mapping[str, Any], kind: type[T]) -> T:
+        """Create an object among those of a path.
+
+        Raises:
+            Conflict: there is one of that name.
+        """
+        return self._call("POST", f"{path}?{urlencode({'fieldManager': FIELD_MANAGER})}", kind, msgspec.json.encode(document))
+
+    def objects(self, path: str, kind: type[T]) -> list[T]:
+        """Return all objects of a path, as far as ``kind`` says what is read of each."""
+        return list(self._pages(path, {}, Page[kind]))  # type: ignore[valid-type]
+
     def pods(self, namespace: str, selector: str) -> list[Pod]:
         """Return the pods that a selector finds."""
         query = {"labelSelector": selector}
@@ -203,7 +214,7 @@ class KubernetesClient:
 
 
 def client_of(
-    settings: ClusterSettings,
+    own: KubernetesSettings,
     *,
     timeout_s: float = ANSWER_TIMEOUT_S,
     environment: Mapping[str, str] = os.environ,
@@ -212,7 +223,7 @@ def client_of(
     """Return the client that a role's settings name; nothing is asked yet.
 
     Args:
-        settings: of the role.
+        own: of the role.
         timeout_s: how long a whole answer may take.
         environment: in which a pod finds the address.
         in_pod: folder in which it finds the rest.
@@ -220,7 +231,6 @@ def client_of(
     Raises:
         SettingsError: no address is set and this is no pod, or the authorities' file cannot be used.
     """
-    own = settings.part(KubernetesSettings)
     url, token_file, ca_file = own.kubernetes_url, own.kubernetes_token_file, own.kubernetes_ca_file
     if not url:
         url = _url_in_pod(environment)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from surescale.contracts.errors import UNREADABLE, SettingsError, SurescaleError
+from surescale.engines.kubernetes import KubernetesSettings
 from surescale.engines.kubernetes.answers import Autoscaler, ManagedFields, OwnerReference, Workload
 from surescale.engines.kubernetes.client import FIELD_MANAGER, KubernetesClient, Right, client_of
 from surescale.engines.kubernetes.errors import ApiUnavailable, NotAuthenticated, NotKubernetes
@@ -123,7 +124,7 @@ def check_objects(
 ) -> Iterator[Finding]:
     """Check every object with the caller's account; ``role``: the folder of the one that has all rights."""
     try:
-        objects, client = list(listed()), client_of(settings)
+        objects, client = list(listed()), client_of(settings.part(KubernetesSettings))
     except SettingsError as error:
         yield Finding("problem", subject, str(error), _REMEDY)
         return

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from surescale.engines.groups.chains import SETTING, Chain, chains_of
-from surescale.engines.kubernetes import KUBERNETES
+from surescale.engines.kubernetes import KUBERNETES, KubernetesSettings
 from surescale.engines.kubernetes.answers import Scale
 from surescale.engines.kubernetes.client import KubernetesClient, client_of
 from surescale.engines.kubernetes.errors import NotFound
@@ -57,7 +57,7 @@ class RequiredPods(Requirements):
     def __init__(self, settings: SourceSettings) -> None:
         super().__init__(KUBERNETES)
         self._chains = chains_of(settings, "kubernetes")
-        self._client = client_of(settings)
+        self._client = client_of(settings.part(KubernetesSettings))
 
     def look(self, job: str) -> Requirement | None:
         """Ask the API server."""

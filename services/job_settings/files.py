@@ -101,11 +101,15 @@ def _entries(file: Path) -> list[Entry]:
     tables = document.get(TABLE)
     if not isinstance(tables, dict) or not tables:
         raise SettingsError(f'{file}: names no job; write [{TABLE}."CLUSTER/NAME"]')
-    return [_entry(file, name, table) for name, table in tables.items()]
+    return [entry_of(f'{file}: [{TABLE}."{name}"]', name, table) for name, table in tables.items()]
 
 
-def _entry(file: Path, name: str, table: object) -> Entry:
-    where = f'{file}: [{TABLE}."{name}"]'
+def entry_of(where: str, name: str, table: object) -> Entry:
+    """Return what a table says of a job or pattern; ``where`` it stands, for messages.
+
+    Raises:
+        SettingsError: it has something unknown, or a value that cannot be read.
+    """
     if not isinstance(table, dict):
         raise SettingsError(f"{where}: is not a table of settings; write `max = 12` and so on below it")
     if "/" not in name:
@@ -168,11 +172,19 @@ def plans(entries: Iterable[Entry], known: KnownJobs, name: str, by: str, *, pru
             chosen[job] = entry
     made = [_plan(job, entry, known, name, by) for job, entry in sorted(chosen.items())]
     if prune:
-        for job in sorted(known.names - chosen.keys()):
-            applied = applied_to(known.records.get(job, ()), job)
-            if applied and applied.name == name:
-                made.append(_made(job, {**UNSET, "applied_from": ""}, known, f"{name} no longer names it", by, applied))
+        made += released(known.names - chosen.keys(), known, [name], by)
     return made
+
+
+def released(jobs: Iterable[str], known: KnownJobs, names: Iterable[str], by: str) -> list[Plan]:
+    """Return how the jobs among these that files of such names once set are left to their labels and engines."""
+    owners = frozenset(names)
+    owned = [(job, applied_to(known.records.get(job, ()), job)) for job in sorted(jobs)]
+    return [
+        _made(job, {**UNSET, "applied_from": ""}, known, f"{applied.name} no longer names it", by, applied)
+        for job, applied in owned
+        if applied and applied.name in owners
+    ]
 
 
 def _plan(job: str, entry: Entry, known: KnownJobs, name: str, by: str) -> Plan:

@@ -13,7 +13,7 @@ from surescale.contracts.pauses import Pauses, all_jobs_of, is_of_all_jobs, paus
 from surescale.contracts.releases import Release, Releases
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
-from surescale.runtime.topic_records import append_ms, parsed, pipeline_now_ms, read_topics, send
+from surescale.runtime.topic_records import append_ms, parsed, pipeline_now_ms, read_topics, send, send_all
 from surescale.services.job_settings.changes import Recorded, applied_to, changed, differences, newest, without_effect
 
 NEAR_MAX = 3
@@ -272,6 +272,23 @@ def change(
         if _follows(snapshot.history, after):
             return ChangeResult(before, after, overtaken_by=snapshot.settings.set_by)
     raise ConnectionError(f"{job}: others keep changing its settings; try again")
+
+
+def write_all(settings: PipelineSettings, versions: Collection[JobSettings]) -> None:
+    """Write the next versions of several jobs' settings.
+
+    Raises:
+        SettingsError: somebody else changed a job at the same time, and wrote last.
+        ConnectionError: Kafka did not take all of them.
+    """
+    if not versions:
+        return
+    send_all(settings, JOB_SETTINGS, [(after.job.encode(), after) for after in versions])
+    records = read_jobs(settings).records
+    for after in versions:
+        now = newest(records[after.job], after.job)
+        if now != after:
+            raise SettingsError(f"{now.job}: {now.set_by} changed its settings at the same time; apply the file again")
 
 
 def _follows(history: tuple[Recorded, ...], ours: JobSettings) -> bool:

@@ -214,12 +214,19 @@ SHADOWS = (
     SHADOW_COST,
     SHADOW_UTILISATION,
 )
+SCALED_STREAMS = Metric(
+    "surescale_state_scaled_streams",
+    "gauge",
+    "ScaledStreams, by whether their job has their settings: true, false, or unknown.",
+    labels=("set",),
+)
 GONE = ("ended", "unknown")  # of these jobs nothing is known now
 
 NOTIFY = (NOTIFICATIONS, NOTIFY_ATTEMPTS, NOTIFY_FAILING)
 METRICS = (
     *(RECORDS_READ, UNREADABLE, REBUILDS, LAG, HELD_BACK, STEP_DURATION, HTTP_REQUESTS, HTTP_DURATION),
     *NOTIFY,
+    SCALED_STREAMS,
     *JOBS,
     *TASKS,
     *SHADOWS,

@@ -5,7 +5,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -29,6 +29,7 @@ from surescale.services.state.documents import HealthDocument
 from surescale.services.state.notify.notifier import Notifier
 from surescale.services.state.operate import Operator
 from surescale.services.state.read.queries import Queries
+from surescale.services.state.scaled_streams.controller import StreamController
 from surescale.services.state.settings import StateSettings
 from surescale.services.state.write.projections import PROJECTED
 from surescale.services.state.write.projector import Projector
@@ -50,17 +51,21 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
     client = connect(settings.redis_url, Credentials.of(settings))
     queries = Queries(client, settings.topic_prefix)
     queries.policy_folder, queries.span_minutes = settings.policy_folder, settings.span_minutes
-    notifier = Notifier(settings, stop, log) if settings.notify_url else None
-    work = _Projection(settings, ViewStore(client, settings.topic_prefix), queries, notifier, stop, log)
+    beside: list[Notifier | StreamController] = []
+    if settings.notify_url:
+        beside.append(Notifier(settings, stop, log))
+    if settings.namespaces:
+        beside.append(StreamController(settings, queries, stop, log))
+    work = _Projection(settings, ViewStore(client, settings.topic_prefix), queries, beside, stop, log)
     with (
         Watchdog("state-service", settings.hung_after_s, log) as watchdog,
         HealthServer(settings, work.report, watchdog, work.metrics),
     ):
-        if notifier is not None:
-            notifier.start(watchdog)
+        for each in beside:
+            each.start(watchdog)
         asyncio.run(_serve(settings, queries, work, watchdog, stop, log))
-        if notifier is not None:
-            notifier.join()
+        for each in beside:
+            each.join()
     if work.failed is not None:
         raise work.failed
 
@@ -125,11 +130,11 @@ class _Projection:
         settings: StateSettings,
         store: ViewStore,
         queries: Queries,
-        notifier: Notifier | None,
+        beside: Sequence[Notifier | StreamController],
         stop: threading.Event,
         log: logging.Logger,
     ) -> None:
-        self._settings, self._queries, self._notifier, self._stop, self._log = settings, queries, notifier, stop, log
+        self._settings, self._queries, self._beside, self._stop, self._log = settings, queries, beside, stop, log
         self.metrics = RoleMetrics("state-service", metrics.METRICS, self._readings)
         self._projector = Projector(settings, store, log, self.metrics)
         self._requests = Tally()
@@ -167,8 +172,8 @@ class _Projection:
         if (lag := projector.lag) is not None:
             yield Reading(metrics.LAG, lag)
         yield Reading(metrics.HELD_BACK, projector.stable_offset_lag.seconds())
-        if self._notifier is not None:
-            yield from self._notifier.readings()
+        for each in self._beside:
+            yield from each.readings()
         with suppress(redis.RedisError):  # the service is not ready then, and says so
             jobs = self._queries.jobs()
             yield from metrics.of_jobs(jobs)

@@ -1,10 +1,14 @@
 """Settings of the state service."""
 
+import re
 from dataclasses import dataclass
 
 from surescale.contracts.errors import SettingsError
-from surescale.contracts.settings import PORT_MAX
+from surescale.contracts.settings import PORT_MAX, like
+from surescale.engines.kubernetes import KubernetesSettings
 from surescale.services.state.notify.settings import NotifySettings
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,24 @@ class StateSettings(NotifySettings):
     """Time for one answer to "what if this task or minute had not been seen", which a process of its own gives; then it is
     stopped. 0: nobody is answered."""
 
+    stream_namespaces: str = ""
+    """Kubernetes namespaces whose ScaledStreams set jobs, separated by commas; empty: none."""
+    kubernetes_url: str = like(KubernetesSettings, "kubernetes_url")
+    kubernetes_token_file: str = like(KubernetesSettings, "kubernetes_token_file")
+    kubernetes_ca_file: str = like(KubernetesSettings, "kubernetes_ca_file")
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Return the namespaces whose ScaledStreams set jobs."""
+        return tuple(dict.fromkeys(each.strip() for each in self.stream_namespaces.split(",") if each.strip()))
+
+    @property
+    def kubernetes(self) -> KubernetesSettings:
+        """Return how to reach the API server."""
+        return KubernetesSettings(self.kubernetes_url, self.kubernetes_token_file, self.kubernetes_ca_file)
+
     def __post_init__(self) -> None:
-        """Refuse an invalid port, and one half of a certificate.
+        """Refuse an invalid port, one half of a certificate, and a namespace that is none.
 
         Raises:
             SettingsError: names the setting and the fix.
@@ -47,3 +67,10 @@ class StateSettings(NotifySettings):
             )
         if bool(self.http_certificate_file) != bool(self.http_key_file):
             raise SettingsError("SURESCALE_HTTP_CERTIFICATE_FILE and SURESCALE_HTTP_KEY_FILE: set both, or neither")
+        for name in self.namespaces:
+            if not _NAMESPACE.fullmatch(name):
+                raise SettingsError(
+                    f"SURESCALE_STREAM_NAMESPACES: {name!r} is no name of a namespace; write their names with commas between"
+                )
+        if self.namespaces:
+            _ = self.kubernetes  # says what is wrong with it

@@ -29,7 +29,11 @@ PRINCIPAL = "User:surescale-{role}"
     metavar="ROLE=PRINCIPAL",
     help="Principal of a role, as Kafka names it; repeatable (default: ROLE=User:surescale-ROLE).",
 )
-@click.option("--http-operate", is_flag=True, help="With the rights that the state service needs to pause, resume and approve.")
+@click.option(
+    "--http-operate",
+    is_flag=True,
+    help="With what the state service needs to change settings: over HTTP, or as ScaledStreams say.",
+)
 @click.option("--notify", is_flag=True, help="With the rights that the state service needs to tell a webhook what happens.")
 @options.as_json
 def acls(
@@ -103,7 +107,11 @@ _USER = "User:"
 @options.connected(options.cluster)
 @click.option("--role", "wanted", type=click.Choice(ROLES), multiple=True, help="Only this role; repeatable.")
 @click.option("--principal", "named", multiple=True, metavar="ROLE=PRINCIPAL", help="As for `topics acls`; repeatable.")
-@click.option("--http-operate", is_flag=True, help="With the rights that the state service needs to pause, resume and approve.")
+@click.option(
+    "--http-operate",
+    is_flag=True,
+    help="With what the state service needs to change settings: over HTTP, or as ScaledStreams say.",
+)
 @click.option("--notify", is_flag=True, help="With the rights that the state service needs to tell a webhook what happens.")
 @click.option(
     "--passwords",

@@ -54,7 +54,7 @@ _DISCOVERY: dict[str, Document] = {
     },
 }
 """What ``kubectl`` asks before it asks for anything else."""
-_NO_SCHEMA = re.compile(r"example\.org/|keda\.sh/|flink\.apache\.org/")
+_NO_SCHEMA = re.compile(r"example\.org/|keda\.sh/|flink\.apache\.org/|surescale\.dev/")
 """Kinds that are not Kubernetes' own."""
 
 
@@ -113,8 +113,12 @@ class FakeApiServer:
     workloads: list[FakeWorkload] = field(default_factory=list)
     objects: dict[str, FakeObject] = field(default_factory=dict)
     """Custom resources by path."""
+    definitions: frozenset[str] = frozenset()
+    """API groups and versions whose custom resources can be listed."""
     autoscalers: list[Document] = field(default_factory=list)
     scaled_objects: list[Document] = field(default_factory=list)
+    events: list[Document] = field(default_factory=list)
+    """Events that the account has created, in order."""
     puts: list[tuple[str, int]] = field(default_factory=list)
     """Every write that was accepted: name and replicas."""
     used: set[Rule] = field(default_factory=set)
@@ -173,12 +177,14 @@ class FakeApiServer:
         if found is None:
             raise _Answered(404, "NotFound", "the server could not find the requested resource")
         api, namespace, resource, name, sub = found["api"], found["ns"], found["res"], found["name"], found["sub"]
-        verb = {"PUT": "update", "PATCH": "patch"}.get(asked.method, "get" if name else "list")
+        verb = {"PUT": "update", "PATCH": "patch", "POST": "create"}.get(asked.method, "get" if name else "list")
         self._authorize(verb, api, resource + (f"/{sub}" if sub else ""), name, namespace)
+        if asked.method == "POST":
+            return self._create_event(json.loads(asked.body), namespace)
         if name is None:
             return self._page(api, resource, self._listed(api, resource, namespace, query), query)
-        if parts.path in self.objects:
-            return self._custom(self.objects[parts.path], asked, query)
+        if (path := parts.path.removesuffix("/status")) in self.objects:
+            return self._custom(self.objects[path], asked, query, part="status" if path != parts.path else "spec")
         workload = next(
             (w for w in self.workloads if (w.api, w.resource, w.namespace, w.name) == (api, resource, namespace, name)), None
         )
@@ -222,7 +228,17 @@ class FakeApiServer:
         self._control()
         return workload.scale()
 
-    def _custom(self, found: FakeObject, asked: StubRequest, query: dict[str, str]) -> Document:
+    def _create_event(self, event: Document, namespace: str) -> Document:
+        check(event)
+        name = event["metadata"]["name"]
+        if event["metadata"]["namespace"] != namespace or event["involvedObject"]["namespace"] != namespace:
+            raise _Answered(422, "Invalid", f'Event "{name}" is invalid: involvedObject.namespace: does not match')
+        if any(each["metadata"] == event["metadata"] for each in self.events):
+            raise _Answered(409, "AlreadyExists", f'events "{name}" already exists')
+        self.events.append(event)
+        return event
+
+    def _custom(self, found: FakeObject, asked: StubRequest, query: dict[str, str], *, part: str) -> Document:
         if asked.method == "GET":
             return found.document
         assert asked.headers["Content-Type"] == "application/merge-patch+json"
@@ -230,6 +246,8 @@ class FakeApiServer:
         meta = found.document["metadata"]
         if change.pop("metadata", {}).get("resourceVersion", meta["resourceVersion"]) != meta["resourceVersion"]:
             raise _conflict(found.resource, found.document["apiVersion"], meta["name"])
+        if part == "status":
+            change = {name: value for name, value in change.items() if name == "status"}
         found.merge(change, query["fieldManager"])
         return found.document
 
@@ -247,13 +265,17 @@ class FakeApiServer:
             return [each for each in self.autoscalers if each["metadata"]["namespace"] == namespace]
         if (api, resource) == ("keda.sh/v1alpha1", "scaledobjects") and self.has_keda:
             return [each for each in self.scaled_objects if each["metadata"]["namespace"] == namespace]
+        if api in self.definitions:
+            folder = f"/apis/{api}/namespaces/{namespace}/{resource}"
+            return [each.document for path, each in self.objects.items() if path.rpartition("/")[0] == folder]
         raise _UnknownGroup
 
     def _page(self, api: str, resource: str, items: list[Document], query: dict[str, str]) -> Document:
         begin = int(query.get("continue", "0"))
         end = begin + min(self.page_items, int(query["limit"]))
         meta = {"resourceVersion": "1"} | ({"continue": str(end)} if end < len(items) else {})
-        return {"kind": f"{_KINDS[resource]}List", "apiVersion": api, "metadata": meta, "items": items[begin:end]}
+        kind = _KINDS.get(resource) or next((each["kind"] for each in items), "Custom")
+        return {"kind": f"{kind}List", "apiVersion": api, "metadata": meta, "items": items[begin:end]}
 
     # Controllers, scheduler, kubelets
 

@@ -58,7 +58,7 @@ def apply_files(
     """
     from surescale.contracts.errors import SettingsError
     from surescale.services.job_settings.files import plans, read_entries
-    from surescale.services.job_settings.snapshot import read_jobs
+    from surescale.services.job_settings.snapshot import read_jobs, write_all
 
     known = name or path.resolve().name
     if len(known) > NAME_MAX:
@@ -70,7 +70,7 @@ def apply_files(
     for plan in changes:
         say("\n".join(map(printable, _lines(plan, known))))
     if not dry_run:
-        _write(settings, changes)
+        write_all(settings, [plan.after for plan in changes])
     say(f"{len(changes)} {'would change' if dry_run else 'changed'}, {len(found) - len(changes)} as they are")
     return len(changes)
 
@@ -122,26 +122,3 @@ def _lines(plan: "Plan", name: str) -> list[str]:
         *([f"  changed by hand since it was applied, last by {plan.before.set_by}: {hand}"] if hand else []),
         *([f"  {plan.note}"] if plan.note else []),
     ]
-
-
-def _write(settings: "PipelineSettings", changes: "list[Plan]") -> None:
-    """Write all changes.
-
-    Raises:
-        SettingsError: somebody else changed a job at the same time.
-        ConnectionError: Kafka did not take all of them.
-    """
-    from surescale.contracts.errors import SettingsError
-    from surescale.contracts.topics import JOB_SETTINGS
-    from surescale.runtime.topic_records import send_all
-    from surescale.services.job_settings.changes import newest
-    from surescale.services.job_settings.snapshot import read_jobs
-
-    if not changes:
-        return
-    send_all(settings, JOB_SETTINGS, [(plan.after.job.encode(), plan.after) for plan in changes])
-    records = read_jobs(settings).records
-    for plan in changes:
-        now = newest(records[plan.after.job], plan.after.job)
-        if now != plan.after:
-            raise SettingsError(f"{now.job}: {now.set_by} changed its settings at the same time; apply the file again")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from surescale.contracts.errors import SettingsError
+from surescale.engines.kubernetes import KubernetesSettings
 from surescale.engines.kubernetes.client import KubernetesClient, client_of
 from surescale.engines.kubernetes.errors import (
     ApiRefused,
@@ -143,7 +144,9 @@ def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
     with answering(lambda asked: StubResponse(body=SCALE), context) as server:
         port = server.url.rpartition(":")[2]
         environment = {"KUBERNETES_SERVICE_HOST": "localhost", "KUBERNETES_SERVICE_PORT": port}
-        client = client_of(role_settings(ClusterSettings, **KUBERNETES), environment=environment, in_pod=tmp_path)
+        client = client_of(
+            role_settings(ClusterSettings, **KUBERNETES).part(KubernetesSettings), environment=environment, in_pod=tmp_path
+        )
         for token in ("first", "second"):
             (tmp_path / "token").write_text(token)
             client.scale(TARGET)
@@ -156,7 +159,7 @@ def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
 def test_outside_a_pod_the_address_must_be_set() -> None:
     """The line says to what."""
     with pytest.raises(SettingsError, match="SURESCALE_KUBERNETES_URL: not set, and this is not a pod of a cluster; set the"):
-        client_of(role_settings(ClusterSettings, **KUBERNETES), environment={})
+        client_of(role_settings(ClusterSettings, **KUBERNETES).part(KubernetesSettings), environment={})
 
 
 def test_a_file_without_authorities_ends_the_start(tmp_path: Path) -> None:
@@ -166,4 +169,4 @@ def test_a_file_without_authorities_ends_the_start(tmp_path: Path) -> None:
         ClusterSettings, **KUBERNETES, kubernetes_url="https://k", kubernetes_ca_file=str(tmp_path / "ca.pem")
     )
     with pytest.raises(SettingsError, match="SURESCALE_KUBERNETES_CA_FILE"):
-        client_of(settings)
+        client_of(settings.part(KubernetesSettings))

@@ -1,0 +1,107 @@
+"""A real state service with Kafka and Redis sets jobs as ScaledStreams of a fake API server say, within the shipped rights."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+import yaml
+
+from surescale.contracts.settings import PipelineSettings
+from tests.support import view_pipeline
+from tests.support.fake_api_server import FakeApiServer, rules_of
+from tests.support.fake_objects import FakeObject
+from tests.support.streams_rig import Document, condition, in_force, resource, tells
+from tests.support.view_pipeline import a_pipeline, get, send
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+settings, processes, service = view_pipeline.settings, view_pipeline.processes, view_pipeline.service
+ACCESS = Path(__file__).parents[2] / "compose/kubernetes/scaling/scaled-streams/access.yaml"
+FOLDER = "/apis/surescale.dev/v1alpha1/namespaces/shop/scaledstreams"
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeApiServer]:
+    """An API server that knows ScaledStreams, on which the account may do what the shipped role allows."""
+    (role,) = (each for each in yaml.safe_load_all(ACCESS.read_text()) if each["kind"] == "Role")
+    return FakeApiServer(rules=rules_of(role), definitions=frozenset({"surescale.dev/v1alpha1"}), asks_token=False)
+
+
+def put(cluster: FakeApiServer, name: str, **spec: object) -> Callable[[], Document]:
+    """Create a resource, and return how to read it."""
+    document = resource(name, "shop", **spec)
+    document["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{len(cluster.objects):02}Z"
+    cluster.objects[f"{FOLDER}/{name}"] = FakeObject(f"{FOLDER}/{name}", document)
+    return lambda: cluster.objects[f"{FOLDER}/{name}"].document
+
+
+def test_a_resource_sets_its_job_shows_it_and_lets_it_go(
+    cluster: FakeApiServer,
+    settings: PipelineSettings,
+    service: Callable[..., str],
+    processes: "list[Popen[bytes]]",
+) -> None:
+    """It is corrected, refused, taken over by another one, and gone; a service that starts again tells nothing twice."""
+    send(settings, *a_pipeline())
+    with cluster.serving() as server:
+        given = {
+            "SURESCALE_STREAM_NAMESPACES": "shop",
+            "SURESCALE_KUBERNETES_URL": server.url,
+        }
+        read = put(cluster, "clicks", mode="act", max=3)
+        url = service(**given)
+        assert tells(read, "True", "Set")["status"]["observedGeneration"] == 1
+        found = in_force(settings)
+        assert (found.mode, found.parallelism_max, found.set_by) == ("act", 3, "scaledstreams/shop/clicks")
+
+        wait_until(lambda: "subtasks" in read()["status"], what="the figures of the job")
+        shown = read()["status"]
+        assert (shown["subtasks"], shown["wanted"], shown["decision"]["answer"]) == (2, 3, "acted")
+        assert condition(read(), "Measured")["status"] in ("True", "False", "Unknown")
+        wait_until(lambda: len(cluster.events) >= 6, what="an event for each act and each rescale")
+        assert {each["reason"] for each in cluster.events} == {"Rescaling", "Rescaled"}
+        told = list(cluster.events)
+
+        path = f"{FOLDER}/clicks"
+        cluster.objects[path].merge({"spec": {"exclude": ["someday"]}}, "kubectl-edit")
+        refused = condition(tells(read, "False", "Refused"))
+        assert "exclude" in refused["message"]
+        assert in_force(settings) == found
+        cluster.objects[path].merge({"spec": {"exclude": None, "max": 4}}, "kubectl-edit")
+        tells(read, "True", "Set")
+        wait_until(lambda: in_force(settings).parallelism_max == 4, what="the new maximum")
+
+        second = put(cluster, "second", max=5)
+        tells(second, "False", "OtherResource")
+        processes.pop().terminate()
+        url = service(**given)
+        wait_until(lambda: get(f"{url}/health")[1] is not None, what="the state service")
+        del cluster.objects[path]
+        tells(second, "True", "Set")
+        wait_until(lambda: in_force(settings).parallelism_max == 5, what="the second resource's maximum")
+        names = [each["metadata"]["name"] for each in cluster.events if each["involvedObject"]["name"] == "clicks"]
+        assert len(names) == len(set(names)) == len(told)
+        del cluster.objects[f"{FOLDER}/second"]
+        wait_until(lambda: in_force(settings).applied_from == "", what="the job to be let go")
+        assert in_force(settings).parallelism_max is None
+    assert cluster.rules is not None
+    assert cluster.rules == cluster.used
+
+
+def test_without_rights_nothing_is_set_or_let_go_and_the_service_goes_on(
+    cluster: FakeApiServer, settings: PipelineSettings, service: Callable[..., str], tmp_path: Path
+) -> None:
+    """The log names the right."""
+    send(settings, *a_pipeline())
+    cluster.rules = frozenset()
+    with cluster.serving() as server:
+        put(cluster, "clicks", max=3)
+        url = service(
+            SURESCALE_STREAM_NAMESPACES="shop",
+            SURESCALE_KUBERNETES_URL=server.url,
+        )
+        log = tmp_path / "state.log"
+        wait_until(lambda: "cannot list resource" in log.read_text(), what="the log to name the right")
+        wait_until(lambda: get(f"{url}/health")[0] == 200, what="the service to be ready")
+    assert in_force(settings).version == 1
