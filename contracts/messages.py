@@ -132,6 +132,65 @@ class Checkpointing(Part, frozen=True, kw_only=True):
     last_bytes: Count | None = None
 
 
+class GroupPartition(Part, frozen=True, kw_only=True):
+    """One partition that a consumer group reads. Null is unknown, except where another meaning is named."""
+
+    topic: Text
+    partition: Count
+    subtask: Count | None  # of the member that has it; null: nobody has
+    end: Count | None  # offset after its last record
+    committed: Count | None  # offset of the next record that the group will read; null: it has committed none
+    lag: Count | None  # records that wait, as counted for decisions
+    problem: Annotated[str, Meta(max_length=512)] = ""  # why ``lag`` is unknown
+    arrived_per_minute: Annotated[float, Meta(ge=0)] | None  # records, since the look before
+    read_per_minute: Annotated[float, Meta(ge=0)] | None
+    stands_since_ms: TimeMs | None  # since when records wait and the group commits nothing further; null: it gets on
+
+
+class GroupMember(Part, frozen=True, kw_only=True):
+    """One member of a consumer group. Null is unknown."""
+
+    subtask: Count
+    client_id: Annotated[str, Meta(max_length=256)]
+    host: Annotated[str, Meta(max_length=256)]
+    partitions: Count  # that it has
+    lag: Count | None  # records that wait in them
+    read_per_minute: Annotated[float, Meta(ge=0)] | None
+
+
+class GroupWorker(Part, frozen=True, kw_only=True):
+    """One process that surescale keeps running for a consumer group. Times are of the wall."""
+
+    index: Count
+    pid: Count | None  # null: it does not run
+    started_ms: TimeMs | None
+    is_ending: bool = False  # it was asked to end and finishes what it has in hand
+    failures: Count = 0  # starts in a row after which it soon ended
+    failure: Annotated[str, Meta(max_length=512)] = ""  # how the last of those ended: exit code and last lines, for people
+    log: Annotated[str, Meta(max_length=4096)] = ""  # path of its output on the machine that runs it
+
+
+class ConsumerGroup(Part, frozen=True, kw_only=True):
+    """A consumer group as people look at it. The lists are cut; what waits most, and what has a problem, stays."""
+
+    task: Text
+    group: Text
+    state: Literal["stable", "rebalancing", "empty", "dead"]
+    assignor: Annotated[str, Meta(max_length=256)]
+    topics: tuple[Text, ...]
+    lag: Count | None  # records that wait in the partitions where that is known; null: it is known of none
+    lag_unknown: Count  # partitions of which it is unknown
+    oldest_ms: (
+        Count | None
+    )  # age of the oldest record that is known to wait; null: unknown, or older than the monitor's first look
+    partitions: tuple[GroupPartition, ...]
+    partitions_left_out: Count = 0
+    members: tuple[GroupMember, ...]
+    members_left_out: Count = 0
+    workers: tuple[GroupWorker, ...] = ()  # empty where somebody else runs the members
+    workers_left_out: Count = 0
+
+
 class JobTopology(Message, frozen=True, kw_only=True, tag="topology/1"):
     """A job's graph, parallelism and units. ``version`` grows with every change; ``generation`` is the last one applied.
 
@@ -154,6 +213,7 @@ class JobTopology(Message, frozen=True, kw_only=True, tag="topology/1"):
     checkpointing: Checkpointing | None = None  # null: the engine does not say
     restart_ms: Count | None = None  # that a rescale stopped the job: median of the last few measured; null: unknown
     began_ms: TimeMs | None = None  # when the present attempt began to run, by the engine's clock; null: it does not say
+    groups: tuple[ConsumerGroup, ...] = ()  # for people, at ``at_ms``; a change of them makes no version, and markers lack them
 
 
 class HourlyLoad(Part, frozen=True, kw_only=True):

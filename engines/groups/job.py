@@ -6,14 +6,27 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.figures import known_count
-from surescale.contracts.messages import EventKind, Input, JobState, JobTopology, ReceivedRecords, TaskSample, TaskSpec
+from surescale.contracts.messages import (
+    ConsumerGroup,
+    EventKind,
+    GroupWorker,
+    Input,
+    JobState,
+    JobTopology,
+    ReceivedRecords,
+    TaskSample,
+    TaskSpec,
+)
 from surescale.contracts.topology import check_topology, under_lasting_version
 from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable
 from surescale.engines.groups.busy import Busy, busy_of
 from surescale.engines.groups.chains import Chain
 from surescale.engines.groups.hindrance import Hindrance, Hindrances
+from surescale.engines.groups.shown import SHOWN_MAX, shown
 from surescale.engines.groups.workers import HINDRANCE_LETTERS_MAX, MembersEach
 from surescale.engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
 from surescale.engines.kafka.positions import Answer, Partition, Positions, in_words
@@ -82,6 +95,7 @@ class ChainJob:
         broker: TopicOffsets,
         requirement: Callable[[str], Required | None],
         failing: Callable[[str, str], str],
+        workers: Callable[[str, str], tuple[GroupWorker, ...]],
         events: EventLog,
         clock: Clock,
         speed: float,
@@ -95,12 +109,13 @@ class ChainJob:
             broker: asks the broker for the ends of topics.
             requirement: what the actuator was asked for, None where it is not known.
             failing: how the workers of a task fail to start.
+            workers: those of a task.
             events: what happened.
             clock: of the pipeline.
             speed: milliseconds of that clock in one of the wall's.
         """
         self._job, self._chain, self._groups, self._broker = job, chain, groups, broker
-        self._requirement, self._failing = requirement, failing
+        self._requirement, self._failing, self._workers = requirement, failing, workers
         self._events, self._clock, self._speed = events, clock, speed
         self._tasks = {task: _Task() for task in chain.groups}
         self._attempt = self._last_ms = self._began_ms = 0
@@ -118,11 +133,12 @@ class ChainJob:
         """
         try:
             asked = self._groups.look([self._chain.group_of(task) for task in self._tasks])
-            seen = {task: asked[self._chain.group_of(task)] for task in self._tasks}
-            seen = self._settled(seen)
+            told = {task: asked[self._chain.group_of(task)] for task in self._tasks}
+            seen = self._settled(told)
             reads = {task: self._reads(task, seen[task]) for task in self._tasks}
             answer = self._ask(reads)
             required = self._requirement(self._chain.name)
+            workers = {task: self._workers(self._chain.name, task) for task in self._tasks}
         except (GroupsUnavailable, OffsetsUnavailable) as problem:
             raise SourceUnavailable(f"{self._job}: {problem}; {HELD}") from None
         now_ms = self._clock.now_ms()
@@ -135,7 +151,11 @@ class ChainJob:
         for task, group in seen.items():
             self._note(task, group, now_ms)
         specs = tuple(self._spec(task, seen[task], upstream[task], required, now_ms) for task in self._tasks)
-        return JobSnapshot(self._topology_of(specs, seen, required, now_ms), samples)
+        topology = self._topology_of(specs, seen, required, now_ms)
+        groups = tuple(
+            self._shown(task, replace(seen[task], state=group.state), workers[task], now_ms) for task, group in told.items()
+        )
+        return JobSnapshot(msgspec.structs.replace(topology, groups=groups), samples)
 
     # What is asked
 
@@ -367,6 +387,10 @@ class ChainJob:
             fixed=remembered.each.look(len(group.members), asked, now_ms),
             backlog_partly_unknown=remembered.positions.partly_unknown,
         )
+
+    def _shown(self, task: str, group: GroupDescription, workers: Sequence[GroupWorker], now_ms: int) -> ConsumerGroup:
+        most = max(1, SHOWN_MAX // len(self._tasks))
+        return shown(task, group, self._tasks[task].positions, workers, now_ms, most)
 
     def _topology_of(
         self, specs: tuple[TaskSpec, ...], seen: dict[str, GroupDescription], required: Required | None, now_ms: int

@@ -122,6 +122,7 @@ class ConsumerGroupSource:
                     self._broker,
                     self._workers.requirements.required,
                     self._workers.requirements.failing,
+                    self._workers.requirements.workers,
                     self._events,
                     clock,
                     self._speed,

@@ -163,6 +163,7 @@ class Positions:
         counted: all arrivals since the first look, on top of a number that is lower the later that was: whoever compares two
             counts sees a fall when the monitor has started over. None while a part is unknown.
         moved: records that the reader got through since the look before, by partition.
+        passed_ms: the time that ``arrived`` and ``moved`` cover; 0 at the first look.
         lag: records waiting by partition, None where that is not known.
         unknown: why not.
         lag_ms: age of the oldest record that is known to wait, by the time at which the end of its partition passed it; None if
@@ -174,6 +175,7 @@ class Positions:
     arrived: dict[Partition, int] = field(default_factory=dict)
     counted: int | None = None
     moved: dict[Partition, int] = field(default_factory=dict)
+    passed_ms: int = 0
     lag: dict[Partition, int | None] = field(default_factory=dict)
     unknown: dict[Partition, str] = field(default_factory=dict)
     lag_ms: int | None = None
@@ -249,6 +251,7 @@ class Positions:
             busy_ms: that its members spent on records since the look before; None: unknown.
         """
         looked_ms = now_ms if self._read_ms is None else self._read_ms
+        self.passed_ms = now_ms - looked_ms
         self.moved, self.lag, back, passed = {}, dict.fromkeys(self.unknown), [], []
         for each in sorted(self.arrived):
             log, at = self.logs[each], committed.get(each)
@@ -267,7 +270,7 @@ class Positions:
             self.lag[each] = None if isinstance(lag, str) else 0 if _are_markers(log, lag, now_ms) else lag
             log.committed = log.committed if at is None else at
         self._leave_out_old(committed, now_ms)
-        skips = self._pace.skips(self.moved, self.arrived, now_ms - looked_ms, are_new=are_new, busy_ms=busy_ms)
+        skips = self._pace.skips(self.moved, self.arrived, self.passed_ms, are_new=are_new, busy_ms=busy_ms)
         self._leave_out_worked_on(now_ms, busy_ms)
         passed += [(each, self.moved.pop(each)) for each in skips]
         if back:

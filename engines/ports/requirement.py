@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.errors import SurescaleError
-from surescale.contracts.messages import Host
+from surescale.contracts.messages import GroupWorker, Host
 from surescale.engines.ports.source import HELD, SourceUnavailable
 
 if TYPE_CHECKING:
@@ -80,6 +80,14 @@ class Requirements:
             SourceUnavailable: it is unknown now.
         """
         return ""
+
+    def workers(self, job: str, task: str) -> tuple[GroupWorker, ...]:
+        """Return the workers of a task that are asked for or still run, by index; none where they are not processes here.
+
+        Raises:
+            SourceUnavailable: they are unknown now.
+        """
+        return ()
 
     def hosts(self) -> tuple[Host, ...]:
         """Return machines with a known room for workers.

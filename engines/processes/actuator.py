@@ -15,7 +15,7 @@ from typing import Self
 
 from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.commands import RescheduleCommand
-from surescale.contracts.messages import Host
+from surescale.contracts.messages import GroupWorker, Host
 from surescale.engines.groups import GroupsSettings
 from surescale.engines.groups.actuator import ReconcilerThread, TendsChains
 from surescale.engines.groups.chains import Chain
@@ -30,7 +30,7 @@ from surescale.engines.ports.requirement import Requirements, covers, in_words
 from surescale.engines.ports.source import SourceUnavailable
 from surescale.engines.processes import PROCESSES, ProcessesSettings
 from surescale.engines.processes.reconcile import WorkerReconciler
-from surescale.engines.processes.worker_store import FolderUnavailable, Requirement, WorkerStore
+from surescale.engines.processes.worker_store import FolderUnavailable, Requirement, Worker, WorkerStore
 from surescale.engines.settings import ClusterSettings, SourceSettings
 from surescale.runtime.printable import printable
 
@@ -140,6 +140,28 @@ class RequiredProcesses(Requirements):
         required = self.required(job)
         found = self._store.failing(job, task, required.counts.get(task, 0)) if required is not None else ""
         return printable(found)[:HINDRANCE_LETTERS_MAX]
+
+    def workers(self, job: str, task: str) -> tuple[GroupWorker, ...]:
+        """Return those of the folder."""
+        required = self.required(job)
+        asked = required.counts.get(task, 0) if required is not None else 0
+        try:
+            alive = {worker.index: worker for worker in self._store.workers(job) if worker.task == task}
+        except FolderUnavailable as away:
+            raise SourceUnavailable(str(away)) from None
+        return tuple(self._shown(job, task, index, alive.get(index)) for index in sorted(alive.keys() | set(range(asked))))
+
+    def _shown(self, job: str, task: str, index: int, worker: Worker | None) -> GroupWorker:
+        failure = self._store.failure(job, task, index)
+        return GroupWorker(
+            index=index,
+            pid=worker.pid if worker is not None else None,
+            started_ms=worker.started_ms if worker is not None else None,
+            is_ending=worker is not None and worker.draining_ms is not None,
+            failures=failure.times if failure is not None else 0,
+            failure=printable(failure.words)[:HINDRANCE_LETTERS_MAX] if failure is not None else "",
+            log=str(self._store.file(job, task, index, "log").absolute()),
+        )
 
     def hosts(self) -> tuple[Host, ...]:
         """Return this machine."""

@@ -51,6 +51,7 @@ def test_a_chain_of_groups_is_a_job_with_figures(kafka: KafkaForTests, tmp_path:
         assert [sample.arrived_records for sample in look.samples if sample.task == "count"] == [None]
         assert all(sample.busy_ms for sample in look.samples)
         assert sum(part.records for sample in look.samples for part in sample.received) == _sum(look, "count", "records_in")
+        _shows_its_groups(chain, look)
         (host,) = source.cluster_topology().hosts
         assert (host.slots, host.free_slots) == (16, 13)
         assert source.cluster_topology().engine.acts == "counts"
@@ -59,7 +60,27 @@ def test_a_chain_of_groups_is_a_job_with_figures(kafka: KafkaForTests, tmp_path:
         ended = job.look()
         assert (ended.topology.state, ended.samples) == ("suspended", ())
         assert ended.topology.tasks[0].hindrance == f"group {chain.group('parse')} has no members; start its consumers"
+        assert [(each.state, each.members) for each in ended.topology.groups] == [("empty", ())] * 2
+        assert all(each.is_ending for group in ended.topology.groups for each in group.workers)  # some may have left and live
+        assert {each.subtask for group in ended.topology.groups for each in group.partitions} == {None}
         source.close()
+
+
+def _shows_its_groups(chain: LiveChain, look: JobSnapshot) -> None:
+    """Check what people see of the groups of a chain at rest: who has what, how far that is, and who runs it."""
+    parse, count = look.topology.groups
+    assert [(each.task, each.group, each.state) for each in (parse, count)] == [
+        (task, chain.group(task), "stable") for task in ("parse", "count")
+    ]
+    assert (parse.topics, parse.lag, parse.lag_unknown, parse.oldest_ms) == ((chain.topics[0],), 0, 0, 0)
+    assert [each.partition for each in parse.partitions] == list(range(PARTITIONS))
+    assert {each.subtask for each in parse.partitions} == {0, 1}
+    assert all(each.end == each.committed for each in parse.partitions)
+    assert all(None not in (each.arrived_per_minute, each.read_per_minute) for each in parse.partitions)
+    assert [each.partitions for each in parse.members] == [PARTITIONS // 2] * 2
+    alive = {(each.task, each.index): each.pid for each in chain.reconciler.store.workers(JOB)}
+    assert {(group.task, each.index): each.pid for group in (parse, count) for each in group.workers} == alive
+    assert all(Path(each.log).is_file() for group in (parse, count) for each in group.workers)
 
 
 def test_a_group_that_does_not_exist_is_named_with_the_fix(kafka: KafkaForTests, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ EVERY_S = 2.0
     metavar="SECONDS",
     help=f"How often --watch shows it. [{EVERY_S:g}]",
 )
-@click.option("--wide", is_flag=True, help="Show labels of tasks as long as they are.")
+@click.option("--wide", is_flag=True, help="Show labels of tasks as long as they are, and more partitions of consumer groups.")
 @click.option("--rebuild", "is_rebuilt", is_flag=True, help="Flush the view and rebuild it from Kafka (--bootstrap) first.")
 @options.connected(options.redis_url)
 def state_command(

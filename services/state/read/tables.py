@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.messages import ConsumerGroup, GroupMember, GroupPartition, GroupWorker, JobTopology, TaskSpec
 from surescale.contracts.modes import ModeInForce
+from surescale.contracts.plurals import counted
 from surescale.contracts.rescaler_state import Condition
 from surescale.contracts.summaries import JobMinute, WindowSummary
 from surescale.runtime import terminal
@@ -24,6 +25,7 @@ from surescale.services.state.read.status import Status
 from surescale.services.state.read.words import WORDS, JobFigure, phase_words, reason_words
 from surescale.services.state.record_documents import record_in
 
+PARTITIONS_SHOWN = 12  # of a group, unless all are asked for
 LABEL_WIDTH = 40  # of a task in a table: SQL makes labels of a hundred letters and more
 _GOOD_WHEN_TRUE = ("Available", "Balanced", "Owned", "Measured")  # conditions that are good when they hold; all others are bad
 _BAD = "bold red"
@@ -68,7 +70,10 @@ def _figures(figure: JobFigure, jobs: Iterable[JobOverview]) -> Column:
 
 
 def print_job(job: JobDocument, *, wide: bool = False) -> None:
-    """Print one job: facts, conditions, tasks, latest decision; ``wide``: labels of tasks as long as they are."""
+    """Print one job: facts, conditions, tasks, groups, latest decision.
+
+    ``wide``: labels of tasks as long as they are, and all partitions of its groups that are known.
+    """
     console = terminal.console()
     facts = Table.grid(padding=(0, 2))
     for name, line in _facts(job):
@@ -81,6 +86,8 @@ def print_job(job: JobDocument, *, wide: bool = False) -> None:
         console.print(_conditions(job.conditions, console.width))
     if job.topology:
         console.print(_tasks(job.topology.record, job, console.width, LABEL_WIDTH if not wide else None))
+        for group in job.topology.record.groups:
+            _print_group(console, group, PARTITIONS_SHOWN if not wide else len(group.partitions))
     if decision := record_in(job.decision):
         console.print(plain(f"{decision.action}: {decision.reason}"))
         load = _number(decision.load_records_per_minute)
@@ -161,6 +168,79 @@ def _tasks(topology: JobTopology, job: JobDocument, width: int, label_width: int
         Column("configured", [_word(task.configured_parallelism) for task in tasks], right=True, rank=6),
     )
     return fitting(columns, width)
+
+
+def _print_group(console: Console, group: ConsumerGroup, most: int) -> None:
+    """Print what the broker tells of a consumer group, with at most so many partitions: those in which most waits."""
+    console.print(plain(_group_line(group)))
+    ranked = sorted(group.partitions, key=lambda each: (each.lag is not None, -(each.lag or 0)))
+    shown = sorted(ranked[:most], key=lambda each: (each.topic, each.partition))
+    hidden = len(group.partitions) - len(shown)
+    if shown:
+        console.print(_partitions(shown, console.width))
+    if hidden:
+        console.print(f"{counted(hidden, 'more partition')} in which less waits; --wide shows them", markup=False)
+    if group.partitions_left_out:
+        console.print(f"{counted(group.partitions_left_out, 'more partition')} in which less waits, not kept", markup=False)
+    if group.members:
+        console.print(_members(group.members, console.width))
+    if group.members_left_out:
+        console.print(f"{counted(group.members_left_out, 'more member')}, not kept", markup=False)
+    if group.workers:
+        console.print(_workers(group.workers, console.width))
+    if group.workers_left_out:
+        console.print(f"{counted(group.workers_left_out, 'more worker')}, not kept", markup=False)
+
+
+def _partitions(shown: Sequence[GroupPartition], width: int) -> Table:
+    columns = (
+        Column("partition", [f"{each.topic}[{each.partition}]" for each in shown]),
+        Column("member", ["nobody" if each.subtask is None else str(each.subtask) for each in shown], right=True, rank=2),
+        Column("end", [_word(each.end) for each in shown], right=True, rank=4),
+        Column("committed", [_word(each.committed) for each in shown], right=True, rank=4),
+        Column("waiting", [_number(each.lag) for each in shown], right=True, rank=1),
+        Column("in/min", [_number(each.arrived_per_minute) for each in shown], right=True, rank=3),
+        Column("read/min", [_number(each.read_per_minute) for each in shown], right=True, rank=2),
+        Column("stands since", ["" if each.stands_since_ms is None else _minute(each.stands_since_ms) for each in shown], rank=3),
+        Column("unknown because", [each.problem for each in shown]),
+    )
+    return fitting(columns, width)
+
+
+def _members(members: Sequence[GroupMember], width: int) -> Table:
+    columns = (
+        Column("member", [str(each.subtask) for each in members], right=True, rank=1),
+        Column("client", [each.client_id for each in members]),
+        Column("host", [each.host for each in members], rank=3),
+        Column("partitions", [str(each.partitions) for each in members], right=True, rank=1),
+        Column("waiting", [_number(each.lag) for each in members], right=True, rank=1),
+        Column("read/min", [_number(each.read_per_minute) for each in members], right=True, rank=2),
+    )
+    return fitting(columns, width)
+
+
+def _workers(workers: Sequence[GroupWorker], width: int) -> Table:
+    columns = (
+        Column("worker", [str(each.index) for each in workers], right=True, rank=1),
+        Column("pid", [_word(each.pid) for each in workers], right=True, rank=1),
+        Column("started", [_minute(each.started_ms) for each in workers], rank=3),
+        Column("failed starts", [str(each.failures or "") for each in workers], right=True, rank=2),
+        Column("how", ["ending" if each.is_ending else each.failure for each in workers]),
+        Column("log", [each.log for each in workers]),
+    )
+    return fitting(columns, width)
+
+
+def _group_line(group: ConsumerGroup) -> str:
+    topics = ", ".join(group.topics) or "no topic yet"
+    words = f"group {group.group}: {group.state}, {topics}"
+    unknown = f"what waits in {counted(group.lag_unknown, 'partition')} is unknown" if group.lag_unknown else ""
+    if group.lag is None:
+        return f"{words}; {unknown or 'what waits is unknown'}"
+    waits = f"{counted(group.lag, 'record')} waiting" if group.lag else "nothing waits"
+    if group.lag:
+        waits += ", the oldest for " + ("longer than it was watched" if group.oldest_ms is None else _seconds(group.oldest_ms))
+    return "; ".join(filter(None, (words, waits, unknown)))
 
 
 def _labels(topology: JobTopology, width: int | None) -> dict[str, str]:

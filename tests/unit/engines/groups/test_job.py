@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.messages import MinuteMarker, TaskSample, TaskSpec
+from surescale.contracts.messages import GroupWorker, MinuteMarker, TaskSample, TaskSpec
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.windows import Window
 from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupState, Member
@@ -98,13 +98,14 @@ class Followed:
     chain: Chain
     events: EventLog = field(default_factory=lambda: EventLog("c"))
     failing: dict[str, str] = field(default_factory=dict)
+    workers: dict[str, tuple[GroupWorker, ...]] = field(default_factory=dict)
     before: tuple[TaskSample, ...] = ()
     now: JobSnapshot | None = None
 
     def __post_init__(self) -> None:
         """Take no look yet."""
         failing = lambda _, task: self.failing.get(task, "")  # noqa: E731
-        asked = self.broker.groups, self.broker, lambda _: None, failing
+        asked = self.broker.groups, self.broker, lambda _: None, failing, lambda _, task: self.workers.get(task, ())
         self.job = ChainJob("c/j", self.chain, *asked, self.events, self.broker, 1.0)
 
     def look(self) -> JobSnapshot:

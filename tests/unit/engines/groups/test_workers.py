@@ -187,5 +187,11 @@ def test_a_worker_process_that_crashes_at_its_start_is_told_as_one_printable_lin
     told = found.requirements.failing("orders", "parse")
     assert told.startswith("worker parse 0 failed to start, 2 times in a row: it ended with exit code 3")
     assert told.isprintable()
+    (worker,) = found.requirements.workers("orders", "parse")
+    assert (worker.index, worker.pid, worker.started_ms, worker.failures) == (0, None, None, 2)
+    assert worker.failure.startswith("ended with exit code 3")
+    assert worker.failure.isprintable()
+    assert worker.log == str(tmp_path / "workers" / CLUSTER / "orders" / "parse" / "0.log")
     store.change("orders", required, {"parse": 0})
     assert found.requirements.failing("orders", "parse") == ""
+    assert found.requirements.workers("orders", "parse") == ()

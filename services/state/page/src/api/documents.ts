@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 57bec4cf2ab802fb9f156d37bdc022e2cc89cc2172271e03fa63159b6d4580cb.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 0ecd55205cd2fb6a0a62f1af7e6825e01b6e5610ecbf491cdc304338744788e4.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -158,6 +158,8 @@ export type components = {
             restart_ms: number | null;
             /** @default null */
             began_ms: number | null;
+            /** @default [] */
+            groups: components["schemas"]["ConsumerGroup"][];
         };
         /**
          * TaskSpec
@@ -233,6 +235,77 @@ export type components = {
             last_duration_ms: number | null;
             /** @default null */
             last_bytes: number | null;
+        };
+        /**
+         * ConsumerGroup
+         * @description A consumer group as people look at it. The lists are cut; what waits most, and what has a problem, stays.
+         */
+        ConsumerGroup: {
+            task: string;
+            group: string;
+            /** @enum {unknown} */
+            state: "dead" | "empty" | "rebalancing" | "stable";
+            assignor: string;
+            topics: string[];
+            lag: number | null;
+            lag_unknown: number;
+            oldest_ms: number | null;
+            partitions: components["schemas"]["GroupPartition"][];
+            /** @default 0 */
+            partitions_left_out: number;
+            members: components["schemas"]["GroupMember"][];
+            /** @default 0 */
+            members_left_out: number;
+            /** @default [] */
+            workers: components["schemas"]["GroupWorker"][];
+            /** @default 0 */
+            workers_left_out: number;
+        };
+        /**
+         * GroupPartition
+         * @description One partition that a consumer group reads. Null is unknown, except where another meaning is named.
+         */
+        GroupPartition: {
+            topic: string;
+            partition: number;
+            subtask: number | null;
+            end: number | null;
+            committed: number | null;
+            lag: number | null;
+            /** @default  */
+            problem: string;
+            arrived_per_minute: number | null;
+            read_per_minute: number | null;
+            stands_since_ms: number | null;
+        };
+        /**
+         * GroupMember
+         * @description One member of a consumer group. Null is unknown.
+         */
+        GroupMember: {
+            subtask: number;
+            client_id: string;
+            host: string;
+            partitions: number;
+            lag: number | null;
+            read_per_minute: number | null;
+        };
+        /**
+         * GroupWorker
+         * @description One process that surescale keeps running for a consumer group. Times are of the wall.
+         */
+        GroupWorker: {
+            index: number;
+            pid: number | null;
+            started_ms: number | null;
+            /** @default false */
+            is_ending: boolean;
+            /** @default 0 */
+            failures: number;
+            /** @default  */
+            failure: string;
+            /** @default  */
+            log: string;
         };
         /**
          * AppendedJobSettings
@@ -1865,6 +1938,10 @@ export type JobTopology = components['schemas']['JobTopology'];
 export type TaskSpec = components['schemas']['TaskSpec'];
 export type Input = components['schemas']['Input'];
 export type Checkpointing = components['schemas']['Checkpointing'];
+export type ConsumerGroup = components['schemas']['ConsumerGroup'];
+export type GroupPartition = components['schemas']['GroupPartition'];
+export type GroupMember = components['schemas']['GroupMember'];
+export type GroupWorker = components['schemas']['GroupWorker'];
 export type AppendedJobSettings = components['schemas']['AppendedJobSettings'];
 export type JobSettings = components['schemas']['JobSettings'];
 export type TaskLimits = components['schemas']['TaskLimits'];

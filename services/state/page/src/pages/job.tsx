@@ -1,12 +1,13 @@
 // One job: how it is, its graph, its last hours with every decision, its tasks.
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { Condition, HistoryDocument as History, JobDocument, DecisionMark as Mark, TaskSpec as Task, TaskMinuteDocument as TaskMinute } from "../api/documents";
+import type { Condition, ConsumerGroup, HistoryDocument as History, JobDocument, JobRent, DecisionMark as Mark, TaskBoundsDocument as Bounds, TaskSpec as Task, TaskMinuteDocument as TaskMinute } from "../api/documents";
 import { jobPath } from "../api/client";
 import { useLive } from "../api/live";
-import { Card, Empty, Facts, Heading, Notice, StatusWord, Table, figures } from "../parts/basics";
+import { Card, Empty, type Fact, Facts, Heading, Notice, StatusWord, Table, figures } from "../parts/basics";
 import { Charts } from "../parts/charts";
 import { TaskGraph, heat } from "../parts/graph";
+import { Groups } from "../parts/groups";
 import { clusterLink, decisionLink, jobLink } from "../parts/links";
 import { Operate } from "../parts/operate";
 import { clock, count, dollars, duration, percent, plural, reason } from "../parts/words";
@@ -21,6 +22,7 @@ export function JobPage({ job }: { job: string }): JSX.Element {
   const { document: history } = useLive<History>(`${jobPath(job)}/history`, ["snapshots", "decisions", "reschedule-events"]);
   const [selected, setSelected] = useState<string | null>(null);
   const minutes = useMemo(() => new Map((document?.minute_by_task ?? []).map((each) => [each.task, each])), [document]);
+  const bounds = useMemo(() => new Map((document?.bounds ?? []).map((each) => [each.task, each])), [document]);
   const cluster = job.slice(0, job.indexOf("/"));
   return (
     <>
@@ -57,11 +59,12 @@ export function JobPage({ job }: { job: string }): JSX.Element {
           </div>
           {document.topology && (
             <>
+              <Groups groups={document.topology.record.groups} atMs={document.topology.record.at_ms} />
               <Card title="Task graph" aside={plural(document.topology.record.tasks.length, "task")}>
                 <TaskGraph tasks={document.topology.record.tasks} minutes={minutes} selected={selected} onSelect={setSelected} />
               </Card>
               <Card title="Tasks" aside={document.window ? `minute that ended ${clock(document.window.record.window_end_ms)}` : ""}>
-                <Tasks tasks={document.topology.record.tasks} minutes={minutes} selected={selected} onSelect={setSelected} />
+                <Tasks tasks={document.topology.record.tasks} bounds={bounds} minutes={minutes} selected={selected} onSelect={setSelected} />
               </Card>
             </>
           )}
@@ -90,8 +93,7 @@ function lead(job: JobDocument): string {
 
 function Figures({ document }: { document: JobDocument }): JSX.Element {
   const minute = document.window?.record.minute;
-  const rent = document.rent;
-  const saved = rent?.saved_round_robin_per_day;
+  const groups = document.topology?.record.groups ?? [];
   return (
     <Facts
       facts={[
@@ -100,12 +102,26 @@ function Figures({ document }: { document: JobDocument }): JSX.Element {
         ["Busiest task", percent(minute?.utilisation), "Share of its time that it works"],
         ["Waiting", count(minute?.backlog), "Records at all tasks"],
         ["Latency", duration(minute?.latency_ms), "Mean, along the slowest path"],
-        ["Cost a day", dollars(rent?.per_day), rent ? `Hosts: ${rent.hosts.join(", ")}` : "Its hosts are not known"],
-        ["Saved a day", dollars(saved), "Against as many subtasks dealt out over all hosts in turn"],
+        ...(document.engine?.places === "commanded" ? costs(document.rent) : []),
+        ...(groups.length ? [oldest(groups)] : []),
         ["Mode", `${document.mode}`, `Set by: ${document.mode_set_by}`],
       ]}
     />
   );
+}
+
+function costs(rent: JobRent | null): Fact[] {
+  return [
+    ["Cost a day", dollars(rent?.per_day), rent ? `Hosts: ${rent.hosts.join(", ")}` : "Its hosts are not known"],
+    ["Saved a day", dollars(rent?.saved_round_robin_per_day), "Against as many subtasks dealt out over all hosts in turn"],
+  ];
+}
+
+/** The age of the oldest record that waits for any of the groups; unknown if it is unknown of one. */
+function oldest(groups: ConsumerGroup[]): Fact {
+  const ages = groups.map((each) => each.oldest_ms).filter((age) => age !== null);
+  const age = ages.length === groups.length ? Math.max(...ages) : null;
+  return ["Oldest record", age === 0 ? "none waits" : duration(age), "That waits for a group"];
 }
 
 function Decisions({ marks }: { marks: Mark[] }): JSX.Element {
@@ -145,12 +161,13 @@ function Conditions({ conditions }: { conditions: Condition[] }): JSX.Element {
 
 interface TasksProps {
   tasks: Task[];
+  bounds: Map<string, Bounds>;
   minutes: Map<string, TaskMinute>;
   selected: string | null;
   onSelect: (task: string) => void;
 }
 
-function Tasks({ tasks, minutes, selected, onSelect }: TasksProps): JSX.Element {
+function Tasks({ tasks, bounds, minutes, selected, onSelect }: TasksProps): JSX.Element {
   const [all, setAll] = useState(false);
   const busiest = useMemo(
     () => [...tasks].sort((a, b) => (minutes.get(b.task)?.utilisation ?? -1) - (minutes.get(a.task)?.utilisation ?? -1)),
@@ -173,7 +190,7 @@ function Tasks({ tasks, minutes, selected, onSelect }: TasksProps): JSX.Element 
             <tr key={task.task} aria-selected={task.task === selected} onClick={() => onSelect(task.task)}>
               <th scope="row">{task.label || task.task}</th>
               <td class="number">{task.parallelism}</td>
-              <td class="number">{task.scalable ? task.max_parallelism : "–"}</td>
+              <td class="number">{bounds.get(task.task)?.most_in_words ?? "–"}</td>
               <td><Busy share={minute?.utilisation ?? null} /></td>
               <td class="number">{percent(minute?.backpressured)}</td>
               <td class="number">{count(minute?.records)}</td>

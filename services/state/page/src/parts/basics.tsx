@@ -87,7 +87,10 @@ export function Card(props: { title: string; aside?: ComponentChildren; children
   );
 }
 
-export function Facts({ facts }: { facts: [string, ComponentChildren, string?][] }): JSX.Element {
+/** A figure: its name, its value, and what it is. */
+export type Fact = [string, ComponentChildren, string?];
+
+export function Facts({ facts }: { facts: Fact[] }): JSX.Element {
   return (
     <dl class="facts">
       {facts.map(([name, value, about]) => (

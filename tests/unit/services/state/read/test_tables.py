@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from surescale.contracts.commands import Progress, RescheduleCommand, SlotStandbys
 from surescale.contracts.decisions import Amendment, Decision, PolicyUsed, TaskDecision
-from surescale.contracts.messages import JobTopology
+from surescale.contracts.messages import ConsumerGroup, GroupMember, GroupPartition, GroupWorker, JobTopology
 from surescale.contracts.rescaler_state import CommandUnderway, Condition, JobControl, WaitingAct
 from surescale.runtime.terminal import middle_cut
 from surescale.services.state.documents import JobDocument
@@ -235,4 +235,66 @@ def a_job(decision: DecisionDocument, condition: Condition) -> JobDocument:
         status="unknown",
         minute_by_task=(),
         conditions=(condition,),
+    )
+
+
+def test_a_group_is_shown_with_partitions_members_and_workers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is unknown is a dash with its reason, and what is left out is counted."""
+    monkeypatch.setenv("COLUMNS", "160")
+    job = job_with("parse")
+    assert job.topology is not None
+    group = ConsumerGroup(
+        task="parse",
+        group="orders-parse",
+        state="stable",
+        assignor="range",
+        topics=("orders",),
+        lag=1_580,
+        lag_unknown=1,
+        oldest_ms=4_200,
+        partitions=(
+            a_partition(0, lag=None, problem="nothing was ever committed there"),
+            *(a_partition(number, lag=number, stands_since_ms=0 if number == 20 else None) for number in range(1, 21)),
+        ),
+        partitions_left_out=900,
+        members=(GroupMember(subtask=0, client_id="python-1", host="10.0.0.7", partitions=21, lag=None, read_per_minute=None),),
+        workers=(
+            GroupWorker(
+                index=0, pid=None, started_ms=None, failures=3, failure="ended after 1 s with exit code 2", log="/w/0.log"
+            ),
+        ),
+    )
+    shown = replace(job, topology=replace(job.topology, record=replace(job.topology.record, groups=(group,))))
+    print_job(shown)
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    waits = "1580 records waiting, the oldest for 4.2 s; what waits in 1 partition is unknown"
+    assert f"group orders-parse: stable, orders; {waits}" in " ".join(out.split())
+    assert next(line for line in lines if line.startswith("orders[0]")).split()[1:7] == ["0", "100", "-", "-", "-", "-"]
+    assert "nothing was ever committed there" in out
+    assert "1970-01-01 00:00:00" in next(line for line in lines if line.startswith("orders[20]"))
+    assert not any(line.startswith("orders[9]") for line in lines)
+    assert "9 more partitions in which less waits; --wide shows them" in out
+    assert "900 more partitions" in out
+    assert "python-1" in out
+    assert "exit code 2" in out
+    print_job(shown, wide=True)
+    assert any(line.startswith("orders[9]") for line in capsys.readouterr().out.splitlines())
+
+
+def a_partition(number: int, *, lag: int | None, problem: str = "", stands_since_ms: int | None = None) -> GroupPartition:
+    """Return one of member 0."""
+    return GroupPartition(
+        topic="orders",
+        partition=number,
+        subtask=0,
+        end=100,
+        committed=None if lag is None else 100 - lag,
+        lag=lag,
+        problem=problem,
+        arrived_per_minute=None,
+        read_per_minute=None,
+        stands_since_ms=stands_since_ms,
     )
