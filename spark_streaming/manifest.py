@@ -28,6 +28,10 @@ VERSION = 1
 _ANEW = "give the job another checkpoint folder (it then reads task-metrics from the beginning)"
 WAY_OUT = f"restore it, or {_ANEW}"
 NO_ROOM = "free space or grant the right to write, and the job continues with this batch"
+NOT_SHARED = (
+    "an executor writes into another folder of this name, or has none; put the checkpoint where the driver and all executors see "
+    "it: a store by its URL, or a shared disk (SURESCALE_SPARK_CHECKPOINT)"
+)
 _BACK = "remove it, and the job goes on from the one before it"
 _NAME = re.compile(r"manifest-(\d{12})\.json\.zst")
 _STATE = re.compile(r"(?:state|rows)-(\d{12})(-\S+)?\.npz(?:\.zst)?")
@@ -135,10 +139,12 @@ class Manifests:
         """Write the manifest of a batch, and remove all but the last three and what only those before them name.
 
         Raises:
-            OSError: it cannot be written, say because the disk is full; one line that names the file and the fix.
+            OSError: it cannot be written, say because the disk is full, or executors write their states elsewhere; one line that
+                names the file and the fix.
             SurescaleError: another process works on the checkpoint.
         """
         self._check()
+        self._require_here(manifest)
         name = _name(manifest.batch)
         packed = zstandard.ZstdCompressor(write_checksum=True).compress(msgspec.json.encode(manifest))
         try:
@@ -155,6 +161,15 @@ class Manifests:
     def batches(self) -> list[int]:
         """Return the numbers of the batches with kept manifests, ascending."""
         return sorted(self._kept)
+
+    def _require_here(self, manifest: Manifest) -> None:
+        """Refuse states that lie elsewhere: a machine of an executor may have a folder of the same name."""
+        folder = self._folder.local
+        if folder is None:
+            return
+        for head in {state.head for state in manifest.states.values()} - self._needed():
+            if not (folder / head).exists():
+                raise OSError(f"{self._folder}/{head}: {NOT_SHARED}")
 
     def _needed(self) -> set[str]:
         return set[str]().union(*(each.files() for each in self._kept.values()))

@@ -14,7 +14,7 @@ import numpy as np
 import zstandard
 
 from surescale.contracts.errors import reason_of
-from surescale.spark_streaming.manifest import NO_ROOM, Manifest, SavedState, named
+from surescale.spark_streaming.manifest import NO_ROOM, NOT_SHARED, Manifest, SavedState, named
 from surescale.spark_streaming.minutes import Minutes
 from surescale.spark_streaming.places import Place
 from surescale.spark_streaming.state import Arrays, Rows, from_arrays, rows_of, rows_to_arrays, to_arrays
@@ -114,19 +114,13 @@ class StateFiles:
         try:
             self._folder.write(name, packed)
         except FileNotFoundError:
-            raise OSError(f"{self._folder}: {_NOT_SHARED}") from None
+            raise OSError(f"{self._folder}: {NOT_SHARED}") from None
         except OSError as error:
             raise OSError(f"{self._folder}/{name}: the state cannot be written ({reason_of(error)}); {NO_ROOM}") from None
 
     def _read(self, name: str) -> Arrays:
         with np.load(io.BytesIO(zstandard.decompress(self._folder.read(name))), allow_pickle=False) as arrays:
             return {each: arrays[each] for each in arrays.files}
-
-
-_NOT_SHARED = (
-    "an executor has no such folder; put the checkpoint where the driver and all executors see it: a store by its URL, or a "
-    "shared disk (SURESCALE_SPARK_CHECKPOINT)"
-)
 
 
 def _keep_own(minutes: Minutes, manifest: Manifest, partitions: Container[int]) -> None:

@@ -1,6 +1,7 @@
 """Spark with executors as pods of their own: the settings and the pod template of the Kubernetes component, on a stub of the API.
 
-Driver and executors are real: what Spark asks the API to run is run here as a process, by the image's own script.
+Driver and executors are real: what Spark asks the API to run is run here as a process, by the image's own script. All that they
+share is the store with the checkpoint.
 """
 
 import os
@@ -13,6 +14,7 @@ import pytest
 
 from tests.conftest import KafkaForTests
 from tests.support.kubernetes_stub import KubernetesStub
+from tests.support.object_store import BUCKET, object_store
 from tests.support.spark_pipeline import SparkPipeline
 from tests.support.waiting import PATIENT_S, wait_until
 from tests.unit.spark_streaming.pipeline import graph, marker, sample, spec
@@ -42,7 +44,16 @@ def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesS
 def pipeline(
     kafka: KafkaForTests, kubernetes: KubernetesStub, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkPipeline]:
-    """A pipeline whose Spark job asks that namespace for one executor."""
+    """A pipeline whose Spark job asks that namespace for one executor, with its checkpoint in a store."""
+    with object_store() as store:
+        made = _started(kafka, kubernetes, tmp_path_factory, store)
+        yield made
+        made.close()
+
+
+def _started(
+    kafka: KafkaForTests, kubernetes: KubernetesStub, tmp_path_factory: pytest.TempPathFactory, store: dict[str, str]
+) -> SparkPipeline:
     settings = tmp_path_factory.mktemp("settings")
     here = {
         "spark.kubernetes.executor.podTemplateFile": COMPONENT / "executor.yaml",
@@ -54,14 +65,20 @@ def pipeline(
         # Ten seconds by default, which the first request of a JVM on a busy machine takes.
         "spark.kubernetes.driver.connectionTimeout": "120000",
         "spark.kubernetes.driver.requestTimeout": "120000",
+        # What the secret has in a cluster.
+        **{f"spark.executorEnv.{name}": value for name, value in store.items()},
     }
     written = (COMPONENT / "spark-defaults.conf").read_text().splitlines()
     kept = [line for line in written if line.split(" ")[0] not in here]
     (settings / "spark-defaults.conf").write_text("\n".join([*kept, *(f"{name} {value}" for name, value in here.items())]))
     made = SparkPipeline(kafka, tmp_path_factory.mktemp("spark"))
-    made.start(SURESCALE_SPARK_MASTER=f"k8s://{kubernetes.url}", SPARK_CONF_DIR=str(settings), SPARK_EXECUTOR_IMAGE=IMAGE)
-    yield made
-    made.close()
+    made.start(
+        SURESCALE_SPARK_MASTER=f"k8s://{kubernetes.url}",
+        SURESCALE_SPARK_CHECKPOINT=f"s3://{BUCKET}/executors",
+        SPARK_CONF_DIR=str(settings),
+        SPARK_EXECUTOR_IMAGE=IMAGE,
+    )
+    return made
 
 
 def rules() -> set[tuple[str, str]]:
@@ -70,7 +87,7 @@ def rules() -> set[tuple[str, str]]:
     return {(verb, resource) for rule in role["rules"] for verb in rule["verbs"] for resource in rule["resources"]}
 
 
-def test_an_executor_in_a_pod_parses_what_becomes_windows(pipeline: SparkPipeline, kubernetes: KubernetesStub) -> None:
+def test_an_executor_in_a_pod_makes_the_windows(pipeline: SparkPipeline, kubernetes: KubernetesStub) -> None:
     """The windows are those computed from the topic, and an executor of the API's has done the work."""
     topology = graph(spec("map"), job="sim/a")
     for minute in (1, 2, 3):
@@ -98,13 +115,15 @@ def test_an_executors_pod_meets_restricted_pod_security(pipeline: SparkPipeline,
 
 
 def test_a_lost_executor_is_replaced_and_the_job_goes_on(pipeline: SparkPipeline, kubernetes: KubernetesStub) -> None:
-    """Executors keep nothing."""
+    """From the state in the store: the window holds minutes that the lost one merged, and no minute comes twice."""
     (before,) = kubernetes.executors()
     kubernetes.kill(before)
     name = before["metadata"]["name"]
     wait_until(lambda: [pod["metadata"]["name"] != name for pod in kubernetes.executors()] == [True], 60, "another executor")
     pipeline.send(marker(FIRST_MINUTE + 4, graph(spec("map"), job="sim/a")))
     wait_until(lambda: pipeline.has_windows(4), 120, "the next window")
+    assert pipeline.windows() == {identity: [value] for identity, value in pipeline.expected().items()}
+    assert not pipeline.checkpoint.exists()
 
 
 def test_the_driver_asks_for_nothing_that_its_role_does_not_allow(pipeline: SparkPipeline, kubernetes: KubernetesStub) -> None:

@@ -11,10 +11,11 @@ import pytest
 from surescale.contracts.messages import HourlyLoad, Saturation
 from surescale.contracts.windows import encode_window
 from surescale.spark_streaming import state_files
-from surescale.spark_streaming.manifest import FIRST, FOLDER, KEPT
+from surescale.spark_streaming.manifest import FIRST, FOLDER, KEPT, Manifest
 from surescale.spark_streaming.minutes import MinuteRules, Minutes
 from surescale.spark_streaming.places import place_of
 from surescale.spark_streaming.state import Arrays, StateRefused, from_arrays, rows_of, rows_to_arrays, to_arrays
+from surescale.spark_streaming.state_files import Memory, StateFiles
 from tests.support.spark_states import Saved, StateStore
 from tests.unit.spark_streaming.pipeline import JOB, MINUTE, RULES, feed, graph, marker, sample
 
@@ -233,6 +234,26 @@ def test_state_that_cannot_be_written_names_file_and_fix(tmp_path: Path, monkeyp
     assert list((tmp_path / FOLDER).iterdir()) == []
     store.save(Saved(0, minutes, {}))
     assert store_at(tmp_path).load().batch == 0
+
+
+def test_a_manifest_of_states_that_lie_elsewhere_is_not_written(tmp_path: Path) -> None:
+    """An executor on another machine has a folder of the same name: what it wrote there nobody else would find."""
+    here, there = tmp_path / "driver", tmp_path / "executor"
+    store = store_at(here)
+    store.load()
+    (there / FOLDER).mkdir(parents=True)
+    elsewhere = StateFiles(place_of(str(there)) / FOLDER).save(Memory(Minutes(RULES)), 0, 0)
+    manifest = Manifest(batch=0, rules=RULES, partitions=1, states={0: elsewhere})
+    with pytest.raises(OSError, match=r"state-.*an executor writes into another folder of this name.*SURESCALE_SPARK_CHECKPOINT"):
+        store.manifests.save(manifest)
+    assert store.manifests.batches() == []
+
+
+def test_an_executor_without_the_folder_says_so(tmp_path: Path) -> None:
+    """It makes none: nobody else would look there."""
+    with pytest.raises(OSError, match=r"an executor writes into another folder of this name, or has none"):
+        StateFiles(place_of(str(tmp_path / "missing")) / FOLDER).save(Memory(Minutes(RULES)), 0, 0)
+    assert not (tmp_path / "missing").exists()
 
 
 def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
