@@ -88,11 +88,15 @@ class _Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """One job. ``groups`` by task, in the order of the file; ``labels`` are its mode and limits."""
+    """One job. ``groups`` by task, in the order of the file; ``labels`` are its mode and limits.
+
+    ``is_named``: a file names it, so it is a job before its group exists; otherwise the broker told of the group.
+    """
 
     name: str
     groups: dict[str, Group]
     labels: Mapping[str, str] = field(default_factory=dict)
+    is_named: bool = True
 
     def group_of(self, task: str) -> str:
         """Return the id of a task's consumer group."""
@@ -106,7 +110,7 @@ class Chain:
 def single(group: str) -> Chain:
     """Return the job that a group without a file is. Its name, and that of its task, is the group's id, if it can be a name."""
     name = plain_name(group)
-    return Chain(name, {name: Group(group)})
+    return Chain(name, {name: Group(group)}, is_named=False)
 
 
 def read_chains(path: Path) -> dict[str, Chain]:

@@ -47,7 +47,7 @@ def groups(settings: SourceSettings) -> Iterator[Finding]:
     for chain in chains.values():
         for task, group in chain.groups.items():
             found = seen[chain.group_of(task)]
-            yield _group(f"{chain.name}/{task}", found, group.reads, topics)
+            yield _group(f"{chain.name}/{task}", found, group, topics)
             yield from _busy(f"{chain.name}/{task}", group, found)
 
 
@@ -74,19 +74,18 @@ def _check_all_groups(reader: GroupReader, settings: SourceSettings) -> Finding:
     return Finding("ok", _SUBJECT, f"each is a job: {', '.join(names[:_SHOWN_MAX])}{more}")
 
 
-def _group(task: str, seen: GroupDescription, reads: tuple[str, ...], topics: TopicOffsets) -> Finding:
-    if seen.state == "dead":
-        return Finding(
-            "warning", _SUBJECT, f"{task}: there is no group {seen.group}", "start its consumers, or correct group in the file"
-        )
+def _group(task: str, seen: GroupDescription, group: Group, topics: TopicOffsets) -> Finding:
+    starts = "start its consumers" if group.workers is None else "surescale starts its workers (`surescale workers list`)"
     try:
-        answer = topics.look(sorted(reads or seen.topics))
+        answer = topics.look(sorted(group.reads or seen.topics))
         if answer.missing:
             raise topics.missing(sorted(answer.missing))
     except OffsetsUnavailable as problem:
         return Finding("problem", _SUBJECT, f"{task}: {problem}", "correct reads in the file, or create the topic")
+    if seen.state == "dead":
+        return Finding("warning", _SUBJECT, f"{task}: there is no group {seen.group}", f"{starts}, or correct group in the file")
     if not seen.members:
-        return Finding("warning", _SUBJECT, f"{task}: group {seen.group} has no members", "start its consumers")
+        return Finding("warning", _SUBJECT, f"{task}: group {seen.group} has no members", starts)
     found = {each: waiting(extent, seen.committed.get(each)) for each, extent in answer.extents.items()}
     known = sum(each for each in found.values() if isinstance(each, int))
     detail = f"{task}: group {seen.group} with {counted(len(seen.members), 'member')}, {counted(known, 'record')} to read"

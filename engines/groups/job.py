@@ -160,16 +160,18 @@ class ChainJob:
     # What is asked
 
     def _settled(self, seen: dict[str, GroupDescription]) -> dict[str, GroupDescription]:
-        """Return the groups as they count now. Refuse a look at those that are not there or just begin to deal out partitions.
+        """Return the groups as they count now. Refuse a look at those that are gone or just begin to deal out partitions.
+
+        A group of the file that has never been there is no reason: its job is shown as one that starts, with what is missing.
 
         A group that goes on committing while it deals them out is at work: with cooperative protocols and KIP-848 one member that
         is slow to join again holds up only what it has to give away. One whose commits stand still, such as a whole group that
         stopped to wait for that member, is not.
         """
         for task, group in seen.items():
-            if group.state == "dead":
+            if group.state == "dead" and (self._attempt or not self._chain.is_named):
                 raise SourceUnavailable(
-                    f"{self._job}: there is no group {group.group} ({task}); {self._remedy(task)}; until then its figures are "
+                    f"{self._job}: {_absent(group)} ({task}); {self._remedy(task)}; until then its figures are "
                     "unknown and it is held"
                 )
             if len(group.members) > MEMBERS_MAX:
@@ -226,6 +228,8 @@ class ChainJob:
         remembered = self._tasks[task]
         positions = remembered.positions
         found = remembered.hindrances.look(positions, group.members, now_ms) if group.state == "stable" else None
+        if group.state == "dead":
+            found = Hindrance(f"{_absent(group)}; {self._remedy(task)}", caps=False)
         if group.state == "empty":
             found = Hindrance(f"group {group.group} has no members; start its consumers", caps=False)
         if found is not None and remembered.hindrance is None:
@@ -278,7 +282,7 @@ class ChainJob:
         self._was_settled = False
         for task, group in seen.items():
             remembered = self._tasks[task]
-            remembered.positions.read(group.committed, now_ms, are_new=group.state == "empty")
+            remembered.positions.read(group.committed, now_ms, are_new=group.state in ("empty", "dead"))
             remembered.written += sum(remembered.outputs.arrived.values())
         return ()
 
@@ -416,8 +420,14 @@ class ChainJob:
         return self._topology
 
 
+def _absent(group: GroupDescription) -> str:
+    return f"there is no group {group.group}"
+
+
 def _state(seen: dict[str, GroupDescription]) -> JobState:
     states = {group.state for group in seen.values()}
+    if "dead" in states:
+        return "created"
     return "restarting" if "rebalancing" in states else "suspended" if "empty" in states else "running"
 
 

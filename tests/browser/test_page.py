@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from surescale.contracts.decisions import Decision, LoadOutlook
 from surescale.contracts.job_settings import JobSettings, Pause
+from surescale.contracts.messages import ConsumerGroup, GroupMember, GroupPartition, GroupWorker, JobTopology
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS, SNAPSHOTS
 from surescale.contracts.wire import decode, encode
@@ -234,6 +235,56 @@ def test_a_jobs_page_says_when_the_next_decision_is_due(page: "Page", served: Se
     page.goto(f"{served.url}#/jobs/{JOB}")
     page.get_by_text("The next one is due at").wait_for()
     assert violations(page) == []
+
+
+def test_a_consumer_groups_page_shows_its_partitions_members_and_workers(page: "Page", served: Served, view: View) -> None:
+    """What waits most stands first, what is unknown says so, and no host is asked for."""
+    topology = MESSAGES["topology"]
+    assert isinstance(topology, JobTopology)
+    group = ConsumerGroup(
+        task="parse",
+        group="orders-parse",
+        state="stable",
+        assignor="range",
+        topics=("orders",),
+        lag=1_580,
+        lag_unknown=1,
+        oldest_ms=4_200,
+        partitions=tuple(_partition(number, None if number == 3 else 79 * number) for number in range(20)),
+        partitions_left_out=900,
+        members=(GroupMember(subtask=0, client_id="python-1", host="10.0.0.7", partitions=20, lag=None, read_per_minute=None),),
+        workers=(GroupWorker(index=0, pid=None, started_ms=None, failures=3, failure="ended after 1 s with exit code 2"),),
+    )
+    shown = replace(topology, job="kafka/orders", engine="kafka", groups=(group,))
+    view.take([Record(JOB_TOPOLOGY, 0, 1, b"kafka/orders", encode(shown), 0)])
+    page.goto(f"{served.url}#/jobs/kafka/orders")
+    page.get_by_text("1,580 records waiting, the oldest for 4.2 s. What waits in 1 partition is unknown.").wait_for()
+    rows = page.get_by_role("region", name="Partitions of orders-parse").locator("tbody tr")
+    assert [rows.nth(number).locator("td").nth(3).inner_text() for number in range(2)] == ["unknown", "1,501"]
+    assert rows.count() == 12
+    page.get_by_role("button", name="8 more partitions").click()
+    assert rows.count() == 20
+    page.get_by_text("900 partitions in which less waits, not kept.").wait_for()
+    page.get_by_text("ended after 1 s with exit code 2").wait_for()
+    assert page.get_by_text("Cost a day").count() == 0
+    assert violations(page) == []
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def _partition(number: int, lag: int | None) -> GroupPartition:
+    return GroupPartition(
+        topic="orders",
+        partition=number,
+        subtask=0,
+        end=10_000,
+        committed=None if lag is None else 10_000 - lag,
+        lag=lag,
+        problem="" if lag is not None else "nothing was ever committed there",
+        arrived_per_minute=None,
+        read_per_minute=None,
+        stands_since_ms=None,
+    )
 
 
 def test_the_load_that_the_newest_decision_expects_is_shown_ahead_of_now(

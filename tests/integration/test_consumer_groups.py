@@ -83,15 +83,18 @@ def _shows_its_groups(chain: LiveChain, look: JobSnapshot) -> None:
     assert all(Path(each.log).is_file() for group in (parse, count) for each in group.workers)
 
 
-def test_a_group_that_does_not_exist_is_named_with_the_fix(kafka: KafkaForTests, tmp_path: Path) -> None:
-    """The job is listed, and held."""
+def test_a_job_whose_group_does_not_exist_starts_and_names_the_fix(kafka: KafkaForTests, tmp_path: Path) -> None:
+    """It is a job from the first minute, without figures."""
     with LiveChain(kafka.bootstrap, kafka.topic_prefix(), tmp_path, parse=1) as chain:
         chain.joined(parse=1)  # or Kafka has no place yet in which it keeps groups
         chain.file.write_text('{"other": {"groups": {"parse": {"group": "nobodys"}}}}')
         source = ConsumerGroupSource(chain.settings())
         assert source.jobs() == [f"{CLUSTER}/other"]
-        with pytest.raises(SourceUnavailable, match=r"^real/other: there is no group nobodys \(parse\); start its .* held$"):
-            source.follow(f"{CLUSTER}/other").look()
+        look = source.follow(f"{CLUSTER}/other").look()
+        assert (look.topology.state, look.samples) == ("created", ())
+        why = "there is no group nobodys; start its consumers, or correct its name in SURESCALE_GROUPS_FILE"
+        assert look.topology.tasks[0].hindrance == why
+        assert [(each.state, each.lag, each.partitions) for each in look.topology.groups] == [("dead", None, ())]
 
 
 def test_scaling_loses_no_record_and_doubles_none(kafka: KafkaForTests, tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_consumer_groups_have_a_file_instead_of_an_address(pipeline: PipelineSet
 
 
 def test_consumer_groups_that_are_jobs_are_asked_for(pipeline: PipelineSettings, kafka: KafkaForTests, tmp_path: Path) -> None:
-    """One reads, one has no members, one was never there, one reads a topic that is gone."""
+    """One reads, one has no members, one was never there, one reads a topic that is gone, and of one neither is there."""
     prefix = pipeline.topic_prefix
     topic = f"{prefix}orders"
     admin = admin_client(pipeline)
@@ -178,23 +178,26 @@ def test_consumer_groups_that_are_jobs_are_asked_for(pipeline: PipelineSettings,
     for number in range(5):
         sender.produce(topic, str(number), partition=number % 2)
     assert sender.flush(30) == 0
-    names = {task: f"{prefix}{task}" for task in ("reads", "left", "never", "lost")}
+    names = {task: f"{prefix}{task}" for task in ("reads", "left", "never", "lost", "neither")}
     reading, left = (_committed(pipeline, names[task], topic) for task in ("reads", "left"))
     left.close()
-    shop = {task: Group(group, reads=(f"{prefix}gone",) if task == "lost" else (topic,)) for task, group in names.items()}
+    shop = {
+        task: Group(group, reads=(f"{prefix}gone",) if task in ("lost", "neither") else (topic,)) for task, group in names.items()
+    }
     lost = _committed(pipeline, names["lost"], topic)
     every = SourceSettings(bootstrap=pipeline.bootstrap, topic_prefix=prefix, engine="kafka")
     settings = replace(every, parts=(GroupsSettings(str(tmp_path / "groups.json")),))
     write_groups(settings, shop=shop)
     try:
-        reads, empty, never, gone = groups(settings)
+        reads, empty, never, gone, neither = groups(settings)
         assert (reads.verdict, reads.detail) == (
             "ok",
             f"shop/reads: group {names['reads']} with 1 member, 0 records to read",
         )
         assert (empty.verdict, empty.detail) == ("warning", f"shop/left: group {names['left']} has no members")
         assert (never.verdict, never.detail) == ("warning", f"shop/never: there is no group {names['never']}")
-        assert (gone.verdict, f"has no topic {prefix}gone" in gone.detail) == ("problem", True)
+        for each in (gone, neither):
+            assert (each.verdict, f"has no topic {prefix}gone" in each.detail) == ("problem", True)
         (found,) = groups(every)
         assert found.verdict == "ok"
         silent = Group(names["reads"], reads=(topic,), metrics="http://127.0.0.1:1/metrics", busy="busy_seconds_total")

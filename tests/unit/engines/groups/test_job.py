@@ -12,7 +12,7 @@ from surescale.contracts.messages import GroupWorker, MinuteMarker, TaskSample, 
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.windows import Window
 from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupState, Member
-from surescale.engines.groups.chains import Chain, Group
+from surescale.engines.groups.chains import Chain, Group, single
 from surescale.engines.groups.job import ChainJob, _add_busy, _Counted
 from surescale.engines.kafka.offsets import TopicOffsets
 from surescale.engines.kafka.positions import Answer, Extent, Partition
@@ -405,10 +405,32 @@ def test_workers_that_crash_at_their_start_are_named_in_the_topology() -> None:
     assert job.spec().hindrance == ""
 
 
-def test_a_group_that_no_worker_ever_joins_is_refused_with_how_they_fail() -> None:
-    """Nobody needs to look for its name in the file."""
+def test_a_job_of_the_file_is_one_before_any_worker_has_joined() -> None:
+    """It starts, and says how its workers fail; once its group has been there, one that is gone is refused."""
     broker = Broker(ends={("orders", 0): 10})
     broker.group({}, state="dead")
-    job = Followed(broker, Chain("j", {"g": Group()}), failing={"g": "worker g 0 failed to start"})
-    with pytest.raises(SourceUnavailable, match=r"there is no group g \(g\); worker g 0 failed to start; until then"):
+    job = Followed(broker, Chain("j", {"g": Group()}))
+    first = job.look()
+    assert (first.topology.state, first.samples) == ("created", ())
+    assert job.spec().hindrance == "there is no group g; start its consumers, or correct its name in SURESCALE_GROUPS_FILE"
+    assert first.topology.groups[0].lag is None
+    assert len(job.told()) == 1
+    job.failing["g"] = "worker g 0 failed to start"
+    job.look()
+    assert job.spec().hindrance == "worker g 0 failed to start"
+    job.failing.clear()
+    broker.group({("orders", 0): 4}, [("orders", 0)])
+    job.look()
+    running = job.look()
+    assert (running.topology.state, job.queued(), job.spec().hindrance) == ("running", 6, "")
+    broker.group({}, state="dead")
+    with pytest.raises(SourceUnavailable, match=r"there is no group g \(g\); start its consumers, or correct its name"):
         job.look()
+
+
+def test_a_group_that_no_file_names_is_no_job_once_it_is_gone() -> None:
+    """A consumer that somebody started on the command line would stay as a job that starts."""
+    broker = Broker()
+    broker.group({}, state="dead")
+    with pytest.raises(SourceUnavailable, match="there is no group g"):
+        Followed(broker, single("g")).look()
