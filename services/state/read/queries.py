@@ -47,7 +47,7 @@ from surescale.services.state.read.fleet import DecidedBy, JobUnits, Newest, clu
 from surescale.services.state.read.history import MarkedDecision, history
 from surescale.services.state.read.rent import Prices, cluster_rent, job_rent
 from surescale.services.state.read.shadows import dollars_per_unit_minute, summaries
-from surescale.services.state.read.staleness import at_fault, next_decision, stale_of
+from surescale.services.state.read.staleness import Present, at_fault, next_decision, stale_of
 from surescale.services.state.read.status import conditions_of, status_of
 from surescale.services.state.read.stored import Documents, decoded, record_of
 from surescale.services.state.read.task_figures import DecidedTasks, TaskFigures, task_figures
@@ -66,6 +66,7 @@ from surescale.services.state.write.projections import EVENTS_KEPT, minute_place
 D = TypeVar("D", bound=msgspec.Struct)
 
 LOOKS_SHOWN = 20  # the newest looks at the hosts
+ENDED_SHOWN_MINUTES = 24 * 60
 _NO_MAPPINGS = '{"appended_ms":0,"partition":0,"offset":0,"record":{}}'
 STEPS_MAX = 16  # of one rescale: the last one commanded is the one that was carried out
 DISTURBING = ("host_joined", "host_leaving", "host_lost", "job_restarted", "job_stopped", "job_failed")
@@ -82,10 +83,17 @@ class Queries(View):
     # Jobs
 
     def jobs(self, *, after: str = "", limit: int | None = None) -> list[JobOverview]:
-        """Return an overview of every job, in the order of their ids; with ``after`` or ``limit``, of a part of them."""
-        ids = self.job_ids()
+        """Return an overview of every job, in the order of their ids; with ``after`` or ``limit``, of a part of them.
+
+        Jobs that ended more than a day ago are left out: one that got another name would stay for ever.
+        """
+        ids, now, found = self.job_ids(), self._now(), list[JobOverview]()
         ids = ids[bisect_right(ids, after) :]
-        return self._overviews.of(ids if limit is None else ids[:limit], self._now(), self.span_minutes)
+        while ids and (limit is None or len(found) < limit):
+            few = ids if limit is None else ids[: limit - len(found)]
+            ids = ids[len(few) :]
+            found += (each for each in self._overviews.of(few, now, self.span_minutes) if not _ended_long_ago(each, now))
+        return found
 
     def job(self, job: str) -> JobDocument:
         """Return everything known of a job.
@@ -526,6 +534,10 @@ def _by_task(minute: TaskMinutes) -> tuple[TaskMinuteDocument, ...]:
     """Return the columns as one document a task."""
     rows = zip(minute.tasks, *(getattr(minute, name) for name in _TASK_FIGURES), strict=True)
     return tuple(TaskMinuteDocument(task=task, **dict(zip(_TASK_FIGURES, row, strict=True))) for task, *row in rows)
+
+
+def _ended_long_ago(job: JobOverview, now: Present) -> bool:
+    return job.state == "finished" and job.seen_ms is not None and now.minutes_since(job.seen_ms) > ENDED_SHOWN_MINUTES
 
 
 def _bounds(topology: JobTopology, settings: JobSettings, at_ms: int | None) -> Iterator[TaskBoundsDocument]:

@@ -221,6 +221,23 @@ def test_a_job_is_judged_by_a_window_of_at_most_two_minutes(client: redis.Redis,
     assert whole.conditions[-1].status is (word != "unknown")
 
 
+def test_a_job_that_ended_leaves_the_list_after_a_day(client: redis.Redis) -> None:
+    """Such as one that has another name now; pages stay full, and its own page remains."""
+    names = ("sim/a-renamed", "sim/b-failed", "sim/renamed")
+    states = (b"finished", b"failed", b"finished")
+    bodies = [TOPOLOGY.replace(b"sim/clicks", name.encode()) for name in names]
+    ended = [body[:-1] + b',"state":"%b"}' % state for body, state in zip(bodies, states, strict=True)]
+    records = [Record(topics.JOB_TOPOLOGY, 0, at, b"", raw, 7) for at, raw in enumerate(ended)]
+    operations = condensed([operation for record in records for operation in project(record)])
+    assert ViewStore(client, "sparse-").write(operations, {("snapshots", 0): 1}, {("decisions", 0): 0})
+    a_day, later = (Queries(client, "sparse-", wall_ms=lambda minutes=minutes: minutes * MINUTE_MS) for minutes in (1_440, 1_441))
+    assert [each.job for each in a_day.jobs()] == ["sim/a-renamed", "sim/b-failed", JOB, "sim/renamed"]
+    assert [each.job for each in later.jobs()] == ["sim/b-failed", JOB]
+    assert [each.job for each in later.jobs(limit=2)] == ["sim/b-failed", JOB]
+    assert [each.job for each in later.jobs(after="sim/b-failed", limit=5)] == [JOB]
+    assert later.job("sim/renamed").status == "ended"
+
+
 def test_the_figures_of_tasks_are_those_of_the_latest_decision(queries: Queries) -> None:
     """Also of a job that has none; of those that are asked for alone."""
     found, left_out = queries.task_figures([JOB, "sim/unknown"])

@@ -1,5 +1,6 @@
 """A pipeline of which a role has stopped: what people and programs are told, by the wall's clock, over a view in Redis."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -94,7 +95,7 @@ def test_with_all_roles_at_work_a_job_is_fine(client: redis.Redis, redis_url: st
 def test_a_job_that_has_left_is_no_longer_missed(client: redis.Redis, redis_url: str) -> None:
     """Its monitor has told its end: it stands last, and neither the exit code nor a metric speaks of it."""
     view_of(client, Stopped())
-    left = replace(topology(), job="sim/renamed", state="finished", version=8)
+    left = replace(topology(), job="sim/renamed", state="finished", version=8, at_ms=time.time_ns() // 1_000_000)
     (record,) = [Record(topics.JOB_TOPOLOGY, 0, 1_000, b"sim/renamed", encode(left), 7)]
     at = {("job-topology", 0): 1_001}
     assert ViewStore(client, PREFIX).write(condensed(list(project(record))), at, {("decisions", 0): 0})
