@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 
 from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.figures import known_count
 from surescale.contracts.messages import ConsumerGroup, GroupMember, GroupPartition, GroupWorker
 from surescale.engines.groups.broker import GroupDescription
 from surescale.engines.kafka.positions import Partition, Positions
+from surescale.runtime.printable import printable
 
 SHOWN_MAX = 100
 """Partitions, members, and workers of one job, so that a minute of it stays small: the groups of the job share them."""
 _PROBLEM_LETTERS_MAX = 512
+_NAME_LETTERS_MAX = 256
 
 
 def shown(
@@ -36,9 +39,9 @@ def shown(
     topics = sorted({topic for topic, _ in positions.lag})
     return ConsumerGroup(
         task=task,
-        group=group.group,
+        group=printable(group.group)[:_NAME_LETTERS_MAX],
         state=group.state,
-        assignor=group.assignor[:256],
+        assignor=printable(group.assignor)[:_NAME_LETTERS_MAX],
         topics=tuple(topics[:most]),
         lag=sum(known) if known else None,
         lag_unknown=len(positions.lag) - len(known),
@@ -72,8 +75,8 @@ def _partition(each: Partition, subtask: int | None, at: int | None, positions: 
         topic=each[0],
         partition=each[1],
         subtask=subtask,
-        end=log.extent.end if log is not None else None,
-        committed=at,
+        end=known_count(log.extent.end) if log is not None else None,
+        committed=known_count(at),  # a member may commit any number
         lag=lag,
         problem=positions.unknown.get(each, "")[:_PROBLEM_LETTERS_MAX],
         arrived_per_minute=_a_minute(arrived, positions),
@@ -89,8 +92,8 @@ def _member(subtask: int, group: GroupDescription, positions: Positions) -> Grou
     moved = [positions.moved.get(each) for each in mine]
     return GroupMember(
         subtask=subtask,
-        client_id=member.client_id[:256],
-        host=member.host[:256],
+        client_id=member.client_id[:_NAME_LETTERS_MAX],
+        host=printable(member.host)[:_NAME_LETTERS_MAX],
         partitions=len(mine),
         lag=_sum(lags),
         read_per_minute=_a_minute(_sum(moved), positions),

@@ -2,8 +2,9 @@
 
 from msgspec.structs import replace
 
-from surescale.contracts.messages import ConsumerGroup, GroupWorker
-from surescale.contracts.wire import encode
+from surescale.contracts.messages import ConsumerGroup, GroupWorker, JobTopology
+from surescale.contracts.wire import decode, encode
+from surescale.engines.groups.chains import Chain, Group
 from surescale.engines.groups.shown import SHOWN_MAX
 from tests.unit.engines.groups.test_job import BEGAN_MS, Broker, Followed, alone, parts
 
@@ -84,6 +85,19 @@ def test_of_a_thousand_partitions_those_that_wait_most_are_shown() -> None:
     assert (group.partitions_left_out, group.members_left_out) == (1_000 - SHOWN_MAX, 1_000 - SHOWN_MAX)
     assert group.lag == sum(range(1_000)) - 5
     assert len(encode(job.look().topology)) < 50_000
+
+
+def test_what_members_choose_never_makes_a_topology_that_nobody_can_read() -> None:
+    """A group's id is as long as the broker takes it, and an offset may be committed that no topic reaches."""
+    broker, orders, name = Broker(), parts("orders", 2), "g\x1b]0;" * 1_000
+    job = Followed(broker, Chain("j", {"g": Group(name)}))
+    broker.ends.update(dict.fromkeys(orders, 10))
+    broker.group({orders[0]: 2**62, orders[1]: 10}, orders, name=name)
+    look = job.look()
+    (group,) = decode(encode(look.topology), JobTopology).groups
+    assert group.group.isprintable()
+    assert (group.partitions[0].committed, group.partitions[0].lag) == (None, None)
+    assert f"offset {2**62} was committed" in group.partitions[0].problem
 
 
 def test_figures_for_people_make_no_version_of_the_topology() -> None:
