@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Without the native Hadoop library the default manager forks a process per file; on a local disk this one halves the time of an
 # empty batch. Object stores have other rename semantics and keep the default.
-_LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+_LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 def start_session(settings: SparkSettings, scratch: Path) -> "SparkSession":

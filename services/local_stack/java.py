@@ -1,7 +1,6 @@
 """Finds a Java runtime that the broker and Spark can start on. Installs nothing.
 
-Kafka 4.1 needs Java 17. The upper limit comes from Spark 4.0.0, whose Hadoop 3.4.1 calls `Subject.getSubject`, which
-newer runtimes refuse (HADOOP-19212): Spark starts on 22 and fails on 23.
+Kafka 4.1 needs Java 17, and so does Spark 4.2. The upper limit is the newest one that both were started on.
 """
 
 import os
@@ -15,7 +14,7 @@ from pathlib import Path
 from surescale.services.local_stack.errors import JavaError
 
 JAVA_MAJOR_MIN = 17
-JAVA_MAJOR_MAX = 22
+JAVA_MAJOR_MAX = 25
 INSTALL_HINT = (
     "install one with `apt-get install openjdk-17-jre-headless` (Debian, Ubuntu) or `brew install openjdk@17` (macOS, "
     "then set JAVA_HOME to its folder)"

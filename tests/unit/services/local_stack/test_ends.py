@@ -140,4 +140,4 @@ def test_a_demo_that_is_told_to_end_while_it_downloads_leaves_nothing(tmp_path: 
         demo.send_signal(signal.SIGTERM)
         assert demo.wait(20) == 128 + signal.SIGTERM
     wait_until(lambda: not psutil.pid_exists(pid), 5, "the download to end")
-    assert [path.name for path in (cache / "jars").iterdir()] == ["spark-kafka-4.0.0.lock"]
+    assert [path.name for path in (cache / "jars").iterdir()] == ["spark-kafka-4.2.0.lock"]
