@@ -28,7 +28,7 @@ def main() -> None:
     from pyspark.daemon import manager
 
     import_module("surescale.spark_streaming.merging")  # once, before workers are forked; it opens nothing
-    manager()  # type: ignore[no-untyped-call]
+    manager()
 
 
 if __name__ == "__main__":
