@@ -266,7 +266,7 @@ class Host(Part, frozen=True, kw_only=True):
     state: Literal["running", "removed_soon"] = "running"
     cpu_cores: Annotated[float, Meta(gt=0)] = 4.0
     memory_gb: Annotated[float, Meta(gt=0)] = 8.0
-    price_per_s: Annotated[float, Meta(ge=0)] = 0.0  # dollars
+    price_per_s: Annotated[float, Meta(ge=0)] = 0.0  # dollars; 0: unknown
     zone: str = ""
 
 
@@ -278,6 +278,7 @@ class ClusterTopology(Message, frozen=True, kw_only=True, tag="cluster/1"):
     at_ms: TimeMs
     hosts: tuple[Host, ...]
     engine: Capabilities = SIMULATED
+    worker_price_per_s: Annotated[float, Meta(ge=0)] | None = None  # dollars, of a worker whose host nobody knows; null: unknown
 
 
 EventKind = Literal[

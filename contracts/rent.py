@@ -1,7 +1,8 @@
 """The cost of jobs in money: the rent of the hosts they run on, over time. Pure.
 
-A job's rent counts in full every host on which it has at least one unit. A cluster's rent counts each host once, no matter how
+Where the rescaler places, a job's rent counts in full every host on which it has at least one unit. A cluster's rent counts each host once, no matter how
 many jobs share it. So the rents of jobs that share hosts add up to more than the cluster's.
+Where the engine places, a job pays for its slots at their mean price.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,7 +11,7 @@ from itertools import pairwise
 from math import fsum
 
 from surescale.contracts.commands import Placement
-from surescale.contracts.messages import Host, JobTopology
+from surescale.contracts.messages import ClusterTopology, Host, JobTopology
 from surescale.contracts.topology import units_of
 
 DAY_S = 86_400
@@ -69,6 +70,28 @@ def rent_per_s(names: Iterable[str], prices: Mapping[str, float]) -> float:
 def prices_of(hosts: Iterable[Host]) -> dict[str, float]:
     """Return dollars per second by host."""
     return {host.host: host.price_per_s for host in hosts}
+
+
+def slots_of(topology: JobTopology, sizes: Mapping[str, int] | None = None) -> int:
+    """Return how many slots a job needs: tasks of one slot sharing group share them. ``sizes``: other ones than it has."""
+    widest: dict[str, int] = {}
+    for spec in topology.tasks:
+        size = spec.parallelism if sizes is None else sizes.get(spec.task, spec.parallelism)
+        widest[spec.sharing_group] = max(size, widest.get(spec.sharing_group, 0))
+    return sum(widest.values())
+
+
+def slot_price_per_s(cluster: ClusterTopology) -> float | None:
+    """Return what a slot costs where the engine places, in dollars per second; None: unknown.
+
+    The hosts' mean, or that of a worker, where nobody knows their hosts. One host without a price makes it unknown.
+    """
+    if cluster.worker_price_per_s is not None:
+        return cluster.worker_price_per_s
+    hosts = [host for host in cluster.hosts if host.slots]
+    if not hosts or not all(host.price_per_s for host in hosts):
+        return None
+    return fsum(host.price_per_s for host in hosts) / sum(host.slots or 0 for host in hosts)
 
 
 def occupancy_of(topology: JobTopology, hosts: Iterable[Host], placement: Placement | None) -> Occupancy:

@@ -312,12 +312,27 @@ class ClusterWatcher:
     """
 
     def __init__(
-        self, source: Source, outbox: Outbox, *, takes_commands: bool = True, now_s: Callable[[], float] = time.monotonic
+        self,
+        source: Source,
+        outbox: Outbox,
+        *,
+        takes_commands: bool = True,
+        prices: PriceTable = NO_PRICES,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``takes_commands``: False if there is no actuator, so that nobody is to act on the jobs, whatever the engine can do."""
+        """Send nothing yet.
+
+        Args:
+            source: of the hosts and events.
+            outbox: takes the records.
+            takes_commands: False if there is no actuator, so that nobody is to act on the jobs, whatever the engine can do.
+            prices: of the hosts.
+            now_s: a clock.
+        """
         self._source = source
         self._outbox = outbox
         self._takes_commands = takes_commands
+        self._prices, self._told_unpriced = prices, ""
         self._lock = TurnLock()
         self._now_s = now_s
         self._sent_s = 0.0
@@ -330,6 +345,9 @@ class ClusterWatcher:
             topology = self._source.cluster_topology()
             if topology is not None and not self._takes_commands:
                 topology = replace(topology, engine=replace(topology.engine, acts="none"))
+            if topology is not None:
+                topology = self._prices.priced(topology)
+                self._say_unpriced(topology)
             is_due = self._now_s() - self._sent_s >= HOSTS_AGAIN_S
             if topology is not None and (topology != self._topology or is_due):
                 self._outbox.send(CLUSTER_TOPOLOGY, topology.cluster, topology)
@@ -340,6 +358,14 @@ class ClusterWatcher:
             if self._outbox.await_acknowledged():
                 self._topology = topology
                 self._newest_event = events[-1].identity if events else self._newest_event
+
+
+    def _say_unpriced(self, topology: ClusterTopology) -> None:
+        """Name hosts without a price, once; what they cost is unknown, and so is what the cluster does."""
+        if unpriced := self._prices.unpriced(host.host for host in topology.hosts if host.slots):
+            if unpriced[0] != self._told_unpriced:
+                _log.warning("no price for %s (%d hosts without one); add it to SURESCALE_PRICES", unpriced[0], len(unpriced))
+            self._told_unpriced = unpriced[0]
 
 
 class JobWatcher:

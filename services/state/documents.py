@@ -29,10 +29,10 @@ from surescale.services.state.record_documents import (
 
 
 class JobRent(ViewDocument, frozen=True, kw_only=True):
-    """What a job costs now. Every host on which it has a unit counts in full."""
+    """What a job costs now. Where the rescaler places, every host on which it has a unit counts in full; else its slots count."""
 
     hosts: tuple[str, ...]
-    """Names of those hosts, sorted."""
+    """Names of those hosts, sorted; empty where the engine places."""
     per_s: float
     """Dollars per second."""
     per_day: float
@@ -43,6 +43,10 @@ class JobRent(ViewDocument, frozen=True, kw_only=True):
     """Dollars per day less than for as many units dealt out host by host; null if unknown."""
     saved_default_per_day: float | None
     """Dollars per day less than for as many units drawn at random, as Flink does; null if unknown."""
+    slots: int | None = None
+    """Slots that it needs, or workers of consumer groups; null where the rescaler places."""
+    saved_configured_per_day: float | None = None
+    """Dollars per day less than at the size that its author configured; negative: more; null where nobody knows that size."""
 
 
 class TaskMinuteDocument(ViewDocument, frozen=True, kw_only=True):

@@ -144,14 +144,18 @@ def answer_of(record: ShadowDecision) -> StoredAnswer:
 
 
 class ClusterRent(ViewDocument, frozen=True, kw_only=True):
-    """What all hosts cost on which any job has a unit, each counted once."""
+    """What all hosts cost on which any job has a unit, each counted once; where the engine places, all its hosts."""
 
     hosts: tuple[str, ...]
-    """Names of those hosts, sorted."""
+    """Names of those hosts, sorted; empty where only the price of a worker is known."""
     per_s: float
     """Dollars per second."""
     per_day: float
     """Dollars per day."""
+    free_slots: int | None = None
+    """Slots that no job has; null where the rescaler places, or nobody knows. They cost as much as the others."""
+    spare_hosts: tuple[str, ...] = ()
+    """Hosts all of whose slots are free: only these could be given back."""
 
 
 class ClusterOverview(ViewDocument, frozen=True, kw_only=True):
@@ -193,7 +197,7 @@ class ClusterDocument(ViewDocument, frozen=True, kw_only=True):
     jobs: tuple[str, ...]
     """Ids of its jobs, sorted."""
     rent: ClusterRent | None
-    """What its hosts in use cost now; null while its hosts are unknown."""
+    """What its hosts in use cost now; null while its hosts, or their prices, are unknown."""
     events: tuple[Appended[EngineEvent], ...]
     """Its latest engine events, newest first."""
     unreadable: tuple[str, ...] | UnsetType = UNSET

@@ -78,7 +78,7 @@ class Overviews:
     def of(self, jobs: Sequence[str], now: Present, span_minutes: int) -> list[JobOverview]:
         """Return the overview of each job; ``span_minutes``: from one decision to the next, at least."""
         hosts = self._hosts(sorted({cluster_of(job) for job in jobs}))
-        prices = {cluster: Prices(each.hosts) for cluster, each in hosts.items() if each.engine.places == "commanded"}
+        prices = {cluster: Prices(each) for cluster, each in hosts.items()}
         found = []
         for few in in_parts(jobs):
             for job, bodies in zip(few, self._bodies(few), strict=True):

@@ -131,7 +131,7 @@ class Queries(View):
             decision=None if decision is None else self._followed(job, [_listed(decision)])[0],
             gate=gate,
             command=None if command is None else self._with_progress(job, [(command, read)])[0],
-            rent=self._rent(ran, hosts, read) if ran and hosts and hosts.engine.places == "commanded" else None,
+            rent=self._rent(ran, hosts, read) if ran and hosts else None,
             status=status_of(ran, control, seen, mode=mode.mode, stale=stale),
             minute_by_task=_by_task(minutes[-1].tasks) if minutes else (),
             engine=hosts.engine if hosts else None,
@@ -164,7 +164,8 @@ class Queries(View):
         commands = self._commands(job, "", minutes, read)[::-1]
         topology = read.part("topology", self._client.hget(self._key(keys.job(job)), "topology"), JobTopology)
         hosts = self._hosts_of(job, read)
-        rent = Prices(hosts.hosts).per_day(topology) if topology and hosts and hosts.engine.places == "commanded" else None
+        # Where the engine places, nobody remembers what former sizes cost.
+        rent = Prices(hosts).per_day(topology) if topology and hosts and hosts.engine.places == "commanded" else None
         fixed = frozenset(task.task for task in topology.tasks if not task.scalable) if topology else frozenset()
         return history(job, (window.record for window in windows), marks, commands, rent, fixed=fixed, unreadable=read.unreadable)
 
@@ -305,7 +306,7 @@ class Queries(View):
         found = read.each("command", self._bodies("commands", job, ids), CommandDocument)
         return self._with_progress(job, [(command, read) for command in found])
 
-    def _rent(self, topology: JobTopology, hosts: ClusterTopology, read: Documents) -> JobRent:
+    def _rent(self, topology: JobTopology, hosts: ClusterTopology, read: Documents) -> JobRent | None:
         """What the job costs now; its savings are known if its generation came from a command with a placement."""
         steps = [command_id(topology.job, topology.generation, step) for step in range(STEPS_MAX)]
         commands = read.each("command", self._bodies("commands", topology.job, steps), Appended[RescheduleCommand])
@@ -380,7 +381,7 @@ class Queries(View):
             policy_release=read.one("policy_release", fields.get("policy_release"), Appended[Release]),
             pause=settings.pause if settings else None,
             jobs=tuple(jobs),
-            rent=cluster_rent(topologies, hosts.record) if hosts and hosts.record.engine.places == "commanded" else None,
+            rent=cluster_rent(topologies, hosts.record) if hosts else None,
             events=read.each("events", self._latest("events", cluster, EVENTS_KEPT), Appended[EngineEvent]),
             unreadable=read.unreadable,
         )
@@ -514,10 +515,8 @@ class Queries(View):
         read = Documents()
         topology, release = self._client.hmget(self._key(keys.cluster(cluster)), ("topology", "policy_release"))
         hosts = read.part("topology", topology, ClusterTopology)
-        rent = None
-        if hosts and hosts.engine.places == "commanded":
-            rent = cluster_rent((each.record for each in self._topologies(jobs, read)), hosts).per_day
-        return cluster_overview(cluster, hosts, len(jobs), rent, read.part("policy_release", release, Release))
+        rent = cluster_rent((each.record for each in self._topologies(jobs, read)), hosts) if hosts else None
+        return cluster_overview(cluster, hosts, len(jobs), rent.per_day if rent else None, read.part("policy_release", release, Release))
 
     def _topologies(self, jobs: Sequence[str], read: Documents) -> list[Appended[JobTopology]]:
         """Return the topology of each job that has one."""

@@ -279,6 +279,11 @@ def _health_line(job: JobDocument, minute: JobMinute) -> str:
 
 
 def _rent_line(rent: JobRent) -> str:
+    if rent.slots is not None:
+        line = f"${rent.per_day:.2f} a day for {counted(rent.slots, 'slot')}"
+        saved = rent.saved_configured_per_day
+        more = "" if saved is None else f", ${abs(saved):.2f} {'less' if saved >= 0 else 'more'} than at its author's size"
+        return f"{line}{more}"
     line = f"${rent.per_day:.2f} a day for {', '.join(rent.hosts) or 'no host'}"
     saved, default = rent.saved_round_robin_per_day, rent.saved_default_per_day
     if saved is None or default is None:

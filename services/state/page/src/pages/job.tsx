@@ -102,7 +102,7 @@ function Figures({ document }: { document: JobDocument }): JSX.Element {
         ["Busiest task", percent(minute?.utilisation), "Share of its time that it works"],
         ["Waiting", count(minute?.backlog), "Records at all tasks"],
         ["Latency", duration(minute?.latency_ms), "Mean, along the slowest path"],
-        ...(document.engine?.places === "commanded" ? costs(document.rent) : []),
+        ...(document.engine?.places === "commanded" || document.rent ? costs(document.rent) : []),
         ...(groups.length ? [oldest(groups)] : []),
         ["Mode", `${document.mode}`, `Set by: ${document.mode_set_by}`],
       ]}
@@ -111,6 +111,12 @@ function Figures({ document }: { document: JobDocument }): JSX.Element {
 }
 
 function costs(rent: JobRent | null): Fact[] {
+  if (rent && rent.slots !== null) {
+    return [
+      ["Cost a day", dollars(rent.per_day), rent.slots === 1 ? "For 1 slot" : `For ${count(rent.slots)} slots`],
+      ["Saved a day", dollars(rent.saved_configured_per_day), "Against the size that its author configured"],
+    ];
+  }
   return [
     ["Cost a day", dollars(rent?.per_day), rent ? `Hosts: ${rent.hosts.join(", ")}` : "Its hosts are not known"],
     ["Saved a day", dollars(rent?.saved_round_robin_per_day), "Against as many subtasks dealt out over all hosts in turn"],

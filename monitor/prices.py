@@ -1,0 +1,65 @@
+"""What hosts and workers cost, as ``SURESCALE_PRICES`` says. Pure."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from msgspec.structs import replace
+
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.messages import ClusterTopology
+
+WORKER = "worker"
+"""Stands for one worker of a consumer group, where the engine knows no hosts."""
+HOUR_S = 3_600
+PRICE_MAX = 1e6
+"""Dollars an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceTable:
+    """Dollars an hour by pattern of a host's name; the first pattern that fits counts."""
+
+    entries: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, text: str) -> "PriceTable":
+        """Read a table.
+
+        Raises:
+            SettingsError: an entry cannot be read; names it and the fix.
+
+        >>> PriceTable.of("tm-*=0.192, worker=0.05").per_hour("tm-3")
+        0.192
+        """
+        found = []
+        for entry in filter(None, (each.strip() for each in text.split(","))):
+            pattern, _, given = (each.strip() for each in entry.rpartition("="))
+            try:
+                price = float(given)
+            except ValueError:
+                price = math.nan
+            if not pattern or not 0 < price <= PRICE_MAX:
+                raise SettingsError(f"SURESCALE_PRICES: {entry!r}: write HOST=DOLLARS_AN_HOUR, like tm-*=0.192 or worker=0.05")
+            found.append((pattern, price))
+        return cls(tuple(found))
+
+    def per_hour(self, name: str) -> float | None:
+        """Return what a host costs, None if no pattern fits."""
+        return next((price for pattern, price in self.entries if fnmatchcase(name, pattern)), None)
+
+    def unpriced(self, names: Iterable[str]) -> list[str]:
+        """Return the names that no pattern fits, sorted; none while nobody gave a price."""
+        return sorted(name for name in names if self.per_hour(name) is None) if self.entries else []
+
+    def priced(self, topology: ClusterTopology) -> ClusterTopology:
+        """Return the hosts with their prices; what no pattern fits keeps the engine's own."""
+        if not self.entries:
+            return topology
+        hosts = tuple(
+            host if (price := self.per_hour(host.host)) is None else replace(host, price_per_s=price / HOUR_S)
+            for host in topology.hosts
+        )
+        worker = self.per_hour(WORKER)
+        return replace(topology, hosts=hosts, worker_price_per_s=None if worker is None else worker / HOUR_S)
