@@ -1,8 +1,8 @@
 """The cost of jobs in money: the rent of the hosts they run on, over time. Pure.
 
-Where the rescaler places, a job's rent counts in full every host on which it has at least one unit. A cluster's rent counts each host once, no matter how
-many jobs share it. So the rents of jobs that share hosts add up to more than the cluster's.
-Where the engine places, a job pays for its slots at their mean price.
+Where the rescaler places, a job's rent counts in full every host on which it has at least one unit. A cluster's rent counts each
+host once, no matter how many jobs share it. So the rents of jobs that share hosts add up to more than the cluster's. Where the
+engine places, a job pays for its slots at their mean price.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -81,15 +81,21 @@ def slots_of(topology: JobTopology, sizes: Mapping[str, int] | None = None) -> i
     return sum(widest.values())
 
 
+def priced_hosts(cluster: ClusterTopology) -> list[Host]:
+    """Return the hosts with slots, sorted by name, if the price of any is known."""
+    hosts = sorted((host for host in cluster.hosts if host.slots), key=lambda host: host.host)
+    return hosts if any(host.price_per_s for host in hosts) else []
+
+
 def slot_price_per_s(cluster: ClusterTopology) -> float | None:
     """Return what a slot costs where the engine places, in dollars per second; None: unknown.
 
-    The hosts' mean, or that of a worker, where nobody knows their hosts. One host without a price makes it unknown.
+    The mean of the hosts, of which one without a price makes it unknown; or that of a worker, where no host has a price.
     """
-    if cluster.worker_price_per_s is not None:
+    hosts = priced_hosts(cluster)
+    if not hosts:
         return cluster.worker_price_per_s
-    hosts = [host for host in cluster.hosts if host.slots]
-    if not hosts or not all(host.price_per_s for host in hosts):
+    if not all(host.price_per_s for host in hosts):
         return None
     return fsum(host.price_per_s for host in hosts) / sum(host.slots or 0 for host in hosts)
 

@@ -63,3 +63,6 @@ class PriceTable:
         )
         worker = self.per_hour(WORKER)
         return replace(topology, hosts=hosts, worker_price_per_s=None if worker is None else worker / HOUR_S)
+
+
+NO_PRICES = PriceTable()

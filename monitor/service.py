@@ -27,6 +27,7 @@ from surescale.contracts.wire import encode
 from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable, UnknownJob
 from surescale.engines.registry import NO_ACTUATOR
 from surescale.monitor import metrics
+from surescale.monitor.prices import NO_PRICES, PriceTable
 from surescale.monitor.progress import OtherMonitors, last_markers, last_topologies, own_header
 from surescale.monitor.settings import MonitorSettings
 from surescale.runtime.backoff import Stopped, Throttle, wait_for
@@ -39,6 +40,7 @@ from surescale.runtime.tracing.setup import tracer_of
 from surescale.runtime.tracing.spans import NO_TRACER, Attributes, Tracer
 from surescale.runtime.watchdog import fault_in_words
 
+_log = logging.getLogger(__name__)
 SAY_EVERY_S = 5.0
 
 
@@ -165,7 +167,8 @@ class Monitor:
             wait_for_topics(self._settings, TOPICS_USED, stop=self._stop, log=self._log)
             shared = producer(self._settings)
             takes_commands = self._settings.chosen.actuators[self._settings.actuator_kind] is not NO_ACTUATOR
-            cluster = ClusterWatcher(self._source, self._outbox(shared), takes_commands=takes_commands)
+            prices = PriceTable.of(self._settings.prices)
+            cluster = ClusterWatcher(self._source, self._outbox(shared), takes_commands=takes_commands, prices=prices)
             jobs = self._await_source()
             markers = self._read("the last markers", lambda: last_markers(self._settings, jobs))
             known = self._read("the last topologies", lambda: last_topologies(self._settings))
@@ -358,7 +361,6 @@ class ClusterWatcher:
             if self._outbox.await_acknowledged():
                 self._topology = topology
                 self._newest_event = events[-1].identity if events else self._newest_event
-
 
     def _say_unpriced(self, topology: ClusterTopology) -> None:
         """Name hosts without a price, once; what they cost is unknown, and so is what the cluster does."""

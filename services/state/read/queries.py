@@ -516,7 +516,9 @@ class Queries(View):
         topology, release = self._client.hmget(self._key(keys.cluster(cluster)), ("topology", "policy_release"))
         hosts = read.part("topology", topology, ClusterTopology)
         rent = cluster_rent((each.record for each in self._topologies(jobs, read)), hosts) if hosts else None
-        return cluster_overview(cluster, hosts, len(jobs), rent.per_day if rent else None, read.part("policy_release", release, Release))
+        return cluster_overview(
+            cluster, hosts, len(jobs), rent.per_day if rent else None, read.part("policy_release", release, Release)
+        )
 
     def _topologies(self, jobs: Sequence[str], read: Documents) -> list[Appended[JobTopology]]:
         """Return the topology of each job that has one."""

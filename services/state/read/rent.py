@@ -1,14 +1,14 @@
 """What jobs and clusters cost now. Pure: equal documents give equal figures.
 
-Where the rescaler places, a job's hosts come from its newest topology, so moves that the engine makes by itself count too. Its savings come from the
-placement in the command that led to the topology's generation.
+Where the rescaler places, a job's hosts come from its newest topology, so moves that the engine makes by itself count too. Its
+savings come from the placement in the command that led to the topology's generation.
 """
 
 from collections.abc import Iterable
 
 from surescale.contracts.commands import RescheduleCommand
 from surescale.contracts.messages import ClusterTopology, JobTopology
-from surescale.contracts.rent import DAY_S, occupancy_of, prices_of, rent_per_s, slot_price_per_s, slots_of
+from surescale.contracts.rent import DAY_S, occupancy_of, priced_hosts, prices_of, rent_per_s, slot_price_per_s, slots_of
 from surescale.contracts.topology import units_of
 from surescale.services.state.documents import JobRent
 from surescale.services.state.fleet_documents import ClusterRent
@@ -65,10 +65,10 @@ def cluster_rent(topologies: Iterable[JobTopology], cluster: ClusterTopology) ->
     price = slot_price_per_s(cluster)
     if price is None:
         return None
-    if cluster.worker_price_per_s is not None:
+    hosts = priced_hosts(cluster)
+    if not hosts:
         rent = price * sum(map(slots_of, topologies))
         return ClusterRent(hosts=(), per_s=_per_s(rent), per_day=_per_day(rent))
-    hosts = sorted((host for host in cluster.hosts if host.slots), key=lambda host: host.host)
     rent = rent_per_s((host.host for host in hosts), prices_of(hosts))
     free = [host.free_slots for host in hosts if host.free_slots is not None]
     return ClusterRent(

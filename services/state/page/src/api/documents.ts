@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 0ecd55205cd2fb6a0a62f1af7e6825e01b6e5610ecbf491cdc304338744788e4.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 69a4de137f394531c5c4ed06626964e57cfb2fbb92166933627a1a98aa5fa4dd.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -1027,7 +1027,7 @@ export type components = {
         };
         /**
          * JobRent
-         * @description What a job costs now. Every host on which it has a unit counts in full.
+         * @description What a job costs now. Where the rescaler places, every host on which it has a unit counts in full; else its slots count.
          */
         JobRent: {
             hosts: string[];
@@ -1036,6 +1036,10 @@ export type components = {
             algorithm: string | null;
             saved_round_robin_per_day: number | null;
             saved_default_per_day: number | null;
+            /** @default null */
+            slots: number | null;
+            /** @default null */
+            saved_configured_per_day: number | null;
         };
         /**
          * TaskMinuteDocument
@@ -1336,6 +1340,8 @@ export type components = {
              *     }
              */
             engine: components["schemas"]["Capabilities"];
+            /** @default null */
+            worker_price_per_s: number | null;
         };
         /**
          * Host
@@ -1554,12 +1560,16 @@ export type components = {
         };
         /**
          * ClusterRent
-         * @description What all hosts cost on which any job has a unit, each counted once.
+         * @description What all hosts cost on which any job has a unit, each counted once; where the engine places, all its hosts.
          */
         ClusterRent: {
             hosts: string[];
             per_s: number;
             per_day: number;
+            /** @default null */
+            free_slots: number | null;
+            /** @default [] */
+            spare_hosts: string[];
         };
         /**
          * AppendedEngineEvent

@@ -1,10 +1,13 @@
 """What jobs and clusters cost now."""
 
+import pytest
+
+from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.commands import Placement, RescheduleCommand
-from surescale.contracts.messages import ClusterTopology, Host
+from surescale.contracts.messages import ClusterTopology, Host, JobTopology, TaskSpec
 from surescale.services.state.documents import JobRent
 from surescale.services.state.fleet_documents import ClusterRent
-from surescale.services.state.read.rent import cluster_rent, job_rent
+from surescale.services.state.read.rent import Prices, cluster_rent, job_rent
 from tests.support.controller_world import JOB, job
 
 CLUSTER = ClusterTopology(
@@ -60,3 +63,62 @@ def test_a_cluster_pays_a_shared_host_once() -> None:
     """Two jobs on one host cost its rent once."""
     rent = cluster_rent([job(units=(0,)), job(units=(1,))], CLUSTER)
     assert rent == ClusterRent(hosts=("m1",), per_s=0.25, per_day=21_600)
+
+
+ITSELF = Capabilities(engine="flink", acts="counts", places="itself")
+TASKS = (
+    TaskSpec(task="source", parallelism=2, configured_parallelism=2),
+    TaskSpec(task="map", upstream=("source",), parallelism=3, configured_parallelism=8),
+    TaskSpec(task="model", upstream=("map",), parallelism=1, configured_parallelism=1, sharing_group="gpu"),
+)
+FLINK = JobTopology(job="prod/orders", version=1, at_ms=0, tasks=TASKS)
+HOUR = 3_600
+
+
+def where_the_engine_places(*hosts: Host, worker: float | None = None) -> ClusterTopology:
+    """Return a cluster of task managers."""
+    return ClusterTopology(cluster="prod", version=1, at_ms=0, hosts=hosts, engine=ITSELF, worker_price_per_s=worker)
+
+
+def manager(name: str, *, free: int, dollars_an_hour: float = 0.4) -> Host:
+    """Return a task manager of four slots."""
+    return Host(host=name, slots=4, free_slots=free, price_per_s=dollars_an_hour / HOUR)
+
+
+def test_where_the_engine_places_a_job_pays_for_its_slots() -> None:
+    """Tasks of one sharing group share them; saved is what its author's size would have cost more."""
+    cluster = where_the_engine_places(manager("a", free=0), manager("b", free=4))
+    rent = job_rent(FLINK, cluster, None)
+    assert rent is not None
+    assert (rent.slots, rent.hosts) == (4, ())
+    assert rent.per_day == pytest.approx(4 * 0.1 * 24)
+    assert rent.saved_configured_per_day == pytest.approx(5 * 0.1 * 24)
+    assert Prices(cluster).per_day(FLINK) == rent.per_day
+
+
+def test_slots_that_free_no_host_are_paid_all_the_same() -> None:
+    """All hosts count; those without a single taken slot could be given back."""
+    rent = cluster_rent([FLINK], where_the_engine_places(manager("b", free=4), manager("a", free=1)))
+    assert rent is not None
+    assert (rent.hosts, rent.free_slots, rent.spare_hosts) == (("a", "b"), 5, ("b",))
+    assert rent.per_day == pytest.approx(2 * 0.4 * 24)
+
+
+def test_workers_whose_hosts_nobody_knows_have_a_price_of_their_own() -> None:
+    """A cluster of such pays for the workers of its jobs."""
+    cluster = where_the_engine_places(worker=0.05 / HOUR)
+    groups = JobTopology(job="prod/chain", version=1, at_ms=0, tasks=(TaskSpec(task="a", parallelism=3, sharing_group="a"),))
+    rent, whole = job_rent(groups, cluster, None), cluster_rent([groups, FLINK], cluster)
+    assert rent is not None
+    assert whole is not None
+    assert (rent.per_day, rent.saved_configured_per_day) == (pytest.approx(3 * 0.05 * 24), None)
+    assert (whole.per_day, whole.free_slots) == (pytest.approx(7 * 0.05 * 24), None)
+
+
+@pytest.mark.parametrize(
+    "hosts", [(), (manager("a", free=0, dollars_an_hour=0.0),), (manager("a", free=0), manager("b", free=0, dollars_an_hour=0.0))]
+)
+def test_what_has_no_price_is_unknown_and_not_free(hosts: tuple[Host, ...]) -> None:
+    """One host without a price is enough."""
+    cluster = where_the_engine_places(*hosts)
+    assert (job_rent(FLINK, cluster, None), cluster_rent([FLINK], cluster), Prices(cluster).per_day(FLINK)) == (None, None, None)
