@@ -99,11 +99,11 @@ def test_on_a_phone_nothing_is_cut_and_the_latest_changes_are_there(
 ) -> None:
     """No page is wider than the screen, jobs have all their figures in sight, and changes need no line that was scrolled to."""
     view.take(pipeline)
-    page.set_viewport_size({"width": 420, "height": 860})
+    page.set_viewport_size({"width": 360, "height": 800})
     for name, address in PAGES.items():
         page.goto(served.url + address)
         settled(page)
-        assert page.evaluate("document.documentElement.scrollWidth") == 420, name
+        assert page.evaluate("document.documentElement.scrollWidth") == 360, name
         assert violations(page) == [], name
         names = page.locator("main th[scope=row]").evaluate_all("rows => rows.map(row => row.getBoundingClientRect().width)")
         assert min(names, default=100) >= 100, (name, names)  # else a name takes a line for each few letters
@@ -114,7 +114,50 @@ def test_on_a_phone_nothing_is_cut_and_the_latest_changes_are_there(
     for figure in page.get_by_role("row").filter(has_text=BUSIEST).locator("td").all():
         box = figure.bounding_box()
         assert box is not None
-        assert 0 <= box["x"] <= box["x"] + box["width"] <= 420
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= 360
+
+
+def test_minutes_that_are_missing_stay_missing_in_every_line(
+    page: "Page", served: Served, view: View, pipeline: list[Record]
+) -> None:
+    """Neither the chart of a job nor its line in the list joins what stands on both sides; both say so."""
+    windows = [each for each in pipeline if each.topic == SNAPSHOTS and each.key == BUSIEST.encode()]
+    lost = {each.offset for each in windows[len(windows) // 2 :][:20]}
+    view.take(each for each in pipeline if each not in windows or each.offset not in lost)
+    page.goto(served.url)
+    line = page.get_by_role("row").filter(has_text=BUSIEST).locator(".spark-load")
+    line.wait_for(state="attached")
+    assert (line.get_attribute("d") or "").count("Z") == 2
+    page.goto(f"{served.url}#/jobs/{BUSIEST}")
+    settled(page)
+    label = page.locator('figure.chart[aria-label^="Load,"]').get_attribute("aria-label") or ""
+    assert "not known of all minutes" in label
+    assert violations(page) == []
+
+
+def test_a_task_has_a_page_with_its_last_hours(page: "Page", served: Served, view: View, pipeline: list[Record]) -> None:
+    """Reached from its job; as much of it as is asked for; one that there is not is named, with what there is."""
+    view.take(pipeline)
+    page.goto(f"{served.url}#/jobs/{BUSIEST}")
+    settled(page)
+    task = page.get_by_role("region", name="Tasks, busiest first").locator("th a").first
+    name = task.inner_text()
+    task.click()
+    page.get_by_role("heading", name=name, exact=True).wait_for()
+    settled(page)
+    assert [each.get_attribute("aria-label").split(",")[0] for each in page.locator("figure.chart").all()] == [  # type: ignore[union-attr]
+        "Size", "Load", "Busy", "Backlog", "Latency",
+    ]  # fmt: skip
+    assert "at most" in (page.locator("figure.chart").first.get_attribute("aria-label") or "")
+    assert violations(page) == []
+    with page.expect_request(lambda request: request.url.endswith(f"/tasks/{quote(name, safe='')}?minutes=30")):
+        page.get_by_label("Show the last").select_option("30 minutes")
+    page.set_viewport_size({"width": 360, "height": 800})
+    settled(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    page.expected_errors = 1  # type: ignore[attr-defined]  # the browser itself logs the 404
+    page.goto(f"{served.url}#/tasks/{quote(BUSIEST, safe='')}/nothing")
+    page.get_by_text("no task 'nothing' is known").wait_for()
 
 
 def test_a_hold_shows_how_busy_its_tasks_were(page: "Page", served: Served, view: View, pipeline: list[Record]) -> None:

@@ -15,11 +15,12 @@ import { DecisionPage } from "./pages/decision";
 import { JobPage } from "./pages/job";
 import { JobsPage } from "./pages/jobs";
 import { PoliciesPage } from "./pages/policies";
+import { TaskPage } from "./pages/task";
 import { PipelinePage } from "./pages/pipeline";
 import { duration } from "./parts/words";
 
 const NAV = [
-  ["#/", "Jobs", /^\/(jobs|decisions)?(\/|$)/],
+  ["#/", "Jobs", /^\/(jobs|tasks|decisions)?(\/|$)/],
   ["#/clusters", "Clusters", /^\/clusters/],
   ["#/policies", "Policies", /^\/policies/],
   ["#/pipeline", "Pipeline", /^\/pipeline/],
@@ -40,6 +41,7 @@ function View({ address }: { address: string }): JSX.Element {
   const [, place = "", ...names] = address.split("/").map(decoded);
   if (place === "") return <JobsPage />;
   if (place === "jobs" && names.length >= 2) return <JobPage key={names.join("/")} job={names.join("/")} />;
+  if (place === "tasks" && names.length === 2) return <TaskPage key={names.join("/")} job={names[0] ?? ""} task={names[1] ?? ""} />;
   if (place === "decisions" && names.length) return <DecisionPage key={names.join("/")} id={names.join("/")} />;
   if (place === "clusters" && names.length) return <ClusterPage key={names[0]} cluster={names[0] ?? ""} />;
   if (place === "clusters") return <ClustersPage />;

@@ -5,10 +5,10 @@ import type { Condition, ConsumerGroup, HistoryDocument as History, JobDocument,
 import { jobPath } from "../api/client";
 import { useLive } from "../api/live";
 import { Card, Empty, type Fact, Facts, Heading, Notice, StatusWord, Table, figures } from "../parts/basics";
-import { Charts } from "../parts/charts";
+import { Charts, RANGES, Range } from "../parts/charts";
 import { TaskGraph, heat } from "../parts/graph";
 import { Groups } from "../parts/groups";
-import { clusterLink, decisionLink, jobLink } from "../parts/links";
+import { clusterLink, decisionLink, jobLink, taskLink } from "../parts/links";
 import { Operate } from "../parts/operate";
 import { clock, count, dollars, duration, percent, plural, reason } from "../parts/words";
 
@@ -19,7 +19,8 @@ const TASKS_SHOWN = 60;
 export function JobPage({ job }: { job: string }): JSX.Element {
   const live = useLive<JobDocument>(jobPath(job), TOPICS);
   const { document } = live;
-  const { document: history } = useLive<History>(`${jobPath(job)}/history`, ["snapshots", "decisions", "reschedule-events"]);
+  const [range, setRange] = useState<number>(RANGES[0].minutes);
+  const { document: history } = useLive<History>(`${jobPath(job)}/history?minutes=${range}`, ["snapshots", "decisions", "reschedule-events"]);
   const [selected, setSelected] = useState<string | null>(null);
   const minutes = useMemo(() => new Map((document?.minute_by_task ?? []).map((each) => [each.task, each])), [document]);
   const bounds = useMemo(() => new Map((document?.bounds ?? []).map((each) => [each.task, each])), [document]);
@@ -40,9 +41,9 @@ export function JobPage({ job }: { job: string }): JSX.Element {
           <Figures document={document} />
           <Operate path={jobPath(job)} isPaused={Boolean(document.settings?.record.pause)} advised={advised(document)} />
           <div class="columns">
-            <Card title="Last hours" class="wide">
+            <Card title="Last hours" class="wide" aside={<Range minutes={range} onChoice={setRange} />}>
               {history && history.window_end_ms.length > 1 ? (
-                <Charts history={history} />
+                <Charts history={history} most={document.total_most} />
               ) : (
                 <Empty title="No minutes yet">The first one appears a minute after the job has started.</Empty>
               )}
@@ -64,7 +65,7 @@ export function JobPage({ job }: { job: string }): JSX.Element {
                 <TaskGraph tasks={document.topology.record.tasks} minutes={minutes} selected={selected} onSelect={setSelected} />
               </Card>
               <Card title="Tasks" aside={document.window ? `minute that ended ${clock(document.window.record.window_end_ms)}` : ""}>
-                <Tasks tasks={document.topology.record.tasks} bounds={bounds} minutes={minutes} selected={selected} onSelect={setSelected} />
+                <Tasks job={job} tasks={document.topology.record.tasks} bounds={bounds} minutes={minutes} selected={selected} onSelect={setSelected} />
               </Card>
             </>
           )}
@@ -166,6 +167,7 @@ function Conditions({ conditions }: { conditions: Condition[] }): JSX.Element {
 }
 
 interface TasksProps {
+  job: string;
   tasks: Task[];
   bounds: Map<string, Bounds>;
   minutes: Map<string, TaskMinute>;
@@ -173,7 +175,7 @@ interface TasksProps {
   onSelect: (task: string) => void;
 }
 
-function Tasks({ tasks, bounds, minutes, selected, onSelect }: TasksProps): JSX.Element {
+function Tasks({ job, tasks, bounds, minutes, selected, onSelect }: TasksProps): JSX.Element {
   const [all, setAll] = useState(false);
   const busiest = useMemo(
     () => [...tasks].sort((a, b) => (minutes.get(b.task)?.utilisation ?? -1) - (minutes.get(a.task)?.utilisation ?? -1)),
@@ -194,7 +196,7 @@ function Tasks({ tasks, bounds, minutes, selected, onSelect }: TasksProps): JSX.
           const minute = minutes.get(task.task);
           return (
             <tr key={task.task} aria-selected={task.task === selected} onClick={() => onSelect(task.task)}>
-              <th scope="row">{task.label || task.task}</th>
+              <th scope="row"><a href={taskLink(job, task.task)}>{task.label || task.task}</a></th>
               <td class="number">{task.parallelism}</td>
               <td class="number">{bounds.get(task.task)?.most_in_words ?? "–"}</td>
               <td><Busy share={minute?.utilisation ?? null} /></td>

@@ -18,8 +18,8 @@ type Order = "attention" | "job" | "cost" | "busy";
 const ORDERS: Record<Order, (a: JobOverview, b: JobOverview) => number> = {
   attention: (a, b) => rank(a) - rank(b) || a.job.localeCompare(b.job),
   job: (a, b) => a.job.localeCompare(b.job),
-  cost: (a, b) => (b.rent_per_day ?? 0) - (a.rent_per_day ?? 0),
-  busy: (a, b) => (b.utilisation ?? 0) - (a.utilisation ?? 0),
+  cost: (a, b) => (b.rent_per_day ?? -1) - (a.rent_per_day ?? -1), // what is unknown comes last
+  busy: (a, b) => (b.utilisation ?? -1) - (a.utilisation ?? -1),
 };
 
 function rank(job: JobOverview): number {

@@ -1,8 +1,9 @@
 // Charts on one time axis. Where the pointer stands on one, all show the figures of that minute; each decision is a mark.
 import uPlot from "uplot";
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ExpectedLoad, HistoryDocument as History, JobOverview, DecisionMark as Mark } from "../api/documents";
+import { withGaps } from "./gaps";
 import { decisionLink } from "./links";
 import { colour, isDark } from "./theme";
 import { DAY_S, FIGURES, MINUTE_MS, clock, count, day } from "./words";
@@ -31,7 +32,27 @@ const AXIS_HEIGHT = 26;
 const AXIS_WIDTH = 64;
 const NEAR_PX = 8;
 
-export function Charts({ history }: { history: History }): JSX.Element {
+/** How much is shown; the first is all that the view keeps. */
+export const RANGES = [{ minutes: 240, words: "4 hours" }, { minutes: 120, words: "2 hours" }, { minutes: 30, words: "30 minutes" }] as const;
+
+export function Range({ minutes, onChoice }: { minutes: number; onChoice: (minutes: number) => void }): JSX.Element {
+  return (
+    <label>
+      Show the last{" "}
+      <select value={minutes} onChange={(event) => onChoice(Number(event.currentTarget.value))}>
+        {RANGES.map((range) => <option key={range.minutes} value={range.minutes}>{range.words}</option>)}
+      </select>
+    </label>
+  );
+}
+
+interface ChartsProps {
+  history: History;
+  most: number | null; // subtasks that it may have; null: nobody set a limit
+}
+
+export function Charts({ history: known, most }: ChartsProps): JSX.Element {
+  const history = useMemo(() => withGaps(known), [known]);
   const [at, setAt] = useState<number | null>(null);
   const last = history.window_end_ms.length - 1;
   const shown = Math.min(at ?? last, last);
@@ -44,16 +65,17 @@ export function Charts({ history }: { history: History }): JSX.Element {
         <span class="figure">{clock(coming ? coming.from_ms : history.window_end_ms[shown])}</span>{" "}
         {coming ? expectation(coming) : at === null ? "UTC, newest minute" : mark ? `decision: ${mark.action} ${mark.before} → ${mark.after}` : "UTC"}
       </p>
-      {PANELS.map((panel, index) => {
+      {PANELS.filter((panel) => column(history, panel).length).map((panel, index, panels) => {
         const values = column(history, panel);
+        const limit = panel.field === "parallelism" ? most : null;
         return (
-          <figure key={panel.name} class="chart" aria-label={`${panel.name}, ${panel.about}: ${spoken(values, panel)}${panel.ahead ? foretold(expects) : ""}`}>
+          <figure key={panel.name} class="chart" aria-label={`${panel.name}, ${panel.about}: ${spoken(values, panel)}${limit === null ? "" : `, at most ${count(limit)}`}${panel.ahead ? foretold(expects) : ""}`}>
             <figcaption>
               <span class="chart-title">{panel.name}</span>
               <span class="chart-value figure">{panel.text(values[shown] ?? null)}</span>
-              <span class="chart-about">{panel.about}</span>
+              <span class="chart-about">{panel.about}{limit === null ? "" : `, at most ${count(limit)}`}</span>
             </figcaption>
-            <Plot history={history} panel={panel} hasAxis={index === PANELS.length - 1} onCursor={setAt} />
+            <Plot history={history} panel={panel} limit={limit} hasAxis={index === panels.length - 1} onCursor={setAt} />
           </figure>
         );
       })}
@@ -81,17 +103,19 @@ function expectation(stage: ExpectedLoad): string {
 function spoken(values: (number | null)[], panel: Panel): string {
   const known = values.filter((value): value is number => value !== null);
   if (!known.length) return "not known";
-  return `from ${panel.text(Math.min(...known))} to ${panel.text(Math.max(...known))}, now ${panel.text(values[values.length - 1] ?? null)}`;
+  const gaps = known.length < values.length ? ", not known of all minutes" : "";
+  return `from ${panel.text(Math.min(...known))} to ${panel.text(Math.max(...known))}${gaps}, now ${panel.text(values[values.length - 1] ?? null)}`;
 }
 
 interface PlotProps {
   history: History;
   panel: Panel;
+  limit: number | null;
   hasAxis: boolean;
   onCursor: (at: number | null) => void;
 }
 
-function Plot({ history, panel, hasAxis, onCursor }: PlotProps): JSX.Element {
+function Plot({ history, panel, limit, hasAxis, onCursor }: PlotProps): JSX.Element {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const marks = useRef<Mark[]>(history.decisions);
@@ -100,7 +124,7 @@ function Plot({ history, panel, hasAxis, onCursor }: PlotProps): JSX.Element {
   useEffect(() => {
     const box = place.current;
     if (!box) return undefined;
-    const made = new uPlot(options(panel, hasAxis, box.clientWidth, marks, onCursor), data(history, panel), box);
+    const made = new uPlot(options(panel, limit, hasAxis, box.clientWidth, marks, onCursor), data(history, panel), box);
     plot.current = made;
     const resize = new ResizeObserver(() => made.setSize({ width: box.clientWidth, height: height(hasAxis) }));
     resize.observe(box);
@@ -109,7 +133,7 @@ function Plot({ history, panel, hasAxis, onCursor }: PlotProps): JSX.Element {
       made.destroy();
       plot.current = null;
     };
-  }, [panel, hasAxis, dark]);
+  }, [panel, limit, hasAxis, dark]);
   useEffect(() => plot.current?.setData(data(history, panel)), [history, panel]);
   return <div ref={place} class="plot" />;
 }
@@ -145,6 +169,7 @@ function data(history: History, panel: Panel): uPlot.AlignedData {
 
 function options(
   panel: Panel,
+  limit: number | null,
   hasAxis: boolean,
   width: number,
   marks: { current: Mark[] },
@@ -197,7 +222,7 @@ function options(
     ],
     bands: panel.ahead ? [{ series: [3, 4], fill: `${stroke}33` }] : [],
     hooks: {
-      drawAxes: [(plot) => drawMarks(plot, marks.current)],
+      drawAxes: [(plot) => drawMarks(plot, marks.current), (plot) => drawLimit(plot, limit)],
       setCursor: [(plot) => onCursor(plot.cursor.left !== undefined && plot.cursor.left >= 0 ? (plot.cursor.idx ?? null) : null)],
       ready: [
         (plot) => {
@@ -222,6 +247,22 @@ function nearest(plot: uPlot, marks: Mark[], x: number): Mark | undefined {
   const distance = (mark: Mark): number => Math.abs(plot.valToPos(mark.at_ms / 1_000, "x") - x);
   const found = marks.reduce<Mark | undefined>((best, mark) => (!best || distance(mark) < distance(best) ? mark : best), undefined);
   return found && distance(found) <= NEAR_PX ? found : undefined;
+}
+
+/** Draw a limit where it is within what the chart shows; its caption names it in any case. */
+function drawLimit(plot: uPlot, limit: number | null): void {
+  if (limit === null || limit > (plot.scales.y?.max ?? 0)) return;
+  const { ctx, bbox } = plot;
+  const y = Math.round(plot.valToPos(limit, "y", true)) + 0.5;
+  ctx.save();
+  ctx.strokeStyle = colour("text-quiet");
+  ctx.lineWidth = devicePixelRatio;
+  ctx.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio]);
+  ctx.beginPath();
+  ctx.moveTo(bbox.left, y);
+  ctx.lineTo(bbox.left + bbox.width, y);
+  ctx.stroke();
+  ctx.restore();
 }
 
 function drawMarks(plot: uPlot, marks: Mark[]): void {

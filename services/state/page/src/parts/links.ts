@@ -1,6 +1,7 @@
 // Addresses within the page. They stand behind the #, so that the service needs no path for them.
 
 export const jobLink = (job: string): string => `#/jobs/${job.split("/").map(encodeURIComponent).join("/")}`;
+export const taskLink = (job: string, task: string): string => `#/tasks/${encodeURIComponent(job)}/${encodeURIComponent(task)}`;
 export const decisionLink = (id: string): string => `#/decisions/${encodeURIComponent(id)}`;
 export const clusterLink = (cluster: string): string => `#/clusters/${encodeURIComponent(cluster)}`;
 export const jobOf = (decisionId: string): string => decisionId.slice(0, decisionId.lastIndexOf("@"));

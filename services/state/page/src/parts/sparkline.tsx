@@ -4,7 +4,8 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, jobPath } from "../api/client";
 import type { HistoryDocument as History, DecisionMark as Mark } from "../api/documents";
-import { count } from "./words";
+import { runs, withGaps } from "./gaps";
+import { MINUTE_MS, count } from "./words";
 
 const WIDTH = 168;
 const HEIGHT = 30;
@@ -32,7 +33,7 @@ export function Sparkline({ job, stamp }: { job: string; stamp: number | null })
     const stop = new AbortController();
     get<History>(`${jobPath(job)}/history?minutes=${MINUTES}`, stop.signal).then(
       (found) => {
-        setHistory(found);
+        setHistory(withGaps(found));
         seenMarks.value = new Map(seenMarks.value).set(job, found.decisions);
       },
       () => undefined, // the next minute asks again
@@ -54,8 +55,9 @@ function Lines({ history }: { history: History }): JSX.Element {
   const load = history.figures.load_records_per_minute ?? [];
   const size = history.figures.parallelism ?? [];
   const acts = history.decisions.filter((mark) => mark.action === "act" && mark.at_ms <= to);
+  const missing = load.filter((value) => value === null).length;
   const label =
-    `Last ${times.length} minutes: load ${range(load)} records a minute, size ${range(size)} subtasks, ` +
+    `Last ${Math.round((to - from) / MINUTE_MS) + 1} minutes${missing ? ", not all of them known" : ""}: load ${range(load)} records a minute, size ${range(size)} subtasks, ` +
     `${acts.length} changes decided.`;
   return (
     <svg role="img" aria-label={label} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width={WIDTH} height={HEIGHT}>
@@ -84,16 +86,22 @@ function scale(points: Points): (value: number) => number {
 }
 
 function area(times: number[], points: Points, x: (ms: number) => number, y: (value: number) => number): string {
-  const line = points.flatMap((value, at) => (value === null ? [] : [`${x(times[at] ?? 0).toFixed(1)} ${y(value).toFixed(1)}`]));
-  return line.length ? `M${x(times[0] ?? 0)} ${HEIGHT}L${line.join("L")}L${WIDTH} ${HEIGHT}Z` : "";
+  return runs(points)
+    .map((run) => {
+      const left = run.map((at) => x(times[at] ?? 0).toFixed(1));
+      const line = run.map((at, index) => `${left[index]} ${y(points[at] ?? 0).toFixed(1)}`);
+      return `M${left[0]} ${HEIGHT}L${line.join("L")}L${left[left.length - 1]} ${HEIGHT}Z`;
+    })
+    .join("");
 }
 
 function steps(times: number[], points: Points, x: (ms: number) => number, y: (value: number) => number): string {
-  let path = "";
-  points.forEach((value, at) => {
-    if (value === null) return;
-    const [left, top] = [x(times[at] ?? 0).toFixed(1), y(value).toFixed(1)];
-    path += path ? `H${left}V${top}` : `M${left} ${top}`;
-  });
-  return path;
+  return runs(points)
+    .flatMap((run) =>
+      run.map((at, index) => {
+        const [left, top] = [x(times[at] ?? 0).toFixed(1), y(points[at] ?? 0).toFixed(1)];
+        return index ? `H${left}V${top}` : `M${left} ${top}`;
+      }),
+    )
+    .join("");
 }
