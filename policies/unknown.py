@@ -48,7 +48,10 @@ def unknown_in_words(question: Question, restless: Bool, trial: Trial) -> str:
 def _remedy(question: Question) -> str:
     """Return the setting that makes busy time known; empty where the engine has none."""
     is_group = question.window.topology.engine == "kafka"
-    return "; name its counter by metrics and busy in SURESCALE_GROUPS_FILE" if is_group else ""
+    if not is_group:
+        return ""
+    page = "; say in SURESCALE_GROUPS_FILE where its members show it: metrics alone for Java clients (poll idle ratio), "
+    return page + "metrics and busy for a counter of seconds"
 
 
 def _why(question: Question, task: int) -> str:

@@ -39,6 +39,11 @@ CLIENT_ID_LETTERS_MAX = 200
 _NUMBER = re.compile(r"[0-9]+")
 
 
+def known_client(client_id: str) -> str:
+    """Return a client id as members have it: printable, and its last letters."""
+    return printable(client_id)[-CLIENT_ID_LETTERS_MAX:]
+
+
 class GroupsUnavailable(SurescaleError):
     """The broker does not tell; the message names it and the fix, in one line."""
 
@@ -138,7 +143,7 @@ class GroupReader:
             (
                 Member(
                     each.member_id,
-                    printable(each.client_id)[-CLIENT_ID_LETTERS_MAX:],
+                    known_client(each.client_id),
                     each.host.lstrip("/"),
                     _partitions(each.assignment.topic_partitions),
                 )

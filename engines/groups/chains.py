@@ -9,7 +9,7 @@ group = "shop-parse"                      # the group's id; the task's name, if 
 reads = ["orders"]                        # topics; what the group has committed or is assigned, if left out
 writes = ["parsed"]                       # topics; a group that reads one of them comes after this one
 metrics = "http://{host}:9400/metrics"    # of one member; {host}, and {number}: the last number in its client id
-busy = "worker_busy_seconds_total"        # the counter there of seconds spent on records
+busy = "worker_busy_seconds_total"        # the counter there of seconds spent on records; Java's poll idle ratio, if left out
 
 [shop.groups.parse.workers]               # for the actuator `processes`
 command = ["python", "parse.py", "--index", "{index}", "--port", "{port}"]
@@ -158,8 +158,8 @@ def _check(chain: Chain, path: Path) -> None:
                     f"{where}.writes: {topic} is also written by {writer[topic]}, and nobody can tell their records apart; "
                     "give each its own topic"
                 )
-        if bool(group.metrics) != bool(group.busy):
-            raise SettingsError(f"{where}: metrics and busy go together; set both, or neither")
+        if group.busy and not group.metrics:
+            raise SettingsError(f"{where}: busy is set without metrics, where a member shows it; set both, or neither")
         _check_template(group.metrics, _MEMBER_FIELDS, f"{where}.metrics")
         if group.workers is not None:
             for part in (*group.workers.command, group.workers.health):

@@ -43,6 +43,9 @@ REBALANCE_MS = 5_000
 """A group that rebalances is asked again for so long; then what its commits have done meanwhile says whether it is at work."""
 BUSY_MOST = 4.0
 """A counter that grew by so many times the time since it last moved counts no time of one member, or has gone on from before."""
+IDLE_COVERS_S = 90.0
+"""A Java client's poll idle ratio is a mean over the last 30 to 60 s (its two samples of half a minute). It says nothing of a
+longer span, so that is unknown; half a minute is left for looks that come late."""
 SAY_EVERY_S = 600.0
 _CO_PARTITIONED = re.compile(r"^streams?\Z|faust|streamspartitionassignor|co-?partition", re.IGNORECASE)
 """Assignors that give the partitions of one number of all topics to one member."""
@@ -359,7 +362,9 @@ class ChainJob:
         for member, told in zip(group.members, busy, strict=True):
             counted = self._tasks[task].members[member.id]
             before_ms = counted.busy_ms or 0
-            if not _add_busy(counted, told.seconds, self._speed, now_ms) and self._tasks[task].seldom.is_time():
+            if not self._chain.groups[task].busy:
+                _add_share(counted, told.share, now_ms - (self._last_ms or now_ms), self._speed)
+            elif not _add_busy(counted, told.seconds, self._speed, now_ms) and self._tasks[task].seldom.is_time():
                 words = "%s: the busy time of %s is unknown for now: the counter of member %s grew by more "
                 words += "than the time that passed; it must count seconds, and of that member only"
                 _log.warning(words, self._job, task, printable(member.client_id), extra={"job": self._job})
@@ -464,6 +469,12 @@ def _add_busy(counted: _Counted, busy_s: float | None, speed: float, now_ms: int
     is_possible = not 0 < passed_ms * BUSY_MOST < spent_ms  # a clock that was set back tells nothing
     counted.busy_ms = known_count(round((counted.busy_ms or 0) + spent_ms)) if is_possible else None
     return is_possible
+
+
+def _add_share(counted: _Counted, share: float | None, passed_ms: int, speed: float) -> None:
+    """Add a share of the time since the last look, whose mean it is; unknown if the share is, or covers too little of that."""
+    is_covered = 0 <= passed_ms <= IDLE_COVERS_S * 1_000 * speed
+    counted.busy_ms = known_count(round((counted.busy_ms or 0) + share * passed_ms)) if share is not None and is_covered else None
 
 
 def _dealt(group: GroupDescription, partitions: Sequence[Partition]) -> list[list[Partition]]:

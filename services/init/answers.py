@@ -292,8 +292,8 @@ def _chain(group: FoundGroup, plan: Plan) -> list[str]:
         f"[chains.{name}.groups.{name}]",
         f"group = {_text(group.group)}",
         f"reads = [{', '.join(map(_text, group.topics))}]",
-        '# metrics = "http://{host}:9400/metrics"   # of one member, and its counter of seconds spent on records: with them',
-        '# busy = "worker_busy_seconds_total"        # the group shrinks before it has been idle for ten minutes',
+        '# metrics = "http://{host}:9400/metrics"   # of one member; alone for Java clients (poll idle ratio), or',
+        '# busy = "worker_busy_seconds_total"        # with a counter of seconds on records: an idle group shrinks sooner',
     ]
     if plan.command:
         lines += [

@@ -28,7 +28,7 @@ from surescale.engines.flink import answers
 from surescale.engines.flink.graph import checkpointing_of, tasks_of
 from surescale.engines.flink.identity import attempt_of, identify
 from surescale.engines.flink.requirements import Requirements, requirement_id, wanted
-from surescale.engines.groups.busy import values_in
+from surescale.engines.groups.busy import idle_in, values_in
 from surescale.monitor.settings import MonitorSettings
 from surescale.policies.onnx_graph import check_graph
 from surescale.policies.package import PackageRejected, check_format, decoded
@@ -58,7 +58,8 @@ def decoders() -> Iterator[Target]:
     yield Target("job id", [b"sim/clicks", b"flink/a b", b"x/y/z"], _job_id)
     yield Target("figure", [b"12.5", b"NaN", b"1e300", b"9007199254740992"], _figure)
     yield Target("name from outside", [b"orders", b"team/orders", b"*", b"..", b"a~0123456789abcdef"], _name)
-    yield Target("member's metrics", [b'# TYPE busy counter\nbusy_total{topic="a"} 1.5\nbusy_total 2 1700\n'], _metrics)
+    counter = b'# TYPE busy counter\nbusy_total{topic="a"} 1.5\nbusy_total 2 1700\n'
+    yield Target("member's metrics", [counter, b'x_poll_idle_ratio_avg{client_id="\\"a:b\\"",v="1"} 0.5\n'], _metrics)
     yield Target("memory", [encode(JobMemory(job="sim/clicks", desired_generation=3))], _memory)
     for kind in (MonitorSettings, AgentSettings, RescalerSettings, StateSettings):
         yield Target(f"settings {kind.__name__}", _environments(kind), partial(_settings, kind))
@@ -155,7 +156,9 @@ def _name(raw: bytes) -> None:
 
 
 def _metrics(raw: bytes) -> None:
-    figures = [known_number(value) for value in values_in(raw.decode("utf-8", "replace"), "busy_total")]
+    page = raw.decode("utf-8", "replace")
+    values = [*values_in(page, "busy_total"), *(value for shown in idle_in(page).values() for value in shown)]
+    figures = [known_number(value) for value in values]
     if not figures:
         raise Declined("no counter")
     expect(all(each is None or 0 <= each <= FIGURE_MAX for each in figures), "a figure outside its bounds")

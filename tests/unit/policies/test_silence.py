@@ -482,6 +482,6 @@ def test_a_group_that_keeps_up_without_a_busy_counter_is_told_what_is_missing(po
     tried = "One subtask less is tried, since nothing has waited for 5 minutes."
     assert (tried in decision.reason) == (policy != "lag")
     assert "parse: its busy time is not reported" in decision.reason
-    assert "name its counter by metrics and busy in SURESCALE_GROUPS_FILE." in decision.reason
+    assert "metrics alone for Java clients (poll idle ratio), metrics and busy for a counter of seconds." in decision.reason
     assert "close enough" not in decision.reason
     assert "score better" not in decision.reason
