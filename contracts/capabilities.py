@@ -30,6 +30,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
             not at all, so that states must be compared.
         can_withdraw: a command that has not taken effect can be taken back.
         can_checkpoint_now: a checkpoint can be requested.
+        can_rest: a job can be asked for no subtask at all, and started again later.
     """
 
     engine: Annotated[str, Meta(min_length=1, max_length=256)]
@@ -47,6 +48,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     remembers: Literal["generation", "requirement", "nothing"] = "nothing"
     can_withdraw: bool = False
     can_checkpoint_now: bool = False
+    can_rest: bool = False
 
     @property
     def is_simulated(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from surescale.contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
+from surescale.contracts.messages import Count, Identity, Message, Part, Size, Text, TimeMs
 
 GENERATION_LEAP_MAX = 2**32
 """Most that a generation may be ahead of the last known one. A higher claim is not believed, so that nobody can use up a
@@ -23,8 +23,8 @@ class TaskChange(Part, frozen=True, kw_only=True):
     """The change a command makes to one task."""
 
     task: Text
-    before: Parallelism
-    after: Parallelism
+    before: Size
+    after: Size
     added_units: tuple[Count, ...] = ()
     removed_units: tuple[Count, ...] = ()
     units: tuple[Count, ...] = ()  # all units of the task after the change, in order of subtask index
@@ -57,7 +57,7 @@ class Expected(Part, frozen=True, kw_only=True):
 
     epoch: str = ""
     requirement_id: str = ""
-    required: dict[str, Parallelism] = msgspec.field(default_factory=dict)
+    required: dict[str, Size] = msgspec.field(default_factory=dict)
 
 
 class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1"):
@@ -136,7 +136,7 @@ class Progress(Message, frozen=True, kw_only=True, tag="progress/1"):
     learners: Count = 0  # units that are restoring state or have restored it
     lag_bytes: Count | None = None
     units: NamedUnits = ()  # of a failed prepare: units that were lost, or whose learners were not ready in time
-    reached: dict[str, Parallelism] = msgspec.field(default_factory=dict)  # of ``partly``: what runs now, by task
+    reached: dict[str, Size] = msgspec.field(default_factory=dict)  # of ``partly``: what runs now, by task
     waiting_for: Literal["", "checkpoint", "slots", "cooldown"] = ""
     waited_ms: Count | None = None  # of ``applied``: from the request until the job stopped for the change
     still_ms: Count | None = None  # of ``applied``: how long the job processed nothing
@@ -182,8 +182,8 @@ class Drift(Message, frozen=True, kw_only=True, tag="drift/1"):
     status: Literal["changed", "adopted", "returned"]
     at_ms: TimeMs
     epoch: str = ""
-    ours: dict[str, Parallelism]  # that we last asked for, by task
-    theirs: dict[str, Parallelism]
+    ours: dict[str, Size]  # that we last asked for, by task
+    theirs: dict[str, Size]
     returned: Count = 0  # times in a row that somebody put back what was there before us
 
 

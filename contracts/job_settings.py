@@ -284,6 +284,19 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
         Annotated[int, Meta(ge=20, le=10_080)] | None,
         Setting("safe-after", "Minutes without figures after which a job gets its safe size.", read_by="control", default=30),
     ] = None
+    idle_to_zero_minutes: Annotated[
+        Annotated[int, Meta(ge=0, le=10_080)] | None,
+        Setting(
+            "idle-to-zero",
+            "Minutes without a record, and with nothing left to do, after which consumer groups get no workers; 0: never.",
+            read_by="control",
+            default=0,
+        ),
+    ] = None
+    activation_lag: Annotated[
+        Count | None,
+        Setting("activation-lag", "Records that may wait for a job at rest before it is started.", read_by="control", default=0),
+    ] = None
     on_drift: Annotated[
         Literal["adopt", "insist", "stop"] | None,
         Setting(

@@ -24,13 +24,14 @@ Identity = Annotated[str, Meta(min_length=1, max_length=1024)]  # made of severa
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 TimeMs = Annotated[int, Meta(ge=0, le=2**53)]
 Parallelism = Annotated[int, Meta(ge=1, le=1_000_000)]
+Size = Annotated[int, Meta(ge=0, le=1_000_000)]  # of a task that is asked for; 0: it is at rest
 Permille = Annotated[int, Meta(ge=0, le=1000)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 # `$` alone would let a line break follow.
 PlainName = Annotated[  # may become a file's name; `*` stands for all jobs
     str, Meta(min_length=1, max_length=256, pattern=r"^(?!(\.|\.\.|\*)$)[^/\\\x00-\x1f\x7f]+$(?!\n)")
 ]
-JobState = Literal["running", "restarting", "waiting", "finished", "failed", "created", "suspended"]
+JobState = Literal["running", "restarting", "waiting", "finished", "failed", "created", "suspended", "resting"]
 Sha256 = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$(?!\n)")]  # empty: of something without a file
 
 
@@ -112,7 +113,9 @@ class TaskSpec(Part, frozen=True, kw_only=True):
     label: str = ""  # the name people know the task by, where ``task`` is an engine's id
     inputs: tuple[Input, ...] = ()  # the same edges as ``upstream``; empty: how records travel is unknown
     tied: str = ""  # tasks of one name are connected forward and keep one parallelism
-    required: Parallelism | None = None  # what the engine was asked for; differs from ``parallelism`` while slots are missing
+    required: Size | None = (
+        None  # what the engine was asked for; 0: to rest. It differs from ``parallelism`` while slots are missing
+    )
     useful_max: Parallelism | None = None  # more subtasks than this would get no records, e.g. the partitions of a source
     state: Literal["running", "starting", "finished"] = "running"
     hindrance: Annotated[str, Meta(max_length=512)] = ""  # for people: why no subtask runs, or more of them would not help
@@ -191,11 +194,19 @@ class ConsumerGroup(Part, frozen=True, kw_only=True):
     workers_left_out: Count = 0
 
 
+class Quiet(Part, frozen=True, kw_only=True):
+    """Whether a job has nothing to do, by offsets alone: no allowance is made for markers of transactions or old records."""
+
+    since_ms: TimeMs | None  # since when no record has come and all are committed; null: that is not so, or not known
+    waiting: Count  # records behind the last commits, where those are known; all, where a partition has none
+    why: Annotated[str, Meta(max_length=512)] = ""  # why it is not known whether more wait
+
+
 class JobTopology(Message, frozen=True, kw_only=True, tag="topology/1"):
     """A job's graph, parallelism and units. ``version`` grows with every change; ``generation`` is the last one applied.
 
     ``epoch`` names one submission of the job and changes with an upgrade. ``requirement_id`` names the requirements in force.
-    Both are empty where the engine has none.
+    Both are empty where the engine has none. A job is ``resting`` while its engine is asked for no subtask, and none runs.
     """
 
     job: Text
@@ -214,6 +225,7 @@ class JobTopology(Message, frozen=True, kw_only=True, tag="topology/1"):
     restart_ms: Count | None = None  # that a rescale stopped the job: median of the last few measured; null: unknown
     began_ms: TimeMs | None = None  # when the present attempt began to run, by the engine's clock; null: it does not say
     groups: tuple[ConsumerGroup, ...] = ()  # for people, at ``at_ms``; a change of them makes no version, and markers lack them
+    quiet: Quiet | None = None  # at ``at_ms``, as ``groups``; null: the source cannot tell
 
 
 class HourlyLoad(Part, frozen=True, kw_only=True):

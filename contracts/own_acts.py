@@ -25,6 +25,10 @@ class OwnAct(StrEnum):
     """Ask again for what was required before the job was submitted again."""
     SAFE = "safe"
     """Grow a job whose figures stay away."""
+    REST = "rest"
+    """Take a job that has nothing to do to no subtask at all."""
+    WAKE = "wake"
+    """Start a job that is at rest."""
     APPROVED = "approved"
     """Carry out advice that somebody has approved."""
 
@@ -38,6 +42,8 @@ WHY = {
     OwnAct.INSIST: "somebody else changed the parallelism, and the settings say to insist on ours",
     OwnAct.REAPPLY: "the job was submitted again: ask for the parallelism that it had before",
     OwnAct.SAFE: "figures stayed away for longer than the settings allow: grow to the safe size; nothing becomes smaller",
+    OwnAct.REST: "nothing came for as long as the settings say, nothing waits and all is committed: the job rests",
+    OwnAct.WAKE: "the job was at rest: start it at the size that it last worked with",
     OwnAct.APPROVED: "somebody has approved the advice: carry out exactly what was advised",
 }
 """Why each happens, for people."""

@@ -58,11 +58,20 @@ class RestartMeter:
         """Return the median of the last few; None while too few were seen."""
         return round(statistics.median(self._lengths_ms)) if len(self._lengths_ms) >= SEEN_LEAST else None
 
-    def note(self, end_ms: int, look: Look | None) -> None:
-        """Take the look at the end of a minute; None: the job did not run then. A minute that was taken before tells nothing."""
+    def note(self, end_ms: int, look: Look | None, *, is_resting: bool = False) -> None:
+        """Take the look at the end of a minute. A minute that was taken before tells nothing.
+
+        Args:
+            end_ms: the end of the minute.
+            look: None: the job did not run then.
+            is_resting: nobody wanted it to run: what follows is no rescale.
+        """
         if end_ms <= self._last_ms:
             return
         self._last_ms = end_ms
+        if is_resting:
+            self._whole = self._newest = None
+            return
         if look is None:
             self._stood_ms += MINUTE_MS
             return

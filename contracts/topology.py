@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from surescale.contracts.errors import RecordRejected
-from surescale.contracts.messages import ClusterTopology, JobTopology, TaskSpec
+from surescale.contracts.messages import ClusterTopology, JobState, JobTopology, TaskSpec
 from surescale.contracts.pauses import is_of_all_jobs
+
+RESTING: JobState = "resting"
+"""The state of a job whose engine is asked for no subtask, and runs none."""
 
 
 def check_topology(topology: JobTopology) -> None:
@@ -134,12 +137,13 @@ def sized_tasks(topology: JobTopology) -> list[TaskSpec]:
 
 def required_of(topology: JobTopology) -> dict[str, int]:
     """Return what the engine was last asked for, by task that may change; what it runs where it does not say."""
-    return {spec.task: spec.required or spec.parallelism for spec in sized_tasks(topology)}
+    return {spec.task: spec.parallelism if spec.required is None else spec.required for spec in sized_tasks(topology)}
 
 
 def running_of(topology: JobTopology) -> dict[str, int]:
-    """Return the parallelism that runs, by task that may change."""
-    return {spec.task: spec.parallelism for spec in sized_tasks(topology)}
+    """Return the parallelism that runs, by task that may change: of a job at rest, none."""
+    rests = topology.state == RESTING
+    return {spec.task: 0 if rests else spec.parallelism for spec in sized_tasks(topology)}
 
 
 def slots_needed(tasks: Iterable[TaskSpec], parallelism: Mapping[str, int] | None = None) -> int:

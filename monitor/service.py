@@ -22,7 +22,7 @@ from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.messages import ClusterTopology, HourlyLoad, JobTopology, MinuteMarker
 from surescale.contracts.restarts import RestartMeter, look_at
 from surescale.contracts.topics import CLOCK, CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS, TopicNames
-from surescale.contracts.topology import check_topology, has_ended
+from surescale.contracts.topology import RESTING, check_topology, has_ended
 from surescale.contracts.wire import encode
 from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable, UnknownJob
 from surescale.engines.registry import NO_ACTUATOR
@@ -455,7 +455,7 @@ class JobWatcher:
         topology = minute.topology
         if self._source.is_finite or is_simulated(topology.engine):
             return minute
-        self._restarts.note(minute.minute_end_ms, look_at(topology, minute.samples))
+        self._restarts.note(minute.minute_end_ms, look_at(topology, minute.samples), is_resting=topology.state == RESTING)
         if topology.restart_ms is not None or self._restarts.restart_ms is None:
             return minute
         return dataclasses.replace(minute, topology=replace(topology, restart_ms=self._restarts.restart_ms))
@@ -492,7 +492,7 @@ class JobWatcher:
         marker = MinuteMarker(
             job=self.job,
             minute_end_ms=minute.minute_end_ms,
-            topology=replace(minute.topology, groups=()),  # windows need no figures for people
+            topology=replace(minute.topology, groups=(), quiet=None),  # windows need neither
             reached_wall_ms=minute.reached_wall_ms,
             age_ms=minute.age_ms,
             observer=minute.observer,

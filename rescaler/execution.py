@@ -312,10 +312,11 @@ class RequirementExecution(CommandExecution):
         if not self._wants_target(seen):
             return [self._failed(now_ms, REQUIREMENT_CHANGED, f"somebody else asked for {in_words(seen.required)}")]
         self._requirement_id = seen.requirement_id
-        if seen.state != "running":
-            self._stopped_at_ms = now_ms if self._stopped_at_ms is None else self._stopped_at_ms
-        elif self._runs_target(seen):
+        goes_to_rest = not any(self.target.values())
+        if self._runs_target(seen) and (seen.state == "running" or goes_to_rest):
             return [self._applied(seen, now_ms)]
+        if seen.state != "running" and not goes_to_rest:
+            self._stopped_at_ms = now_ms if self._stopped_at_ms is None else self._stopped_at_ms
         if self._is_late(now_ms):
             return self._begin_to_withdraw(engine, seen, now_ms)
         return self._partly(engine, seen, now_ms)
@@ -361,7 +362,12 @@ class RequirementExecution(CommandExecution):
     # Taken back
 
     def _begin_to_withdraw(self, engine: EngineApi, seen: JobStatus, now_ms: int) -> list[Progress]:
-        """Settle for what runs if that is part of the way; else put back what was required before."""
+        """Settle for what runs if that is part of the way; else put back what was required before.
+
+        A job that was at rest is not put back: records wait for it, and the engine goes on starting it.
+        """
+        if not any(self.expected.required.values()) and not any(seen.running.values()):
+            return [self._failed(now_ms, DEADLINE, f"it does not run yet, and is still asked for; {seen.hindrance}".rstrip("; "))]
         running = {task: seen.running.get(task, 0) for task in self.changed}
         before = self.expected.required
         is_part = (

@@ -8,10 +8,13 @@ from surescale.contracts.topics import own_groups
 from surescale.engines.groups import GroupsSettings
 from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable
 from surescale.engines.groups.busy import busy_of
-from surescale.engines.groups.chains import Group, chains_of, single
+from surescale.engines.groups.chains import Chain, Group, chains_of, single
 from surescale.engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
 from surescale.engines.kafka.positions import in_words, waiting
 from surescale.engines.ports.findings import Finding
+from surescale.engines.ports.requirement import Requirements
+from surescale.engines.ports.source import SourceUnavailable
+from surescale.engines.registry import requirements_of
 from surescale.engines.settings import SourceSettings
 
 _SUBJECT = "groups"
@@ -44,11 +47,25 @@ def groups(settings: SourceSettings) -> Iterator[Finding]:
     except (SettingsError, GroupsUnavailable) as problem:
         yield Finding("problem", _SUBJECT, str(problem), "docs/consumers.md says what the monitor needs")
         return
+    asked = requirements_of(settings)
     for chain in chains.values():
+        resting = _resting(asked, chain)
         for task, group in chain.groups.items():
             found = seen[chain.group_of(task)]
+            if task in resting and not found.members:
+                yield Finding("ok", _SUBJECT, f"{chain.name}/{task}: group {found.group} is at rest (0 members)")
+                continue
             yield _group(f"{chain.name}/{task}", found, group, topics)
             yield from _busy(f"{chain.name}/{task}", group, found)
+
+
+def _resting(asked: Requirements, chain: Chain) -> frozenset[str]:
+    """Return the tasks of which no workers are asked for; what that is unknown of is none of them."""
+    try:
+        required = asked.required(chain.name)
+    except SourceUnavailable:
+        return frozenset()
+    return frozenset(task for task, count in required.counts.items() if not count) if required is not None else frozenset()
 
 
 def _busy(task: str, group: Group, seen: GroupDescription) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.figures import known_count
 from surescale.contracts.messages import (
@@ -17,11 +18,12 @@ from surescale.contracts.messages import (
     Input,
     JobState,
     JobTopology,
+    Quiet,
     ReceivedRecords,
     TaskSample,
     TaskSpec,
 )
-from surescale.contracts.topology import check_topology, under_lasting_version
+from surescale.contracts.topology import RESTING, check_topology, under_lasting_version
 from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable
 from surescale.engines.groups.busy import Busy, busy_of
 from surescale.engines.groups.chains import Chain
@@ -47,6 +49,11 @@ IDLE_COVERS_S = 90.0
 """A Java client's poll idle ratio is a mean over the last 30 to 60 s (its two samples of half a minute). It says nothing of a
 longer span, so that is unknown; half a minute is left for looks that come late."""
 SAY_EVERY_S = 600.0
+START_MS = 2 * MINUTE_MS
+"""A group that was at rest is said to lack members only after so long."""
+_WORDS_MAX = 512
+_BOOKKEEPING = ("-changelog", "-__assignor-__leader")
+"""Ends of the names of topics that an application has assigned to its members and reads no work from."""
 _CO_PARTITIONED = re.compile(r"^streams?\Z|faust|streamspartitionassignor|co-?partition", re.IGNORECASE)
 """Assignors that give the partitions of one number of all topics to one member."""
 _log = logging.getLogger("surescale.monitor")
@@ -127,6 +134,9 @@ class ChainJob:
         self._stood: tuple[int, dict[str, GroupDescription]] = (0, {})  # how far unsettled groups had come, and when
         self._moving: frozenset[str] = frozenset()  # tasks whose unsettled groups are at work
         self._topology: JobTopology | None = None
+        self._rests = False  # nobody is asked for
+        self._rested_ms: int | None = None  # when that was last so
+        self._quiet_ms: int | None = None  # since which look everything is committed
 
     def look(self) -> JobSnapshot:
         """Look at the job; takes two requests a group and three for all topics.
@@ -135,16 +145,18 @@ class ChainJob:
             SourceUnavailable: no usable answer, or a group rebalances.
         """
         try:
+            required = self._requirement(self._chain.name)
+            self._rests = required is not None and all(required.counts.get(task) == 0 for task in self._tasks)
             asked = self._groups.look([self._chain.group_of(task) for task in self._tasks])
             told = {task: asked[self._chain.group_of(task)] for task in self._tasks}
             seen = self._settled(told)
             reads = {task: self._reads(task, seen[task]) for task in self._tasks}
             answer = self._ask(reads)
-            required = self._requirement(self._chain.name)
             workers = {task: self._workers(self._chain.name, task) for task in self._tasks}
         except (GroupsUnavailable, OffsetsUnavailable) as problem:
             raise SourceUnavailable(f"{self._job}: {problem}; {HELD}") from None
         now_ms = self._clock.now_ms()
+        self._rested_ms = now_ms if self._rests else self._rested_ms
         is_settled = all(group.state == "stable" for group in seen.values())
         upstream = {task: self._chain.upstream(task, topics) for task, topics in reads.items()}
         for task, topics in reads.items():
@@ -158,21 +170,23 @@ class ChainJob:
         groups = tuple(
             self._shown(task, replace(seen[task], state=group.state), workers[task], now_ms) for task, group in told.items()
         )
-        return JobSnapshot(msgspec.structs.replace(topology, groups=groups), samples)
+        quiet = self._quiet(seen, reads, now_ms)
+        return JobSnapshot(msgspec.structs.replace(topology, groups=groups, quiet=quiet), samples)
 
     # What is asked
 
     def _settled(self, seen: dict[str, GroupDescription]) -> dict[str, GroupDescription]:
         """Return the groups as they count now. Refuse a look at those that are gone or just begin to deal out partitions.
 
-        A group of the file that has never been there is no reason: its job is shown as one that starts, with what is missing.
+        A group of the file that has never been there is no reason: its job is shown as one that starts, with what is missing. Nor
+        is one at rest whose offsets Kafka has forgotten.
 
         A group that goes on committing while it deals them out is at work: with cooperative protocols and KIP-848 one member that
         is slow to join again holds up only what it has to give away. One whose commits stand still, such as a whole group that
         stopped to wait for that member, is not.
         """
         for task, group in seen.items():
-            if group.state == "dead" and (self._attempt or not self._chain.is_named):
+            if group.state == "dead" and not self._rests and (self._attempt or not self._chain.is_named):
                 raise SourceUnavailable(
                     f"{self._job}: {_absent(group)} ({task}); {self._remedy(task)}; until then its figures are "
                     "unknown and it is held"
@@ -231,9 +245,10 @@ class ChainJob:
         remembered = self._tasks[task]
         positions = remembered.positions
         found = remembered.hindrances.look(positions, group.members, now_ms) if group.state == "stable" else None
-        if group.state == "dead":
+        is_expected = self._rests or (self._rested_ms is not None and now_ms - self._rested_ms < START_MS)
+        if group.state == "dead" and not is_expected:
             found = Hindrance(f"{_absent(group)}; {self._remedy(task)}", caps=False)
-        if group.state == "empty":
+        if group.state == "empty" and not is_expected:
             found = Hindrance(f"group {group.group} has no members; start its consumers", caps=False)
         if found is not None and remembered.hindrance is None:
             self._tell("hindered", task, found.words, now_ms)
@@ -283,6 +298,8 @@ class ChainJob:
     def _none(self, seen: dict[str, GroupDescription], now_ms: int) -> tuple[TaskSample, ...]:
         """Return no samples of groups that are not at rest, but keep in mind how far they are and what was written."""
         self._was_settled = False
+        if self._rests:  # the next members begin after this
+            self._last_ms = now_ms
         for task, group in seen.items():
             remembered = self._tasks[task]
             remembered.positions.read(group.committed, now_ms, are_new=group.state in ("empty", "dead"))
@@ -377,7 +394,7 @@ class ChainJob:
         self, task: str, group: GroupDescription, upstream: tuple[str, ...], required: Required | None, now_ms: int
     ) -> TaskSpec:
         remembered = self._tasks[task]
-        asked = (required.counts.get(task) or None) if required is not None else None
+        asked = required.counts.get(task) if required is not None else None
         if group.members:
             remembered.last_members = len(group.members)
         hindrance = remembered.hindrance
@@ -397,6 +414,23 @@ class ChainJob:
             backlog_partly_unknown=remembered.positions.partly_unknown,
         )
 
+    def _quiet(self, seen: dict[str, GroupDescription], reads: dict[str, frozenset[str]], now_ms: int) -> Quiet:
+        """Return whether there is nothing to do: no record comes, and every group has committed all of what it reads."""
+        waiting, why = 0, ""
+        for task, group in seen.items():
+            count, unknown = self._tasks[task].positions.behind(group.committed)
+            others = {topic for member in group.members for topic, _ in member.partitions} - reads[task]
+            others = {topic for topic in others if not topic.endswith(_BOOKKEEPING)}
+            if others:
+                unknown = unknown or f"its members also read {min(others)}, which is not looked at"
+            waiting, why = waiting + count, why or (unknown and f"{task}: {unknown}")
+        is_moving = any(group.state == "rebalancing" for group in seen.values())
+        is_quiet = not (waiting or why or is_moving)
+        self._quiet_ms = (now_ms if self._quiet_ms is None else self._quiet_ms) if is_quiet else None
+        came_ms = max(task.positions.came_ms for task in self._tasks.values())
+        since_ms = None if self._quiet_ms is None else max(self._quiet_ms, came_ms)
+        return Quiet(since_ms=since_ms, waiting=known_count(waiting) or 0, why=printable(why)[:_WORDS_MAX])
+
     def _shown(self, task: str, group: GroupDescription, workers: Sequence[GroupWorker], now_ms: int) -> ConsumerGroup:
         most = max(1, SHOWN_MAX // len(self._tasks))
         return shown(task, group, self._tasks[task].positions, workers, now_ms, most)
@@ -410,7 +444,7 @@ class ChainJob:
             at_ms=now_ms,
             tasks=specs,
             attempt=self._attempt,
-            state=_state(seen),
+            state=_state(seen, rests=self._rests),
             engine=ENGINE,
             epoch=required.epoch if required is not None else "",
             requirement_id=required.id if required is not None else "",
@@ -429,8 +463,10 @@ def _absent(group: GroupDescription) -> str:
     return f"there is no group {group.group}"
 
 
-def _state(seen: dict[str, GroupDescription]) -> JobState:
+def _state(seen: dict[str, GroupDescription], *, rests: bool) -> JobState:
     states = {group.state for group in seen.values()}
+    if rests and states <= {"empty", "dead"}:
+        return RESTING
     if "dead" in states:
         return "created"
     return "restarting" if "rebalancing" in states else "suspended" if "empty" in states else "running"

@@ -90,7 +90,7 @@ class ConsumerGroupSource:
         now_ms = max(time.time_ns() // 1_000_000, last.version + 1)
         told = "it left SURESCALE_GROUPS_FILE; its consumers, if they run, are not touched"
         self._events.add("job_stopped", f"left:{last.job}:{last.version}", now_ms, job=last.job, detail=told)
-        return msgspec.structs.replace(last, state="finished", version=now_ms, at_ms=now_ms, groups=())
+        return msgspec.structs.replace(last, state="finished", version=now_ms, at_ms=now_ms, groups=(), quiet=None)
 
     def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
         """Return nothing: offsets have no past."""

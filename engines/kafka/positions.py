@@ -329,6 +329,30 @@ class Positions:
         """Return in one line what of the backlog is unknown; empty if it is known, or if none of it is."""
         return "" if self.known is None else in_words(self.unknown)
 
+    def behind(self, committed: Mapping[Partition, int]) -> tuple[int, str]:
+        """Return how many records lie behind the last commits, and in words why it is not known that no more do; empty: it is.
+
+        By offsets alone: nothing is taken for a marker or left out. In a partition without a commit all count, and even an empty
+        one leaves open where its reader would go on.
+        """
+        count, words = 0, "" if self.lag else "nothing is known to be read"
+        for each in [each for each in self.lag if each not in self.arrived][:1]:
+            words = f"{named(each)}: {self.unknown.get(each, 'unknown')}"
+        for each in self.arrived:
+            extent, at = self.logs[each].extent, committed.get(each)
+            if at is None or at > extent.end:
+                count += max(0, extent.end - extent.start)
+                lacks = "nothing was committed there" if at is None else f"offset {at} was committed, past its end"
+                words = words or f"{named(each)}: {lacks}"
+            else:
+                count += extent.end - max(at, min(extent.start, extent.end))
+        return count, words
+
+    @property
+    def came_ms(self) -> int:
+        """Return when a record was last seen to have come; the first look counts."""
+        return max((log.end_moved_ms for log in self.logs.values()), default=0)
+
     def _age_ms(self, committed: Mapping[Partition, int], now_ms: int) -> int | None:
         if self.known is None or (self.unknown and not self.known):
             return None

@@ -57,6 +57,7 @@ KUBERNETES = Capabilities(
     stabilization_ms=30_000,
     remembers="requirement",
     can_withdraw=True,
+    can_rest=True,
 )
 """Pods come and go one by one, as many as nodes and quotas hold; nobody says how many that are before they are asked for.
 

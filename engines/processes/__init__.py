@@ -32,6 +32,7 @@ PROCESSES = Capabilities(
     stabilization_ms=2_000,
     remembers="requirement",
     can_withdraw=True,
+    can_rest=True,
 )
 """Workers come and go one by one, as many as the machine can hold; a change is withdrawn by asking for another number."""
 

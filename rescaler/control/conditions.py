@@ -9,13 +9,14 @@ Available, Owned, Progressing and Degraded. Once somebody has paused it, a job a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.messages import Host, JobTopology
 from surescale.contracts.modes import ModeInForce
 from surescale.contracts.pauses import Pauses
 from surescale.contracts.rescaler_state import BalanceMemory, Condition
-from surescale.contracts.topology import has_ended, required_of, running_of, units_of
+from surescale.contracts.topology import RESTING, has_ended, required_of, running_of, units_of
 from surescale.rescaler.control.job.memory import JobMemory, OwnedRequirement
 from surescale.rescaler.control.job.owners import is_contested, named
 
@@ -63,7 +64,7 @@ def conditions_of(
         )
     else:
         statements = (
-            available(topology),
+            available(topology, memory),
             owned(memory, topology, mode),
             progressing(memory, topology) or _progressing(memory),
             degraded(memory, topology),
@@ -164,8 +165,20 @@ _STATES = {
 }
 
 
-def available(topology: JobTopology) -> Statement:
-    """Say whether the job runs."""
+def at_rest(memory: JobMemory) -> str:
+    """Say since when a job has no subtask, and what starts it."""
+    rest = memory.rest
+    if rest is None:
+        return "at rest (0 members): nobody asks for any"
+    since = datetime.fromtimestamp(rest.since_ms / 1000, UTC)
+    held = f"; {rest.held}" if rest.held else ""
+    return f"at rest (0 members) since {since:%Y-%m-%d %H:%M} UTC, starts when records arrive{held}"
+
+
+def available(topology: JobTopology, memory: JobMemory) -> Statement:
+    """Say whether the job runs, or would if there was anything to do."""
+    if topology.state == RESTING:
+        return "Available", True, "AtRest", at_rest(memory)
     if has_ended(topology):
         return "Available", False, topology.state.capitalize(), f"the job has {topology.state}"
     if topology.state in _STATES:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.commands import TaskChange
 from surescale.contracts.messages import Host, JobTopology, TaskSpec
-from surescale.contracts.topology import required_of, sized_tasks, slots_needed
+from surescale.contracts.topology import required_of, running_of, sized_tasks, slots_needed
 from surescale.rescaler.control.job.memory import TaskTarget
 from surescale.rescaler.control.units import JobPlan
 from surescale.rescaler.gate import Target
@@ -105,9 +105,9 @@ def plan_counts(topology: JobTopology, wanted: Mapping[str, int], *, whole: bool
         whole: all of it is meant. Otherwise a task that is wanted as it runs keeps what is required of it, though slots for that
             may be missing.
     """
-    required, changes = required_of(topology), []
+    required, running, changes = required_of(topology), running_of(topology), []
     for spec in sized_tasks(topology):
         after = wanted.get(spec.task, required[spec.task])
         if after != required[spec.task] and (whole or after != spec.parallelism):
-            changes.append(TaskChange(task=spec.task, before=spec.parallelism, after=after))
+            changes.append(TaskChange(task=spec.task, before=running[spec.task], after=after))
     return JobPlan(tuple(changes), {}, None)

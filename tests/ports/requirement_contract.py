@@ -180,6 +180,18 @@ class RequirementContract(abc.ABC):
         assert reports[-1].duration_ms >= reports[-1].waited_ms
         assert rig.api.look(JOB).running == AFTER
 
+    def test_one_that_can_rest_runs_nothing_and_starts_again(self, rig: RequirementRig) -> None:
+        """Of all tasks at once, by commands like any other."""
+        if not rig.api.capabilities().can_rest:
+            pytest.skip("it cannot")
+        nothing = dict.fromkeys(BEFORE, 0)
+        to_rest = rig.carry_out(rig.command(nothing))
+        assert (to_rest[-1].status, to_rest[-1].code) == ("applied", "")
+        seen = rig.api.look(JOB)
+        assert (seen.required, seen.running) == (nothing, nothing)
+        assert rig.carry_out(rig.command(AFTER, generation=2))[-1].status == "applied"
+        rig.settle(AFTER)
+
     def test_fewer_slots_than_asked_end_with_what_runs(self, rig: RequirementRig) -> None:
         """Partly, then failed at the deadline: the engine wants what runs and scales no more by itself."""
         rig.offer_slots(3)

@@ -17,6 +17,7 @@ from surescale.contracts.ids import Cluster, decision_id
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import Checkpointing, ClusterTopology, Host, JobTopology, TaskSpec
 from surescale.contracts.rescaler_state import Condition, RescalerRecord
+from surescale.contracts.topology import RESTING
 from surescale.engines.ports.actuator import EngineRefused, EngineUnavailable
 from surescale.rescaler.control.controller import Controller
 from surescale.rescaler.control.effects import Effects
@@ -154,7 +155,7 @@ class RequirementPipeline(KeepsEffects):
         tasks = tuple(
             TaskSpec(
                 task=task,
-                parallelism=seen.running[task],
+                parallelism=seen.running[task] or self._last_size(task),
                 required=seen.required[task],
                 max_parallelism=100,
                 label=LABELS.get(task, ""),
@@ -165,7 +166,7 @@ class RequirementPipeline(KeepsEffects):
         fields: dict[str, Any] = {
             "epoch": seen.epoch,
             "requirement_id": {"every": seen.requirement_id, "content": str(sorted(seen.required.items())), "none": ""}[self.ids],
-            "state": seen.state,
+            "state": seen.state if any((*seen.required.values(), *seen.running.values())) else RESTING,
             "checkpointing": Checkpointing(interval_ms=10_000),
         } | self.topology_fields
         before = self.topology
@@ -176,6 +177,10 @@ class RequirementPipeline(KeepsEffects):
         elif before is not None and self.stamps == "look":
             new = msgspec.structs.replace(new, at_ms=self.now_ms)
         self.topology = new
+
+    def _last_size(self, task: str) -> int:
+        """What last ran of a task, as sources of groups without members tell it."""
+        return next((spec.parallelism for spec in (self.topology.tasks if self.topology else ()) if spec.task == task), 1)
 
     def restart(self) -> None:
         """Kill rescaler and actuator; their heirs know only what was written down."""

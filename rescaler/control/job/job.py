@@ -20,7 +20,7 @@ from surescale.contracts.own_acts import OwnAct
 from surescale.contracts.topology import has_ended, required_of, running_of
 from surescale.policies import stateful_limits as limits
 from surescale.rescaler.control.counts import together
-from surescale.rescaler.control.job import checks, own_acts, owners, rescale, safe_size
+from surescale.rescaler.control.job import checks, own_acts, owners, rescale, rest, safe_size
 from surescale.rescaler.control.job.checks import Objection, no_longer_possible, objection_of_engine, objection_to
 from surescale.rescaler.control.job.context import JobContext
 from surescale.rescaler.control.job.memory import (
@@ -76,6 +76,7 @@ def on_decision(
     if (acts and not left.is_nothing) or not _stands(context, decision):
         _supersede(context, decision)
     safe_size.note_figures(memory, decision)
+    rest.note_size(memory, decision)
     before_ms, memory.last_span_end_ms = memory.last_span_end_ms, decision.span_end_ms
     memory.advised = None
     memory.limits = limits.with_needs(
@@ -157,6 +158,7 @@ def on_tick(context: JobContext) -> None:
         _settle(context)
     own_acts.drain(context)
     own_acts.restore(context)
+    rest.look(context)
 
 
 def give_way(context: JobContext, newer: Decision) -> None:

@@ -28,7 +28,7 @@ from surescale.contracts.rescaler_state import (
     Step,
     WaitingAct,
 )
-from surescale.contracts.topology import required_of, units_of
+from surescale.contracts.topology import RESTING, required_of, units_of
 from surescale.contracts.wire import decode, encode
 from surescale.policies.stateful_limits import LimitsMemory
 from surescale.rescaler.control.effects import StateRecord, state_record
@@ -172,13 +172,34 @@ class OwnedRequirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         if not self.is_before(topology):
             return topology
         tasks = tuple(self._of_task(spec) for spec in topology.tasks)
-        return msgspec.structs.replace(topology, tasks=tasks, requirement_id="")
+        state = topology.state
+        if not any(self.required.values()):
+            state = RESTING
+        elif state == RESTING:
+            state = "running"
+        return msgspec.structs.replace(topology, tasks=tasks, state=state, requirement_id="")
 
     def _of_task(self, spec: TaskSpec) -> TaskSpec:
         count = self.required.get(spec.task)
         if count is None:
             return spec
-        return msgspec.structs.replace(spec, required=count, parallelism=self.runs.get(spec.task, spec.parallelism))
+        return msgspec.structs.replace(spec, required=count, parallelism=self.runs.get(spec.task) or spec.parallelism)
+
+
+class Rest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A job that was taken to no subtask, or was found like that."""
+
+    since_ms: int
+    is_ours: bool = False  # we have taken it there
+    unknown_ms: int = 0  # since when it is not known whether records wait; 0: it is
+    held: str = ""  # what keeps it from being started now, for people
+
+
+class WorkedSize(msgspec.Struct, frozen=True, kw_only=True):
+    """The sizes, by task, that a decision wanted while records came."""
+
+    at_ms: int
+    sizes: dict[str, int]
 
 
 class PartialRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,6 +238,9 @@ class JobMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
     approved_at_ms: int = 0  # the time in the id of that answer
     figures_until_ms: int = 0  # end of the newest minute of which a decision knew figures; 0: none is known to have had any
     safe_asked_ms: int = 0  # when the safe size was last asked for
+    rest: Rest | None = None  # while nothing of the job is to run
+    woke_ms: int = 0  # when it was last started from rest
+    worked: tuple[WorkedSize, ...] = ()  # of the last hour with records, those that no later one contains
     unreadable: str = ""  # why what was remembered could not be read: nothing is commanded until somebody drops this record
 
     @property

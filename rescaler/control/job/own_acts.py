@@ -79,7 +79,7 @@ def drain(context: JobContext) -> None:
     if plan is None:
         memory.gate = gate.state  # try again when its rest is over, or when there is another host
     else:
-        _go(context, gate, own_act(topology, context.now_ms, OwnAct.DRAIN, since_ms=context.now_ms), plan)
+        go(context, gate, own_act(topology, context.now_ms, OwnAct.DRAIN, since_ms=context.now_ms), plan)
 
 
 def _must_drain(context: JobContext, topology: JobTopology) -> bool:
@@ -115,7 +115,7 @@ def restore(context: JobContext) -> None:
             memory.gate = gate.state  # when its rest is over
             return
         act = own_act(topology, context.now_ms, own, since_ms=context.now_ms)
-        _go(context, gate, act, plan, f"{own.value}: {named(wanted, topology)}", wanted=wanted)
+        go(context, gate, act, plan, f"{own.value}: {named(wanted, topology)}", wanted=wanted)
         return
 
 
@@ -128,7 +128,7 @@ def _plan_at_same_width(context: JobContext, gate: Gate) -> JobPlan | None:
     return plan if plan.changes else None
 
 
-def _go(
+def go(
     context: JobContext, gate: Gate, act: PendingAct, plan: JobPlan, detail: str = "", *, wanted: Mapping[str, int] | None = None
 ) -> None:
     """Go through an idle gate: it learns of the end as of any rescale, and then rests.
@@ -192,7 +192,7 @@ def move(context: JobContext, moves: Mapping[int, int]) -> None:
     to = ", ".join(sorted({host_of[unit] for unit in moves.values()}))
     act = own_act(topology, context.now_ms, OwnAct.BALANCE, since_ms=context.now_ms)
     what = "1 unit goes" if len(moves) == 1 else f"{len(moves)} units go"
-    _go(context, context.gate(topology), act, plan, f"hosts changed: {what} to {to}")
+    go(context, context.gate(topology), act, plan, f"hosts changed: {what} to {to}")
 
 
 def change_standbys(context: JobContext, wanted: Mapping[int, tuple[str, ...]]) -> None:

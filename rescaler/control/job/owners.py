@@ -168,7 +168,8 @@ def to_take_back(context: JobContext, topology: JobTopology) -> dict[str, int] |
     owned, required, running = context.memory.owned, required_of(topology), running_of(topology)
     if owned is None or not owned.abandoned or owned.abandoned != required or running == required:
         return None
-    return owned.required if owned.required.keys() == running.keys() else running
+    is_ours = owned.required.keys() == running.keys() and any(owned.required.values())  # nobody is put to rest by this
+    return owned.required if is_ours else running
 
 
 def to_insist_on(context: JobContext) -> dict[str, int] | None:

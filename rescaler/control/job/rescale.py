@@ -79,6 +79,8 @@ def begin(
     memory.advised = None
     if act.own in (None, OwnAct.APPROVED, OwnAct.SAFE):
         memory.limits = limits.after_begin(memory.limits, _changes(act, command), at_ms)
+    elif act.own is OwnAct.REST:  # it counts for the day, and says nothing of any size
+        memory.limits = limits.after_begin(memory.limits, {}, at_ms)
     memory.underway = RescaleInProgress(
         command=command,
         wanted=transition.parallelism or {},

@@ -15,6 +15,7 @@ from surescale.contracts.messages import ClusterTopology, JobTopology
 from surescale.contracts.modes import mode_in_force
 from surescale.contracts.rescaler_state import JobControl
 from surescale.contracts.summaries import JobMinute, WindowSummary
+from surescale.contracts.topology import RESTING
 from surescale.services.state import keys
 from surescale.services.state.connection import TextReader
 from surescale.services.state.documents import JobFigures, JobOverview
@@ -174,7 +175,8 @@ def _overview(job: str, bodies: _Bodies, place: _Place, now: Present, span_minut
     mode = mode_in_force(settings, topology, place.hosts.engine if place.hosts else None).mode
     stale = stale_of(topology, bodies.signs, now, span_minutes)
     minute = window.minute if window else JobMinute()
-    parallelism = sum(task.parallelism for task in tasks if task.scalable) if topology else None
+    rests = topology is not None and topology.state == RESTING
+    parallelism = sum(task.parallelism for task in tasks if task.scalable and not rests) if topology else None
     rent = place.prices.per_day(topology) if place.prices and topology else None
     return JobOverview(
         **structs.asdict(figures_of(window, parallelism, rent)),

@@ -24,6 +24,7 @@ Status = Literal[
     "restarting",
     "down",
     "starting",
+    "resting",
     "unmeasured",
     "stalled",
     "ended",
@@ -42,9 +43,12 @@ _BY_STATE: dict[str, Status] = {
     "waiting": "down",
     "suspended": "down",
     "created": "starting",
+    "resting": "resting",
 }
 _WORSE: tuple[Status, ...] = ("restarting", "overloaded", "unmeasured")  # than a job on which nobody decides
 AVAILABLE, _PAUSED = "Available", "Paused"
+AT_REST = "AtRest"
+"""The reason of the condition that says since when a job rests."""
 
 
 def status_of(
@@ -94,8 +98,8 @@ def is_down(*, state: str, is_available: bool, ran: float | None, is_changing: b
         ran: share of its newest minute in which it ran; None: unknown.
         is_changing: a command is being carried out that may stop it for a while.
     """
-    if _BY_STATE.get(state) == "down":
-        return True
+    if (word := _BY_STATE.get(state)) is not None:
+        return word == "down"
     return not is_changing and (not is_available or (ran is not None and ran < RAN_LEAST))
 
 

@@ -21,7 +21,7 @@ from surescale.runtime.terminal import Column, fitting, middle_cut, plain
 from surescale.services.state.documents import JobDocument, JobOverview, JobRent
 from surescale.services.state.read.decision_lines import amended, progress_line
 from surescale.services.state.read.staleness import Stale, at_fault
-from surescale.services.state.read.status import Status
+from surescale.services.state.read.status import AT_REST, Status
 from surescale.services.state.read.words import WORDS, JobFigure, phase_words, reason_words
 from surescale.services.state.record_documents import record_in
 
@@ -106,7 +106,9 @@ def _facts(job: JobDocument) -> Iterable[tuple[str, str]]:
     state = _word(topology.state if topology else None)
     named = f"submission {topology.epoch}" if topology and topology.epoch else ""
     restarts, window_end_ms = (window.restarts, window.window_end_ms) if window else (None, None)
-    yield "now", now_words(job.status, job.stale, restarts, window_end_ms, topology.began_ms if topology else None)
+    resting = next((each.message for each in gate.conditions if each.reason == AT_REST), "") if gate else ""
+    now = now_words(job.status, job.stale, restarts, window_end_ms, topology.began_ms if topology else None)
+    yield "now", resting or now if job.status == "resting" else now
     yield "state", f"{state}, {named or f'generation {_word(topology.generation if topology else None)}'}"
     yield "mode", _mode(job)
     yield "window", _window_line(window)
@@ -254,7 +256,9 @@ def _labels(topology: JobTopology, width: int | None) -> dict[str, str]:
 
 
 def _running(task: TaskSpec) -> str:
-    """Return what runs, and of how many if slots are missing."""
+    """Return what runs, and of how many if slots are missing; of a task at rest, nothing."""
+    if task.required == 0:
+        return "0"
     short = task.required is not None and task.parallelism < task.required
     return f"{task.parallelism} of {task.required}" if short else str(task.parallelism)
 
@@ -305,6 +309,8 @@ def now_words(status: Status, stale: Stale | None, restarts: int | None, window_
     match status:
         case "unknown" | "stalled" if stale is not None:
             return stale.words
+        case "resting":
+            return "at rest"
         case "restarting":
             return f"restarting, {restarts} in 10 min"
         case "unmeasured" if window_end_ms is not None:

@@ -8,6 +8,7 @@ import msgspec
 
 from surescale.contracts.decisions import TaskDecision
 from surescale.contracts.messages import JobTopology
+from surescale.contracts.topology import RESTING
 
 TASKS_SHOWN_MAX = 2_000
 """Of all jobs together: each has a handful of series, and a metrics system keeps every one that it has ever seen."""
@@ -67,7 +68,7 @@ def _of_job(job: str, topology: JobTopology, decided: DecidedTasks) -> Iterable[
         yield TaskFigures(
             job=job,
             task=names[spec.task],
-            parallelism=spec.parallelism,
+            parallelism=0 if topology.state == RESTING else spec.parallelism,
             desired=task.desired if task else None,
             target_rate=None if taken is None or held_back is None else taken * held_back,
             true_rate=taken / busy if taken is not None and busy else None,

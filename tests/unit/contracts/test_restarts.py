@@ -94,3 +94,13 @@ def test_a_meter_goes_on_from_what_was_known() -> None:
     assert RestartMeter(240_000).restart_ms == 240_000
     slow = (look for attempt in range(1, 5) for look in (ran(attempt, attempt, 60), None, None))
     assert noted(*slow, ran(5, 5, 60), meter=RestartMeter(240_000)) == 2 * MINUTE_MS
+
+
+def test_what_follows_a_rest_is_no_rescale() -> None:
+    """However long that was, and at whatever size the job comes back."""
+    meter = RestartMeter()
+    for minute in range(1, 40):
+        is_resting = minute % 4 in (2, 3)
+        look = None if is_resting else ran(minute // 4 + 1, minute // 4 + 1, 60)
+        meter.note(minute * MINUTE_MS, look, is_resting=is_resting)
+    assert meter.restart_ms is None

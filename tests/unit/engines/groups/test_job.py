@@ -19,6 +19,7 @@ from surescale.engines.kafka.positions import Answer, Extent, Partition
 from surescale.engines.ports.event_log import EventLog
 from surescale.engines.ports.minutes import JobSnapshot
 from surescale.engines.ports.source import SourceUnavailable
+from surescale.engines.processes.worker_store import Requirement
 from surescale.spark_streaming.columns import Coordinates
 from surescale.spark_streaming.minutes import Minutes
 from tests.support.record_columns import records_of
@@ -99,14 +100,24 @@ class Followed:
     events: EventLog = field(default_factory=lambda: EventLog("c"))
     failing: dict[str, str] = field(default_factory=dict)
     workers: dict[str, tuple[GroupWorker, ...]] = field(default_factory=dict)
+    required: dict[str, int] | None = None
     before: tuple[TaskSample, ...] = ()
     now: JobSnapshot | None = None
 
     def __post_init__(self) -> None:
         """Take no look yet."""
         failing = lambda _, task: self.failing.get(task, "")  # noqa: E731
-        asked = self.broker.groups, self.broker, lambda _: None, failing, lambda _, task: self.workers.get(task, ())
+        asked = (
+            self.broker.groups,
+            self.broker,
+            lambda _: self._requirement(),
+            failing,
+            lambda _, task: self.workers.get(task, ()),
+        )
         self.job = ChainJob("c/j", self.chain, *asked, self.events, self.broker, 1.0)
+
+    def _requirement(self) -> Requirement | None:
+        return None if self.required is None else Requirement("e", 1, self.required)
 
     def look(self) -> JobSnapshot:
         """Take a look, a minute after the one before."""

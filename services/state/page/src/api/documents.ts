@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 69a4de137f394531c5c4ed06626964e57cfb2fbb92166933627a1a98aa5fa4dd.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 7ba1c8a883527f4c1291341a8f5a575b7003eea0d6a5ae4b46dfbb3106c17893.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -29,7 +29,7 @@ export type components = {
             gate_phase: string | null;
             wake_up_ms: number | null;
             /** @enum {unknown} */
-            status: "advised" | "down" | "ended" | "fine" | "held" | "observed" | "overloaded" | "paused" | "restarting" | "scaling" | "stalled" | "starting" | "unknown" | "unmeasured" | "warming";
+            status: "advised" | "down" | "ended" | "fine" | "held" | "observed" | "overloaded" | "paused" | "restarting" | "resting" | "scaling" | "stalled" | "starting" | "unknown" | "unmeasured" | "warming";
             overloaded_tasks: number | null;
             configured_parallelism: number | null;
             /** @default 0 */
@@ -91,7 +91,7 @@ export type components = {
             command: components["schemas"]["CommandDocument"] | null;
             rent: components["schemas"]["JobRent"] | null;
             /** @enum {unknown} */
-            status: "advised" | "down" | "ended" | "fine" | "held" | "observed" | "overloaded" | "paused" | "restarting" | "scaling" | "stalled" | "starting" | "unknown" | "unmeasured" | "warming";
+            status: "advised" | "down" | "ended" | "fine" | "held" | "observed" | "overloaded" | "paused" | "restarting" | "resting" | "scaling" | "stalled" | "starting" | "unknown" | "unmeasured" | "warming";
             minute_by_task: components["schemas"]["TaskMinuteDocument"][];
             /** @default null */
             engine: components["schemas"]["Capabilities"] | null;
@@ -122,7 +122,7 @@ export type components = {
          * @description A job's graph, parallelism and units. ``version`` grows with every change; ``generation`` is the last one applied.
          *
          *     ``epoch`` names one submission of the job and changes with an upgrade. ``requirement_id`` names the requirements in force.
-         *     Both are empty where the engine has none.
+         *     Both are empty where the engine has none. A job is ``resting`` while its engine is asked for no subtask, and none runs.
          */
         JobTopology: {
             /** @enum {unknown} */
@@ -139,7 +139,7 @@ export type components = {
              * @default running
              * @enum {unknown}
              */
-            state: "created" | "failed" | "finished" | "restarting" | "running" | "suspended" | "waiting";
+            state: "created" | "failed" | "finished" | "restarting" | "resting" | "running" | "suspended" | "waiting";
             /** @default simulated */
             engine: string;
             /** @default  */
@@ -160,6 +160,8 @@ export type components = {
             began_ms: number | null;
             /** @default [] */
             groups: components["schemas"]["ConsumerGroup"][];
+            /** @default null */
+            quiet: components["schemas"]["Quiet"] | null;
         };
         /**
          * TaskSpec
@@ -308,6 +310,16 @@ export type components = {
             log: string;
         };
         /**
+         * Quiet
+         * @description Whether a job has nothing to do, by offsets alone: no allowance is made for markers of transactions or old records.
+         */
+        Quiet: {
+            since_ms: number | null;
+            waiting: number;
+            /** @default  */
+            why: string;
+        };
+        /**
          * AppendedJobSettings
          * @description A record of Kafka, and where and when it came there.
          */
@@ -385,6 +397,10 @@ export type components = {
             safe_size: number | null;
             /** @default null */
             safe_after_minutes: number | null;
+            /** @default null */
+            idle_to_zero_minutes: number | null;
+            /** @default null */
+            activation_lag: number | null;
             /** @default null */
             on_drift: ("adopt" | "insist" | "stop") | null;
             /** @default null */
@@ -1075,6 +1091,7 @@ export type components = {
          *             not at all, so that states must be compared.
          *         can_withdraw: a command that has not taken effect can be taken back.
          *         can_checkpoint_now: a checkpoint can be requested.
+         *         can_rest: a job can be asked for no subtask at all, and started again later.
          */
         Capabilities: {
             engine: string;
@@ -1124,6 +1141,8 @@ export type components = {
             can_withdraw: boolean;
             /** @default false */
             can_checkpoint_now: boolean;
+            /** @default false */
+            can_rest: boolean;
         };
         /**
          * TaskBoundsDocument
@@ -1336,7 +1355,8 @@ export type components = {
              *       "stabilization_ms": null,
              *       "remembers": "generation",
              *       "can_withdraw": false,
-             *       "can_checkpoint_now": false
+             *       "can_checkpoint_now": false,
+             *       "can_rest": false
              *     }
              */
             engine: components["schemas"]["Capabilities"];
@@ -1952,6 +1972,7 @@ export type ConsumerGroup = components['schemas']['ConsumerGroup'];
 export type GroupPartition = components['schemas']['GroupPartition'];
 export type GroupMember = components['schemas']['GroupMember'];
 export type GroupWorker = components['schemas']['GroupWorker'];
+export type Quiet = components['schemas']['Quiet'];
 export type AppendedJobSettings = components['schemas']['AppendedJobSettings'];
 export type JobSettings = components['schemas']['JobSettings'];
 export type TaskLimits = components['schemas']['TaskLimits'];

@@ -60,7 +60,7 @@ export function JobPage({ job }: { job: string }): JSX.Element {
           </div>
           {document.topology && (
             <>
-              <Groups groups={document.topology.record.groups} atMs={document.topology.record.at_ms} />
+              <Groups rests={document.status === "resting"} groups={document.topology.record.groups} atMs={document.topology.record.at_ms} />
               <Card title="Task graph" aside={plural(document.topology.record.tasks.length, "task")}>
                 <TaskGraph tasks={document.topology.record.tasks} minutes={minutes} selected={selected} onSelect={setSelected} />
               </Card>
@@ -88,6 +88,8 @@ function lead(job: JobDocument): string {
   }
   const paused = gate?.conditions.find((each) => each.type === "Paused" && each.status);
   if (paused) return `${paused.message[0]?.toUpperCase() ?? ""}${paused.message.slice(1)}.`;
+  const rest = job.status === "resting" && gate?.conditions.find((each) => each.reason === "AtRest");
+  if (rest) return `${rest.message[0]?.toUpperCase() ?? ""}${rest.message.slice(1)}.`;
   if (job.mode !== "act") return job.mode === "advise" ? "Changes are only recommended." : "Only observed.";
   return job.decision ? job.decision.record.reason : "No decision yet: the first one comes at the end of a span.";
 }

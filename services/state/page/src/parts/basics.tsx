@@ -14,7 +14,7 @@ export function StatusWord({ of: { status, stale } }: { of: Pick<JobOverview, "s
       <svg aria-hidden="true" viewBox="0 0 12 12" class="status-shape">
         <use href={`#shape-${status}`} />
       </svg>
-      {isStale && stale ? stale.words : status === "unmeasured" ? "no figures" : status}
+      {isStale && stale ? stale.words : status === "unmeasured" ? "no figures" : status === "resting" ? "at rest" : status}
     </span>
   );
 }
@@ -46,6 +46,9 @@ export function StatusShapes(): JSX.Element {
       </symbol>
       <symbol id="shape-starting" viewBox="0 0 12 12">
         <circle cx="6" cy="6" r="4.2" fill="none" stroke="currentColor" stroke-width="1.8" />
+      </symbol>
+      <symbol id="shape-resting" viewBox="0 0 12 12">
+        <path d="M9.8 7.6A4.6 4.6 0 1 1 4.4 2.2a3.9 3.9 0 0 0 5.4 5.4z" fill="currentColor" />
       </symbol>
       <symbol id="shape-unmeasured" viewBox="0 0 12 12">
         <path d="M1.5 6h2M5 6h2M8.5 6h2" stroke="currentColor" stroke-width="2.2" />

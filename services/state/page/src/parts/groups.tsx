@@ -8,14 +8,14 @@ import { clock, count, duration, moment, plural } from "./words";
 const PARTITIONS_SHOWN = 12;
 
 /** One card for each group; nothing for jobs of other engines. */
-export function Groups({ groups, atMs }: { groups: ConsumerGroup[]; atMs: number }): JSX.Element {
+export function Groups({ groups, atMs, rests }: { groups: ConsumerGroup[]; atMs: number; rests: boolean }): JSX.Element {
   return (
     <>
       {groups.map((group) => (
-        <Card key={group.task} title={`Consumer group ${group.group}`} aside={`${group.state}, as of ${clock(atMs)}`}>
+        <Card key={group.task} title={`Consumer group ${group.group}`} aside={`${rests ? "at rest" : group.state}, as of ${clock(atMs)}`}>
           <p class="quiet">{about(group)}</p>
           <Partitions group={group} atMs={atMs} />
-          <Members group={group} />
+          <Members group={group} rests={rests} />
           {group.workers.length > 0 && <Workers group={group} />}
         </Card>
       ))}
@@ -76,8 +76,8 @@ function byWaiting(a: GroupPartition, b: GroupPartition): number {
   return (b.lag ?? Infinity) === (a.lag ?? Infinity) ? a.partition - b.partition : (b.lag ?? Infinity) - (a.lag ?? Infinity);
 }
 
-function Members({ group }: { group: ConsumerGroup }): JSX.Element {
-  if (!group.members.length) return <Empty title="No members">Start its consumers.</Empty>;
+function Members({ group, rests }: { group: ConsumerGroup; rests: boolean }): JSX.Element {
+  if (!group.members.length) return <Empty title="No members">{rests ? "At rest: they are started when records arrive." : "Start its consumers."}</Empty>;
   return (
     <>
       <Table

@@ -386,3 +386,13 @@ def test_the_same_records_make_the_same_events() -> None:
     """So that one that is sent again has the same id."""
     contents = [running(1, 2), running(2, 4), running(3, 4, state="failed"), running(4, 4)]
     assert notices(Watch(), topics.JOB_TOPOLOGY, contents) == notices(Watch(), topics.JOB_TOPOLOGY, contents)
+
+
+def test_a_job_that_goes_to_rest_is_not_down() -> None:
+    """Nor while its newest minute is one in which it hardly ran; and one that is down then is still told."""
+    watch = Watch()
+    assert told(watch, topics.JOB_TOPOLOGY, running()) == []
+    assert minutes(watch, 1, {}) == []
+    assert told(watch, topics.JOB_TOPOLOGY, running(2, state="resting")) == []
+    assert minutes(watch, 2, {"ran": 0.1, "busy": None}, {"ran": 0.0, "busy": None}) == []
+    assert [kind for kind, _ in told(watch, topics.JOB_TOPOLOGY, running(3, state="suspended"))] == ["job.down"]

@@ -40,6 +40,7 @@ NO_ANSWER = Stale(role="rescaler", minutes=25, words="no answer for 25 min")
         ({"topology": None}, "unknown"),
         ({"topology": replace(TOPOLOGY, state="failed")}, "down"),
         ({"topology": replace(TOPOLOGY, state="finished")}, "ended"),
+        ({"topology": replace(TOPOLOGY, state="resting"), "window": DOWN, "stale": NO_FIGURES}, "resting"),
         ({"gate": replace(GATE, conditions=(GONE,))}, "down"),
         ({"gate": replace(GATE, conditions=(GONE,), underway=underway("barrier"))}, "scaling"),
         ({"gate": replace(GATE, underway=underway("prepare"))}, "warming"),
