@@ -15,7 +15,9 @@ from surescale.contracts.topics import TOPICS, TopicNames
 from surescale.runtime.backoff import Stopped
 from surescale.runtime.kafka import LogReader, admin_client, committed_offsets, create_topics, producer, wait_for_topics
 from surescale.runtime.ports import free_port
+from surescale.runtime.topic_records import headers_of
 from tests.conftest import KafkaForTests
+from tests.support.any_headers import send_with_headers
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -103,6 +105,19 @@ def test_a_reader_from_the_end_skips_what_was_there(pipeline: PipelineSettings) 
     reader = LogReader(pipeline, [topics.DECISIONS], last=0)
     send(client, pipeline, b"new")
     assert values(reader) == [b"new"]
+
+
+def test_headers_whose_names_are_no_text_are_none_however_often_they_are_read(pipeline: PipelineSettings) -> None:
+    """Of many records: Python's own call of a method looks for errors only at first, and the hole would crash the process."""
+    many, topic = 2_000, TopicNames(pipeline.topic_prefix)(topics.CLOCK)
+    good, odd = ((b"a", b"1"), (b"a", None)), ((b"a", b"1"), (b"\xff", b"2"))
+    send_with_headers(pipeline.bootstrap, topic, 0, [(b"k", b"v", each) for each in [good, odd] * (many // 2)])
+    reader = LogReader(pipeline, [topics.CLOCK])
+    records = list(reader.read_to_end())
+    reader.close()
+    expected: list[list[tuple[str, bytes | None]]] = [[("a", b"1"), ("a", None)], []] * (many // 2)
+    assert [headers_of(record) for record in records] == expected
+    assert [headers_of(record) for record in records] == expected
 
 
 def test_a_reader_passes_transaction_markers_and_aborted_records(pipeline: PipelineSettings) -> None:

@@ -42,6 +42,8 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 """The kinds of records of each topic of JSON; ``snapshots`` carries windows."""
 
+READ_HEADERS = (b"summary", b"minute", b"monitor", b"overtaken-by", b"traceparent")
+
 # Written as they stand into the place of a field: no encoder would make most of them.
 _TOKENS: tuple[bytes, ...] = (
     b"-1",
@@ -80,6 +82,7 @@ class Hostile:
     value: bytes | None
     timestamp_ms: int = 0  # 0: now
     codec: str = "none"
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
 
 
 def hostile_records(topic: str) -> list[Hostile]:
@@ -97,7 +100,19 @@ def hostile_records(topic: str) -> list[Hostile]:
         *(Hostile(keys[0], good, codec=codec) for codec in ("gzip", "snappy", "lz4", "zstd")),
         Hostile(keys[0], bytes(_COMPRESSED_BYTES), codec="zstd"),
         Hostile(keys[0], b" " * _COMPRESSED_BYTES, codec="gzip"),
+        *(Hostile(keys[0], good, headers=headers) for headers in hostile_headers()),
     ]
+
+
+def hostile_headers() -> Iterator[tuple[tuple[bytes, bytes | None], ...]]:
+    """Yield headers of a record: of every name that a role reads, and of others."""
+    values = (None, b"", b"\xff\xfe", b"{", b"9" * 4_301, b"[" * 100_000, b"x" * 500_000, b"00-" + b"f" * 52, b"\x1b]0;x\x07\n")
+    for name in READ_HEADERS:
+        yield from (((name, value),) for value in values)
+        yield (name, b"1"), (name, b"2"), (name, None)
+    yield from (((name, b"1"),) for name in (b"", b"\x00", b"\xff", b"a\xffb", b"\xed\xa0\x80", b"n" * 500_000, b"\x1b[2J"))
+    yield (b"summary", b"{}"), (b"\xff", b"1"), (b"traceparent", b"x")
+    yield tuple((b"n%d" % number, b"v") for number in range(20_000))
 
 
 def _keys(topic: str) -> list[bytes | None]:
