@@ -171,8 +171,8 @@ def at_rest(memory: JobMemory) -> str:
     if rest is None:
         return "at rest (0 members): nobody asks for any"
     since = datetime.fromtimestamp(rest.since_ms / 1000, UTC)
-    held = f"; {rest.held}" if rest.held else ""
-    return f"at rest (0 members) since {since:%Y-%m-%d %H:%M} UTC, starts when records arrive{held}"
+    starts = f"not started: {rest.held}" if rest.held else "starts when records arrive"
+    return f"at rest (0 members) since {since:%Y-%m-%d %H:%M} UTC, {starts}"
 
 
 def available(topology: JobTopology, memory: JobMemory) -> Statement:

@@ -68,7 +68,13 @@ def test_a_resource_sets_its_job_shows_it_and_lets_it_go(
         refused = condition(tells(read, "False", "Refused"))
         assert "exclude" in refused["message"]
         assert in_force(settings) == found
-        cluster.objects[path].merge({"spec": {"exclude": None, "max": 4}}, "kubectl-edit")
+        cluster.objects[path].merge({"spec": {"exclude": None, "policy": "shure"}}, "kubectl-edit")
+        wait_until(lambda: "spec.policy" in condition(read())["message"], what="the refusal of a policy that is not there")
+        refused = condition(tells(read, "False", "Refused"))
+        assert "there is no policy 'shure'" in refused["message"]
+        assert "target-utilisation" in refused["message"]
+        assert in_force(settings) == found
+        cluster.objects[path].merge({"spec": {"policy": "hold", "max": 4}}, "kubectl-edit")
         tells(read, "True", "Set")
         wait_until(lambda: in_force(settings).parallelism_max == 4, what="the new maximum")
 

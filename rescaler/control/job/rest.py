@@ -68,15 +68,17 @@ def look(context: JobContext) -> None:
         if _may_rest(context, topology):
             _rest(context, topology)
         return
-    if memory.owned is not None and memory.owned.foreign:
-        memory.rest = None  # somebody else has stopped it
+    is_theirs = memory.owned is not None and bool(memory.owned.foreign)
+    is_ours = memory.rest is not None and memory.rest.is_ours
+    if is_theirs or not (is_ours or effective(context.world.allowed, "idle_to_zero_minutes")):
+        memory.rest = None  # somebody wants it like that
         return
-    _note_rest(context, topology)
-    why = _why_start(context, topology)
-    if why and not (held := _held(context)):
+    rest = _noted(context, topology)
+    why, held = _why_start(context, topology, rest), _held(context)
+    if why and not held:
         _start(context, topology, why)
-    elif memory.rest is not None:
-        memory.rest = msgspec.structs.replace(memory.rest, held=f"{why}, but {held}" if why else "")
+    else:
+        memory.rest = msgspec.structs.replace(rest, held=f"{held}, though {why}" if held and why else held)
 
 
 # To rest
@@ -123,25 +125,21 @@ def _rest(context: JobContext, topology: JobTopology) -> None:
 # To start
 
 
-def _note_rest(context: JobContext, topology: JobTopology) -> None:
-    """Remember that a job rests, and since when it is unknown whether it should."""
+def _noted(context: JobContext, topology: JobTopology) -> Rest:
+    """Return what is to be remembered of a job that rests: also since when it is unknown whether it should."""
     memory, quiet = context.memory, topology.quiet
     rest = memory.rest or Rest(since_ms=context.now_ms)
     is_unknown = quiet is not None and bool(quiet.why)
     unknown_ms = (rest.unknown_ms or context.now_ms) if is_unknown else 0
-    memory.rest = msgspec.structs.replace(rest, unknown_ms=unknown_ms)
+    return msgspec.structs.replace(rest, unknown_ms=unknown_ms)
 
 
-def _why_start(context: JobContext, topology: JobTopology) -> str:
+def _why_start(context: JobContext, topology: JobTopology, rest: Rest) -> str:
     """Return why a job at rest is to be started; empty: it is not."""
-    rest, allowed, quiet, now_ms = context.memory.rest, context.world.allowed, topology.quiet, context.now_ms
-    assert rest is not None, "it has been noted"
-    is_on = bool(effective(allowed, "idle_to_zero_minutes"))
-    if not is_on and not rest.is_ours:
-        return ""  # its author wants it like that
+    allowed, quiet, now_ms = context.world.allowed, topology.quiet, context.now_ms
     if quiet is not None and quiet.waiting > effective(allowed, "activation_lag"):
         return "1 record waits" if quiet.waiting == 1 else f"{quiet.waiting} records wait"
-    if not is_on:
+    if not effective(allowed, "idle_to_zero_minutes"):
         return "it may rest no longer"
     if _period_minimum(context) > 1:
         ahead_ms = restart_ahead_ms(allowed, topology.restart_ms)

@@ -124,9 +124,11 @@ class StreamController:
         is_due = self._set_s is None or time.monotonic() - self._set_s >= SET_AGAIN_S
         if seen == self._seen and not is_due:
             return
+        from surescale.policies.registry import policy_names  # its libraries are large: not for services without resources
+
         try:
             known = read_jobs(self._settings)
-            verdicts, changes = plans_of(streams, known, namespaces)
+            verdicts, changes = plans_of(streams, known, namespaces, policy_names(self._settings.policy_folder))
             write_all(self._settings, [plan.after for plan in changes])
         except (ConnectionError, SettingsError) as problem:
             self._say(f"ScaledStreams cannot set their jobs now: {problem}")

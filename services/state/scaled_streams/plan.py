@@ -17,11 +17,17 @@ NAME_MAX = 63
 
 
 def plans_of(
-    streams: Sequence[ScaledStream], known: KnownJobs, namespaces: Collection[str]
+    streams: Sequence[ScaledStream], known: KnownJobs, namespaces: Collection[str], policies: Collection[str]
 ) -> tuple[dict[str, Verdict], list[Plan]]:
     """Return what becomes of each resource, by uid, and what is to be written.
 
-    Of two resources for one job the older one holds. ``streams``: the older first, all of ``namespaces``.
+    Of two resources for one job the older one holds.
+
+    Args:
+        streams: the older first, all of ``namespaces``.
+        known: the jobs and their settings.
+        namespaces: that could be listed.
+        policies: names of those that there are.
     """
     verdicts: dict[str, Verdict] = {}
     changes: list[Plan] = []
@@ -33,7 +39,7 @@ def plans_of(
             verdicts[stream.metadata.uid] = Verdict(False, "OtherResource", why)
             continue
         try:
-            plan = _plan(stream, known)
+            plan = _plan(stream, known, policies)
         except SettingsError as problem:
             verdicts[stream.metadata.uid] = Verdict(False, "Refused", str(problem))
             continue
@@ -48,7 +54,7 @@ def plans_of(
     return verdicts, changes + released(gone, known, gone.values(), PLURAL)
 
 
-def _plan(stream: ScaledStream, known: KnownJobs) -> Plan:
+def _plan(stream: ScaledStream, known: KnownJobs, policies: Collection[str]) -> Plan:
     """Return what a resource makes of its job.
 
     Raises:
@@ -61,7 +67,14 @@ def _plan(stream: ScaledStream, known: KnownJobs) -> Plan:
     other = applied_to(known.records.get(stream.job, ()), stream.job)
     if other and other.name != stream.where:
         raise SettingsError(f"spec.job: {stream.job} is set by {other.name}; take it out there first")
-    (plan,) = plans([entry_of("spec", stream.job, stream.settings)], known, stream.where, stream.where)
+    entry = entry_of("spec", stream.job, stream.settings)
+    policy = entry.wanted["policy"]
+    if policy is not None and policy not in policies:
+        raise SettingsError(
+            f"spec.policy: there is no policy {policy!r} in the state service's SURESCALE_POLICY_FOLDER, which must be the "
+            f"agents'; there are {', '.join(policies)}"
+        )
+    (plan,) = plans([entry], known, stream.where, stream.where)
     return plan
 
 

@@ -168,10 +168,12 @@ def test_what_forbids_growth_forbids_the_start_and_is_said(allowed: dict[str, An
     """Until it no longer does."""
     found = at_rest()
     found.allow(**allowed)
+    found.go(LOOK_EVERY_S)
+    assert "UTC, not started: " in found.conditions["Available"].message
     quiet(found, None, waiting=3)
     found.go(5 * 60)
     assert found.required == NOTHING
-    assert "starts when records arrive; 3 records wait, but " in found.conditions["Available"].message
+    assert found.conditions["Available"].message.endswith(", though 3 records wait")
     assert why in found.conditions["Available"].message
     found.allow(mode="act", excluded=(), pause=None)
     found.go(LOOK_EVERY_S + 10)
@@ -264,6 +266,8 @@ def test_a_job_whose_author_begins_with_nothing_is_started() -> None:
         quiet(found, None, waiting=5)
         found.go(2 * 60)
         assert found.required == sizes
+        if not minutes:
+            assert found.conditions["Available"].message == "at rest (0 members): nobody asks for any"
 
 
 WORLD = st.tuples(

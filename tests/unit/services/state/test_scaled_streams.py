@@ -46,7 +46,7 @@ def known(*records: JobSettings) -> KnownJobs:
 
 def planned(*streams: ScaledStream, after: tuple[JobSettings, ...] = ()) -> tuple[dict[str, Verdict], list[Plan]]:
     """Return what becomes of resources of the namespace shop, by name, and what is written."""
-    verdicts, changes = plans_of(streams, known(*after), ["shop"])
+    verdicts, changes = plans_of(streams, known(*after), ["shop"], ("sure", "hold"))
     return {uid.removeprefix("uid-"): verdict for uid, verdict in verdicts.items()}, changes
 
 
@@ -108,6 +108,8 @@ def test_what_somebody_changed_by_hand_is_taken_back_and_said() -> None:
         (stream(job="sim/*"), "a resource is for one job"),
         (stream(job=""), "a resource is for one job"),
         (stream(job="clicks"), "no name of a job"),
+        (stream(policy="shure"), "spec.policy: there is no policy 'shure' in "),
+        (stream(policy="shure"), "; there are sure, hold"),
         (stream(name="n" * (NAME_MAX + 1)), "give it at most 63"),
     ],
 )
@@ -118,6 +120,12 @@ def test_a_resource_that_is_wrong_sets_nothing_and_says_why(given: ScaledStream,
     assert (verdict.is_set, verdict.reason, changes) == (False, "Refused", [])
     assert says in verdict.message
     assert "\n" not in verdict.message
+
+
+def test_a_policy_that_there_is_is_set() -> None:
+    """By its name."""
+    _, (plan,) = planned(stream(policy="hold"))
+    assert plan.after.policy == "hold"
 
 
 def test_one_that_became_wrong_leaves_what_it_had_set() -> None:
