@@ -66,6 +66,7 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         refused: dead letters by reason.
         closed_append_ms: of each window, when the broker took the record that closed it.
         stage_ms: time spent by stage.
+        worked_ms: wall time at which the task began and ended.
     """
 
     partitions: tuple[int, ...]
@@ -78,6 +79,7 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     refused: dict[str, int]
     closed_append_ms: tuple[int, ...]
     stage_ms: dict[str, float]
+    worked_ms: tuple[float, float]
 
 
 _KINDS: tuple[type[Exception], ...] = (StateRefused, SettingsError, TimeoutError, OSError)
@@ -173,6 +175,7 @@ def _merged(batches: Iterable["pa.RecordBatch"], work: Work) -> Merged | None:
         refused=Counter(reasons),
         closed_append_ms=tuple(each.closed_append_ms or 0 for each in fed.windows),
         stage_ms=times.spent_ms,
+        worked_ms=(times.began_ms, time.time() * 1000),
     )
 
 
@@ -210,6 +213,7 @@ class _Times:
 
     def __init__(self) -> None:
         self.spent_ms = dict.fromkeys(STAGES, 0.0)
+        self.began_ms = time.time() * 1000
 
     @contextlib.contextmanager
     def of(self, stage: str) -> Iterator[None]:

@@ -20,12 +20,16 @@ RECORDS_WRITTEN = Metric(
 SAMPLES = Metric("surescale_spark_samples_total", "counter", "Samples taken into minutes.")
 LATE = Metric("surescale_spark_late_samples_total", "counter", "Samples whose minute had closed; not counted elsewhere.")
 DEAD_LETTERS = Metric("surescale_spark_dead_letters_total", "counter", "Records refused, by reason.", labels=("reason",))
-RESTARTS = Metric("surescale_spark_query_restarts_total", "counter", "Times the query restarted because Kafka went away.")
+RESTARTS = Metric(
+    "surescale_spark_query_restarts_total",
+    "counter",
+    "Times the query restarted: Kafka went away, or a Python worker was killed.",
+)
 LAG = Metric("surescale_spark_lag_records", "gauge", "Records in Kafka the last batch had not read yet.")
 STAGE_SECONDS = Metric(
     "surescale_spark_stage_seconds_total",
     "counter",
-    "Time batches spent, by stage: `manifest` in the driver, the others in the tasks, which run side by side.",
+    "Wall time of batches, by stage: `manifest` in the driver, `spark` before and after the tasks, the others in the tasks.",
     "seconds",
     ("stage",),
 )

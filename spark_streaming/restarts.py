@@ -1,4 +1,4 @@
-"""Decides what the end of the query means: Kafka went away and the query starts again, or the process ends.
+"""Decides what the end of the query means: Kafka went away or a worker was killed and it starts again, or the process ends.
 
 Pauses grow with each restart that follows no progress. After too many of those the trouble isn't passing, and the process ends
 with the cause so that its supervisor notices. A right that is missing is waited for: a new process would have it no sooner.
@@ -22,11 +22,13 @@ _NO_RIGHT = re.compile(r"(?:Topic|Group|Cluster)AuthorizationException: ([^\n]{1
 _RIGHTS = "`surescale topics acls` prints the rights that are needed"
 _LOST = re.compile(r"Some data may have been lost.*?Reason: ([^\n]{1,300}?)\.?\n", re.DOTALL)
 _FULL = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
+_WORKER_KILLED = "Python worker exited unexpectedly"
+_KILLED = "a Python worker was killed, perhaps because its machine or container ran out of memory"
 _BROKER_AWAY = ("org.apache.kafka.common.errors", "java.util.concurrent.TimeoutException")
 
 
 class BrokerRefuses(SurescaleError):
-    """Kafka answers, and keeps refusing the query's work."""
+    """Kafka answers and keeps refusing the query's work, or its workers are killed again and again."""
 
 
 class RecordsLost(SurescaleError):
@@ -62,7 +64,7 @@ class Restarts:
         self.count = 0
 
     def after(self, error: BaseException, *, made_progress: bool) -> None:
-        """Pause before the query starts again, if its end means that Kafka went away.
+        """Pause before the query starts again, if its end means that Kafka went away or a Python worker was killed.
 
         Raises:
             BrokerRefuses: too many restarts in a row made no progress.
@@ -79,15 +81,17 @@ class Restarts:
         if lost is not None:  # before anything else: the text may name the broker's answer too
             raise RecordsLost.at(lost.group(1)) from error
         # If an executor can't fetch a batch, the query fails inside our batch and only Spark's text holds the reason.
-        if not (isinstance(error, KafkaException | TimeoutError) or any(word in str(error) for word in _BROKER_AWAY)):
+        is_killed = _WORKER_KILLED in str(error)  # on a cluster four times in a row: else Spark has repeated the task
+        is_away = isinstance(error, KafkaException | TimeoutError) or any(word in str(error) for word in _BROKER_AWAY)
+        if not (is_killed or is_away):
             raise error
         if made_progress:
             self._fruitless = 0
-        reason = _in_words(error)
+        reason = _KILLED if is_killed else _in_words(error)
         if self._fruitless >= FRUITLESS_MAX and not lacks_right(error):
             raise BrokerRefuses(f"the query restarted {self._fruitless} times without progress: {reason}") from error
         self.count += 1
-        self._log.warning("the query lost the broker and starts again: %s", reason)
+        self._log.warning("the query %sstarts again: %s", "" if is_killed else "lost the broker and ", reason)
         self._pause(min(FIRST_PAUSE_S * 2**self._fruitless, LONGEST_PAUSE_S))
         self._fruitless += 1
 

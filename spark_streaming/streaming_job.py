@@ -78,21 +78,33 @@ class Counts:
     restarts: int = 0
     batch_ms: int = 0
     """Duration of the last batch, from the start of ``foreachBatch``."""
-    stage_ms: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*STAGES, "manifest"), 0.0))
-    """Total time per stage: of all tasks, and in the driver."""
+    stage_ms: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*STAGES, "manifest", "spark"), 0.0))
+    """Wall time of all batches, by stage. While tasks work side by side, it is shared out by what each stage took of theirs."""
 
     def add(self, done: Sequence[Merged], batch_s: float, manifest_s: float) -> None:
         """Count a batch."""
         self.batches += 1
         self.batch_ms = round(batch_s * 1000)
+        tasks_ms = min(_at_work_ms(done), (batch_s - manifest_s) * 1000)  # executors may have other clocks
+        all_ms = sum(sum(each.stage_ms.values()) for each in done)
         self.stage_ms["manifest"] += manifest_s * 1000
+        self.stage_ms["spark"] += (batch_s - manifest_s) * 1000 - tasks_ms
         for each in done:
             self.samples += each.samples
             self.windows += each.windows
             self.late += each.late
             self.dead_letters += sum(each.refused.values())
             for stage, spent_ms in each.stage_ms.items():
-                self.stage_ms[stage] += spent_ms
+                self.stage_ms[stage] += tasks_ms * spent_ms / all_ms
+
+
+def _at_work_ms(done: Sequence[Merged]) -> float:
+    """Return for how long at least one task was at work."""
+    at_work_ms, until_ms = 0.0, 0.0
+    for began_ms, ended_ms in sorted(each.worked_ms for each in done):
+        at_work_ms += max(0.0, ended_ms - max(began_ms, until_ms))
+        until_ms = max(until_ms, ended_ms)
+    return at_work_ms
 
 
 class Assembler:

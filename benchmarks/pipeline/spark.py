@@ -89,7 +89,10 @@ class Watch:
         self.counts, self.processor_s = self.pipeline.health("spark"), processor_s()
 
     def report(self, now: Document, wall_s: float) -> Document:
-        """Return rates, the mean time of a batch by stage, and the cores that each kind of process kept busy."""
+        """Return rates, the mean wall time of a batch by stage, and the cores that each kind of process kept busy.
+
+        Between batches Spark plans the next one, or waits for records.
+        """
         batches = max(1, now["batches"] - self.counts["batches"])
         stages = {name: (now["stage_ms"][name] - self.counts["stage_ms"][name]) / batches for name in now["stage_ms"]}
         stages = {name: round(value, 1) for name, value in stages.items()}
@@ -101,7 +104,7 @@ class Watch:
             "windows": now["windows"] - self.counts["windows"],
             "batches": batches,
             "batch_ms_mean": round(1000 * wall_s / batches, 1),
-            "of_it_ms": stages | {"spark_itself": round(1000 * wall_s / batches - sum(stages.values()), 1)},
+            "of_it_ms": stages | {"between_batches": round(1000 * wall_s / batches - sum(stages.values()), 1)},
             "cores_busy": cores_used(self.processor_s, after, wall_s),
             "processor_us_per_sample": {
                 kind: round(1e6 * (after[kind] - self.processor_s.get(kind, 0.0)) / max(1, samples), 1) for kind in sorted(after)

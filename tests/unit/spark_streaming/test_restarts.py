@@ -11,6 +11,7 @@ from surescale.spark_streaming.restarts import FRUITLESS_MAX, CheckpointFull, Re
 from surescale.spark_streaming.state import StateRefused
 
 FETCH = "Job aborted: ... java.util.concurrent.TimeoutException: Cannot fetch record for offset 7 in 120000 ms"
+KILLED = "Job aborted: ... org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider setting ..."
 UNREADABLE = """[STREAM_FAILED] Query ended
 \tat org.apache.spark.Frame
 Caused by: org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [task-metrics]"""
@@ -29,6 +30,16 @@ def test_the_query_starts_again_after_the_broker_went_away(error: Exception) -> 
     counter = restarts()
     counter.after(error, made_progress=False)
     assert counter.count == 1
+
+
+def test_the_query_starts_again_after_a_worker_was_killed(caplog: pytest.LogCaptureFixture) -> None:
+    """The line says so, and nothing of the broker; if no worker survives the batch, the process ends."""
+    counter = restarts()
+    for _ in range(FRUITLESS_MAX):
+        counter.after(RuntimeError(KILLED), made_progress=False)
+    assert all(line.startswith("the query starts again: a Python worker was killed") for line in caplog.messages)
+    with pytest.raises(SurescaleError, match=r"10 times.*a Python worker was killed"):
+        counter.after(RuntimeError(KILLED), made_progress=False)
 
 
 def test_a_refusal_that_never_heals_ends_the_process_with_its_cause() -> None:

@@ -138,6 +138,6 @@ def test_what_a_task_did_comes_back_whole() -> None:
     """In one row of Spark's."""
     done = Merged(
         partitions=(1,), state=SavedState("state", ("rows",)), offsets={1: 5}, records=5, samples=4, windows=1, late=0,
-        refused={"not_json": 1}, closed_append_ms=(9,), stage_ms={"read": 1.0},
+        refused={"not_json": 1}, closed_append_ms=(9,), stage_ms={"read": 1.0}, worked_ms=(1.0, 2.0),
     )  # fmt: skip
     assert summary_of(msgspec.msgpack.encode(done)) == done
