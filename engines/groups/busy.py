@@ -52,7 +52,7 @@ def busy_of(asked: Mapping[str, tuple[Group, tuple[Member, ...]]]) -> dict[str, 
     asked_for = Counter(_asked_for(*each) for each in shows)
     alike = {each for each, count in asked_for.items() if count > 1}
     with ThreadPoolExecutor(min(len(shows), _ASKED_AT_ONCE)) as pool:
-        told = pool.map(lambda each: _ask(*each, until_s, _asked_for(*each) in alike), shows)
+        told = pool.map(lambda each: _ask(each[0], each[1], until_s, _asked_for(*each) in alike), shows)
         return {task: [next(told) if group.metrics else Busy() for _ in members] for task, (group, members) in asked.items()}
 
 
