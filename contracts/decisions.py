@@ -81,6 +81,18 @@ class Candidates(Part, frozen=True, kw_only=True):
     late_minutes: Annotated[tuple[float, ...], Meta(min_length=1, max_length=1_000)]
     minutes: Annotated[int, Meta(ge=1, le=10_080)]
     late_seconds: float  # a minute is late in which records wait longer than this
+    # That the engine needs for each size, to be paid; empty: what they cost depends on the hosts, which are chosen afterwards.
+    slots: Annotated[tuple[Count, ...], Meta(max_length=1_000)] = ()
+
+    def __post_init__(self) -> None:
+        """Check that each size has its figures.
+
+        Raises:
+            ValueError: there are more or fewer of them than sizes.
+        """
+        count = len(self.subtasks)
+        if len(self.late_minutes) != count or len(self.slots) not in (0, count):
+            raise ValueError("late_minutes, slots: they are not as many as subtasks")
 
 
 class ChangeScore(Part, frozen=True, kw_only=True):

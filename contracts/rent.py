@@ -12,7 +12,7 @@ from math import fsum
 
 from surescale.contracts.commands import Placement
 from surescale.contracts.messages import ClusterTopology, Host, JobTopology
-from surescale.contracts.topology import RESTING, units_of
+from surescale.contracts.topology import RESTING, slots_needed, units_of
 
 DAY_S = 86_400
 
@@ -76,11 +76,7 @@ def slots_of(topology: JobTopology, sizes: Mapping[str, int] | None = None) -> i
     """Return how many slots a job needs: tasks of one slot sharing group share them. ``sizes``: other ones than it has."""
     if sizes is None and topology.state == RESTING:
         return 0
-    widest: dict[str, int] = {}
-    for spec in topology.tasks:
-        size = spec.parallelism if sizes is None else sizes.get(spec.task, spec.parallelism)
-        widest[spec.sharing_group] = max(size, widest.get(spec.sharing_group, 0))
-    return sum(widest.values())
+    return slots_needed(topology.tasks, sizes)
 
 
 def priced_hosts(cluster: ClusterTopology) -> list[Host]:

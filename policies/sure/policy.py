@@ -13,6 +13,8 @@ import numpy as np
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Candidates, ChangeScore, FeatureDrift, LoadOutlook, SampledMinute
 from surescale.contracts.job_limits import RESTART_ASSUMED_S, is_simulated
+from surescale.contracts.messages import JobTopology
+from surescale.contracts.topology import slots_needed
 from surescale.contracts.windows import Float32
 from surescale.policies.answer import Answer, Float64, PolicyFailed, RawAnswer
 from surescale.policies.features import Encoded, encode
@@ -144,7 +146,7 @@ class SurePolicy:
             wanted=planned.wanted[0],
             reason=_sentence(expected, planned, planning, have, is_assumed=is_assumed),
             looked_at=_explained(question, looked, mu, encoded),
-            compared=_compared(expected, planned, planning, have) if not planned.idle[0] else None,
+            compared=_compared(question, expected, planned, planning) if not planned.idle[0] else None,
             outlook=_outlook(expected),
             drift=drift,
         )
@@ -204,7 +206,8 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
     return f"{load}: {scores}." if planned.acts[0] else f"{load}: {scores}. Too little to change."
 
 
-def _compared(expected: Expected, planned: Planned, planning: Planning, have: int) -> ChangeScore:
+def _compared(question: Question, expected: Expected, planned: Planned, planning: Planning) -> ChangeScore:
+    have = int(question.current[question.graph.scalable].sum())
     weight, counted = planning.latency_weight, "minutes of latency"
     if planning.bound is not None:
         counted = f"{planning.bound.price:.3g} x share of minutes waiting above {60.0 * planning.bound.minutes:.3g} s"
@@ -214,29 +217,35 @@ def _compared(expected: Expected, planned: Planned, planning: Planning, have: in
         present_subtasks=have,
         present_score=_rounded(planned.holding)[0],
         gain_needed=_rounded(planned.gain_needed)[0],
-        candidates=_candidates(planned, planning, have),
+        candidates=_candidates(question.window.topology, planned, planning, have),
         unit=f"{1.0 - weight:g} x utilisation - {weight:g} x {counted}, mean of the next {_hours(expected):g} hours",
     )
 
 
-def _candidates(planned: Planned, planning: Planning, have: int) -> Candidates:
+def _candidates(topology: JobTopology, planned: Planned, planning: Planning, have: int) -> Candidates:
     """Return the curve of what was compared, without sizes that spare no minute, thinned."""
-    least: dict[int, float] = {}
+    least: dict[int, tuple[float, int]] = {}  # by subtasks: late minutes, and which choice has so few
     rows = zip(planned.choices.subtasks[0].tolist(), late_minutes(planning, planned)[0].tolist(), strict=True)
-    for subtasks, late in rows:
-        least[subtasks] = min(late, least.get(subtasks, late))
+    for at, (subtasks, late) in enumerate(rows):
+        least[subtasks] = min((late, at), least.get(subtasks, (late, at)))
     kept, shown = {have, int(planned.best[0])}, list[int]()
     for size in sorted(least):
-        if size in kept or not shown or least[size] < least[shown[-1]] - LATE_LEAST:
+        if size in kept or not shown or least[size][0] < least[shown[-1]][0] - LATE_LEAST:
             shown.append(size)
     every = -(-len(shown) // CANDIDATES_MOST)
     shown = [size for at, size in enumerate(reversed(shown)) if at % every == 0 or size in kept][::-1]
     return Candidates(
         subtasks=tuple(shown),
-        late_minutes=tuple(round(least[size], 2) for size in shown),
+        late_minutes=tuple(round(least[size][0], 2) for size in shown),
         minutes=planned.expected.means.shape[1] * planned.expected.stage_minutes,
         late_seconds=float(f"{60.0 * late_after(planning).minutes:.3g}"),
+        slots=() if is_simulated(topology.engine) else tuple(_slots(topology, planned, least[size][1]) for size in shown),
     )
+
+
+def _slots(topology: JobTopology, planned: Planned, choice: int) -> int:
+    sizes: list[int] = planned.choices.sizes[0, choice].tolist()
+    return slots_needed(topology.tasks, {spec.task: size for spec, size in zip(topology.tasks, sizes, strict=True)})
 
 
 def _outlook(expected: Expected) -> LoadOutlook:

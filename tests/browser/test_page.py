@@ -13,11 +13,19 @@ from urllib.parse import quote
 import pytest
 from msgspec.structs import replace
 
-from surescale.contracts.decisions import Decision, LoadOutlook
+from surescale.contracts.decisions import Candidates, Decision, LoadOutlook
 from surescale.contracts.job_settings import JobSettings, Pause
-from surescale.contracts.messages import ConsumerGroup, GroupMember, GroupPartition, GroupWorker, JobTopology
+from surescale.contracts.messages import ClusterTopology, ConsumerGroup, GroupMember, GroupPartition, GroupWorker, JobTopology
 from surescale.contracts.settings import PipelineSettings
-from surescale.contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS, SNAPSHOTS
+from surescale.contracts.topics import (
+    CLUSTER_TOPOLOGY,
+    DECISIONS,
+    JOB_SETTINGS,
+    JOB_TOPOLOGY,
+    POLICY_RELEASES,
+    SHADOW_DECISIONS,
+    SNAPSHOTS,
+)
 from surescale.contracts.wire import decode, encode
 from surescale.runtime.kafka import create_topics
 from surescale.runtime.topic_records import append_ms, parsed, read_topics, value_of
@@ -345,6 +353,49 @@ def test_the_load_that_the_newest_decision_expects_is_shown_ahead_of_now(
     page.mouse.move(box["x"] + box["width"] - 2, box["y"] + 20)
     expect = page.locator(".charts-at")
     expect.filter(has_text="until 10:30: 240 records a minute expected, 196 to 293").wait_for()
+
+
+@pytest.mark.parametrize(
+    ("slots", "words"),
+    [
+        ((), "dollars depend on the hosts, which are chosen after the decision"),
+        ((40, 80), "at $0.50 each a day, the price of now"),
+    ],
+    ids=["subtasks", "dollars"],
+)
+def test_the_sizes_that_were_compared_are_a_curve_of_rent_against_late_minutes(
+    page: "Page", served: Served, view: View, pipeline: list[Record], slots: tuple[int, ...], words: str
+) -> None:
+    """With the present and the chosen one marked; in dollars where slots have a price, and else it says what stands for them."""
+    act = next(each for each in map(_decision, pipeline) if each is not None and each.decision_id == ACT)
+    assert act.compared is not None
+    chosen = act.compared.present_subtasks + sum(task.desired - task.current for task in act.tasks)
+    sizes = (chosen, act.compared.present_subtasks)
+    curve = Candidates(subtasks=sizes, late_minutes=(0.4, 0.0), minutes=120, late_seconds=60.0, slots=slots)
+    compared = replace(act, compared=replace(act.compared, candidates=curve))
+
+    def taken(record: Record) -> Record:
+        if _decision(record) == act:
+            return dataclasses.replace(record, value=encode(compared))
+        if record.topic != CLUSTER_TOPOLOGY or not slots:
+            return record
+        cluster = decode(record.value, ClusterTopology)
+        priced = replace(cluster, hosts=(), engine=replace(cluster.engine, places="itself"), worker_price_per_s=0.5 / 86_400)
+        return dataclasses.replace(record, value=encode(priced))
+
+    view.take(map(taken, pipeline))
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.goto(f"{served.url}{PAGES['decision']}")
+    settled(page)
+    card = page.locator("section.card").filter(has=page.get_by_role("heading", name="Sizes that were compared"))
+    card.get_by_text(words).wait_for()
+    label = str(card.get_by_role("img").get_attribute("aria-label"))
+    assert f"present {sizes[1]} subtasks, 0.0 late minutes; chosen {chosen} subtasks, 0.4 late minutes." in label
+    rows = [row.inner_text().split() for row in card.locator("tbody tr").all()]
+    assert [row[0] for row in rows] == [str(size) for size in sizes]
+    assert ("$20.00" in rows[0], "−50" in rows[0], "chosen" in rows[0], "present" in rows[1]) == (bool(slots), True, True, True)
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    assert violations(page) == []
 
 
 def _decision(record: Record) -> Decision | None:

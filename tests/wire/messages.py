@@ -166,7 +166,7 @@ MESSAGES: dict[str, Message] = {
             present_score=-4.25,
             gain_needed=0.5,
             unit="dollars",
-            candidates=d.Candidates(subtasks=(2, 3), late_minutes=(1.5, 0.25), minutes=60, late_seconds=30.0),
+            candidates=d.Candidates(subtasks=(2, 3), late_minutes=(1.5, 0.25), minutes=60, late_seconds=30.0, slots=(1, 2)),
         ),
         figures_until_ms=60_000,
     ),

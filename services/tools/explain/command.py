@@ -65,16 +65,20 @@ def _explained(
     from surescale.services.recomputation.counterfactual import question_of, without
     from surescale.services.recomputation.records import Found, find_settings, find_window
     from surescale.services.tools.explain.explanation import explanation, own_act_explanation, recompute
-    from surescale.services.tools.explain.lookup import find, find_aftermath, find_labels, gate_now
+    from surescale.services.tools.explain.lookup import find, find_aftermath, find_surroundings, gate_now
 
     found = find(log, wanted)
     job = found.origin.job
-    aftermath, gate, labels = find_aftermath(log, found), gate_now(settings, job, found.origin.act_id), find_labels(settings, job)
+    aftermath, gate, now = (
+        find_aftermath(log, found),
+        gate_now(settings, job, found.origin.act_id),
+        find_surroundings(settings, job),
+    )
     if not isinstance(found, Found):
         if again or cut:
             option = "--recompute" if again else "--without"
             raise click.UsageError(f"{option} decides again; no policy decided this, the rescaler started it by itself")
-        return own_act_explanation(found, aftermath, gate=gate, labels=labels)
+        return own_act_explanation(found, aftermath, gate=gate, labels=now.labels)
     decision, recomputed, answers = found.decision, None, None
     if again or cut:
         made_from = (
@@ -86,4 +90,12 @@ def _explained(
         )
         recomputed = recompute(found.raw, *made_from) if again else None
         answers = without(question_of(*made_from, opener=opener_for(settings.policy_folder)), cut) if cut else None
-    return explanation(decision, aftermath, gate=gate, labels=labels, recomputed=recomputed, without=answers)
+    return explanation(
+        decision,
+        aftermath,
+        gate=gate,
+        labels=now.labels,
+        slot_price_per_s=now.slot_price_per_s,
+        recomputed=recomputed,
+        without=answers,
+    )

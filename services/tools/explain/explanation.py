@@ -95,8 +95,9 @@ class RecomputedFacts(msgspec.Struct, frozen=True, kw_only=True):
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """A decision in full, in the order in which it came about.
 
-    ``labels``: the names that people know the tasks by, where they have one. ``recomputed`` and ``without`` are set only
-    after deciding again.
+    ``labels``: the names that people know the tasks by, where they have one. ``slot_price_per_s``: dollars that a slot of the
+    job's cluster costs now, where the engine places; None: unknown. ``recomputed`` and ``without`` are set only after deciding
+    again.
     """
 
     decision_id: str
@@ -118,6 +119,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[RescheduleCommand, ...]
     progress: tuple[Progress, ...]
     engine_events: tuple[EngineEvent, ...]
+    slot_price_per_s: float | None = None
     recomputed: RecomputedFacts | msgspec.UnsetType = msgspec.UNSET
     without: tuple[WithoutFacts, ...] | msgspec.UnsetType = msgspec.UNSET
 
@@ -165,6 +167,7 @@ def explanation(
     *,
     gate: GateNow | None = None,
     labels: Mapping[str, str] | None = None,
+    slot_price_per_s: float | None = None,
     recomputed: Recomputed | None = None,
     without: tuple[WithoutFacts, ...] | None = None,
 ) -> Explanation:
@@ -197,6 +200,7 @@ def explanation(
         commands=aftermath.commands,
         progress=aftermath.progress,
         engine_events=aftermath.events,
+        slot_price_per_s=slot_price_per_s,
         recomputed=_facts_of(recomputed) if recomputed else msgspec.UNSET,
         without=msgspec.UNSET if without is None else without,
     )

@@ -16,11 +16,13 @@ from confluent_kafka import Message
 from surescale.contracts.commands import Balance, EventRecord, Outcome, Progress, RescheduleCommand
 from surescale.contracts.decisions import Decision
 from surescale.contracts.ids import cluster_of
-from surescale.contracts.messages import EngineEvent, JobTopology
+from surescale.contracts.messages import ClusterTopology, EngineEvent, JobTopology
 from surescale.contracts.own_acts import OwnAct, own_act_of
+from surescale.contracts.rent import slot_price_per_s
 from surescale.contracts.rescaler_state import JobSummary
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import (
+    CLUSTER_TOPOLOGY,
     DECISIONS,
     ENGINE_EVENTS,
     JOB_TOPOLOGY,
@@ -133,10 +135,27 @@ def _look_before(log: Log, act: FoundOwnAct) -> Balance | None:
     return None
 
 
-def find_labels(pipeline: PipelineSettings, job: str) -> dict[str, str]:
-    """Return the name that people know each of a job's tasks by; tasks without one are left out."""
-    topologies = parsed(read_topics(pipeline, [JOB_TOPOLOGY])[JOB_TOPOLOGY], JobTopology)
-    return {spec.task: spec.label for each in topologies if each.job == job for spec in each.tasks if spec.label}
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is known of a job and its cluster now.
+
+    Attributes:
+        labels: the name that people know each task by; tasks without one are left out.
+        slot_price_per_s: dollars a slot, where the engine places; None: unknown.
+    """
+
+    labels: dict[str, str]
+    slot_price_per_s: float | None
+
+
+def find_surroundings(pipeline: PipelineSettings, job: str) -> Surroundings:
+    """Return what is known of a job and its cluster now."""
+    found = read_topics(pipeline, [JOB_TOPOLOGY, CLUSTER_TOPOLOGY])
+    topologies = parsed(found[JOB_TOPOLOGY], JobTopology)
+    labels = {spec.task: spec.label for each in topologies if each.job == job for spec in each.tasks if spec.label}
+    clusters = [each for each in parsed(found[CLUSTER_TOPOLOGY], ClusterTopology) if each.cluster == cluster_of(job)]
+    is_priced = bool(clusters) and clusters[-1].engine.places == "itself"
+    return Surroundings(labels, slot_price_per_s(clusters[-1]) if is_priced else None)
 
 
 def find_aftermath(log: Log, found: Found | FoundOwnAct) -> Aftermath:

@@ -11,6 +11,7 @@ from surescale.contracts.commands import Outcome, Progress, RescheduleCommand, S
 from surescale.contracts.decisions import ChangeScore, PolicyUsed, TaskDecision
 from surescale.contracts.messages import EngineEvent
 from surescale.contracts.releases import why_released
+from surescale.contracts.rent import DAY_S
 from surescale.policies.sure.drift import in_words
 from surescale.runtime import terminal
 from surescale.runtime.instants import to_the_second
@@ -142,18 +143,39 @@ def _show_candidates(out: Console, explained: Explanation) -> None:
     compared, grown = explained.compared, sum(task.desired - task.current for task in explained.tasks)
     if compared is None or compared.candidates is None:
         return
-    candidates, present = compared.candidates, compared.present_subtasks
-    marks = ((present, "present"), (compared.subtasks, "best score"), (present + grown, "chosen"))
-    sizes = candidates.subtasks
-    columns = (
+    candidates, present, price = compared.candidates, compared.present_subtasks, explained.slot_price_per_s
+    sizes, slots = candidates.subtasks, candidates.slots
+    chosen = present + grown
+    marks = ((present, "present"), (compared.subtasks, "best score"), (chosen, "chosen"))
+    paid = slots or sizes  # what rent grows with
+    now = dict(zip(sizes, paid, strict=True)).get(present, 0)
+    columns = [
         Column("subtasks", [str(size) for size in sizes], right=True),
-        Column("rent", [f"{size / max(present, 1) - 1:+.0%}" if size != present else "" for size in sizes], right=True),
+        Column(
+            "rent",
+            [f"{each / now - 1:+.0%}" if now and size != present else "" for size, each in zip(sizes, paid, strict=True)],
+            right=True,
+        ),
         Column("late minutes", [f"{each:.1f}" for each in candidates.late_minutes], right=True),
         Column("", [", ".join(word for marked, word in marks if marked == size) for size in sizes]),
-    )
+    ]
+    if price is not None and slots:
+        columns.insert(2, Column("$/day", [f"{each * price * DAY_S:,.2f}" for each in slots], right=True))
     out.print(fitting(columns, out.width))
+    if chosen not in sizes:
+        out.print(f"chosen: {chosen} subtasks, which are none of these, after the guardrails")
     late = f"with records that wait longer than {candidates.late_seconds:g} s, restart included"
     out.print(plain(f"late: of the next {candidates.minutes} minutes, {late}"))
+    out.print(plain(f"rent: {_rent(price, bool(slots))}"))
+
+
+def _rent(price: float | None, in_slots: bool) -> str:
+    """Return what the rent of sizes is made of."""
+    if not in_slots:
+        return "of subtasks; dollars depend on the hosts, which are chosen after the decision"
+    if price is None:
+        return "of slots; dollars are unknown, since hosts or workers have no price (SURESCALE_PRICES)"
+    return f"of slots, at ${price * DAY_S:,.2f} each a day, the price of now"
 
 
 def _show_tasks(out: Console, explained: Explanation) -> None:

@@ -88,6 +88,26 @@ def test_the_sizes_it_compared_are_told_as_a_curve_of_rent_against_late_minutes(
     assert freely == sorted(freely, reverse=True)
 
 
+def test_each_size_says_how_many_slots_it_takes(sure: SurePolicy) -> None:
+    """Tasks of one sharing group share them, so they are fewer than subtasks; the simulator's hosts are chosen afterwards."""
+    window = branching_window(3)
+    simulated = decide(window, sure, SETTINGS, seed=1).compared
+    tasks = tuple(
+        msgspec.structs.replace(spec, sharing_group="a" if at else "b") for at, spec in enumerate(window.topology.tasks)
+    )
+    topology = msgspec.structs.replace(window.topology, engine="flink", tasks=tasks)
+    compared = decide(replace(window, topology=topology), sure, SETTINGS, seed=1).compared
+    assert simulated is not None
+    assert simulated.candidates is not None
+    assert simulated.candidates.slots == ()
+    assert compared is not None
+    assert compared.candidates is not None
+    slots = dict(zip(compared.candidates.subtasks, compared.candidates.slots, strict=True))
+    assert slots[compared.present_subtasks] == tasks[0].parallelism + max(spec.parallelism for spec in tasks[1:])
+    assert list(slots.values()) == sorted(slots.values())
+    assert len(set(slots.values())) > 1
+
+
 def test_permuted_tasks_get_permuted_answers(sure: SurePolicy) -> None:
     """The order in which an engine lists its tasks means nothing."""
     order = (4, 2, 0, 5, 1, 3)

@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 7ba1c8a883527f4c1291341a8f5a575b7003eea0d6a5ae4b46dfbb3106c17893.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is ac1619d23a52294da7daf4eaee263a8a6df581526f15d71828033507e8302b53.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -730,6 +730,8 @@ export type components = {
             late_minutes: number[];
             minutes: number;
             late_seconds: number;
+            /** @default [] */
+            slots: number[];
         };
         /**
          * LoadOutlook

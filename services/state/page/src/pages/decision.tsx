@@ -5,6 +5,7 @@ import type { ClusterDocument, CommandDocument as Command, DecisionDocument as D
 import { decisionPath, jobPath } from "../api/client";
 import { useLive } from "../api/live";
 import { Card, Empty, Facts, Guardrail, Heading, Notice, Table, figures } from "../parts/basics";
+import { Curve } from "../parts/curve";
 import { TaskGraph } from "../parts/graph";
 import { clusterLink, decisionLink, jobLink, jobOf } from "../parts/links";
 import { WhatIf } from "../parts/what-if";
@@ -48,6 +49,7 @@ export function DecisionPage({ id }: { id: string }): JSX.Element {
           <Card title="From wanted to final size" aside={<GuardrailsMet tasks={decision.record.tasks} />}>
             <Sizes decision={decision} labels={labelsOf(owner)} />
           </Card>
+          <Curve decision={decision} rent={owner?.rent ?? null} />
           <Card title="What happened">
             <TimeLine decision={decision} commands={own} />
           </Card>

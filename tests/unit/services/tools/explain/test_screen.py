@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from surescale.contracts.commands import Balance, SlotMove, TaskChange
-from surescale.contracts.decisions import Amendment, ChangeScore, SampledMinute
+from surescale.contracts.decisions import Amendment, Candidates, ChangeScore, SampledMinute
 from surescale.contracts.messages import EngineEvent
 from surescale.contracts.own_acts import OwnAct
 from surescale.contracts.rescaler_state import CommandUnderway, JobSummary, WaitingAct
@@ -76,6 +76,43 @@ def test_a_hold_shows_how_the_job_was_and_what_a_change_would_have_gained() -> N
     assert re.search(r"map-11 +2 +11% +7 +2", text)
     assert "0" * 30 not in text
     assert "and 4 more tasks" in text
+
+
+def curve(slots: tuple[int, ...], price: float | None) -> str:
+    """Return the screen of an act by a policy that compared sizes; it grows by two subtasks, a slot each costs this a second."""
+    decision = decided()
+    grown = sum(task.desired - task.current for task in decision.tasks)
+    sizes = (40, 48, 48 + grown)
+    candidates = Candidates(subtasks=sizes, late_minutes=(31.5, 14.26, 0.4), minutes=120, late_seconds=60.0, slots=slots)
+    compared = ChangeScore(
+        subtasks=sizes[2], score=0.3, present_subtasks=48, present_score=0.2, gain_needed=0.01, unit="u", candidates=candidates
+    )
+    return screen(explanation(replace(decision, compared=compared), NOTHING, slot_price_per_s=price))
+
+
+def test_the_sizes_that_were_compared_are_shown_with_their_rent_in_dollars() -> None:
+    """At the price of now, of the slots that the engine is paid by; the present one and the chosen one are marked."""
+    text = curve((10, 12, 18), 0.5 / 86_400)
+    assert re.search(r"40 +-17% +5\.00 +31\.5", text)
+    assert re.search(r"48 +6\.00 +14\.3 +present", text)
+    assert re.search(r"\+50% +9\.00 +0\.4 +best score, chosen", text)
+    assert "late: of the next 120 minutes, with records that wait longer than 60 s, restart included" in text
+    assert "rent: of slots, at $0.50 each a day, the price of now" in text
+
+
+@pytest.mark.parametrize(
+    ("slots", "says"),
+    [
+        ((10, 12, 18), "rent: of slots; dollars are unknown, since hosts or workers have no price (SURESCALE_PRICES)"),
+        ((), "rent: of subtasks; dollars depend on the hosts, which are chosen after the decision"),
+    ],
+)
+def test_a_rent_that_nobody_knows_in_dollars_is_said(slots: tuple[int, ...], says: str) -> None:
+    """Slots or subtasks stand for it."""
+    text = curve(slots, None)
+    assert says in text
+    assert "$/day" not in text
+    assert "present" in text
 
 
 @pytest.mark.parametrize(("known", "says"), [(1, "the last minute"), (2, "mean of 2 minutes"), (60, "mean of 5 minutes")])
