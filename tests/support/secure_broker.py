@@ -224,7 +224,9 @@ def make_certificates(folder: Path) -> None:
     """Write two authorities, a broker's key store for loopback, and a client's certificate, all valid for two days."""
     for name in ("ca", "other-ca"):
         new = ["-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}-key.pem", "-out", f"{name}.pem"]
-        _openssl(folder, "req", "-x509", "-days", "2", "-subj", f"/CN={name}", *new)
+        # Python 3.13 and later ask for what an authority may do, and for the key identifier of whatever it signs.
+        use = ["-addext", "keyUsage=critical,keyCertSign,cRLSign"]
+        _openssl(folder, "req", "-x509", "-days", "2", "-subj", f"/CN={name}", *use, *new)
     for name, extension in (("broker", BROKER_NAMES), ("client", "extendedKeyUsage=clientAuth")):
         made = ["-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", f"{name}-key.pem", "-out", f"{name}.csr"]
         _openssl(folder, "req", *made)
@@ -239,7 +241,7 @@ def certify_broker(folder: Path, extension: str, *, days: int) -> None:
 
 
 def _sign(folder: Path, name: str, extension: str, *, days: int) -> None:
-    (folder / f"{name}.ext").write_text(extension)
+    (folder / f"{name}.ext").write_text(f"{extension}\nauthorityKeyIdentifier=keyid\n")
     signed = ["-CA", "ca.pem", "-CAkey", "ca-key.pem", "-CAcreateserial", "-extfile", f"{name}.ext"]
     _openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.pem", "-days", str(days), *signed)
 

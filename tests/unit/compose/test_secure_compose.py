@@ -5,6 +5,7 @@ import re
 import shutil
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from surescale.contracts.access import ROLES
 from surescale.contracts.settings import PipelineSettings, from_environment
 from surescale.services.state.settings import StateSettings
 from tests.support.known_settings import SETTINGS
+from tests.support.secure_broker import make_certificates
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (it comes with kubernetes-validate)")
 
@@ -116,6 +118,22 @@ def test_a_file_that_was_deleted_is_made_again_and_what_depends_on_it_too(tmp_pa
     assert made(tmp_path).returncode == 0
     after = users.read_text(), keystore.read_text(), agent.read_text()
     assert not set(before) & set(after)
+
+
+@needs_openssl
+@pytest.mark.parametrize("made_by", [made, make_certificates], ids=["the script", "the tests"])
+def test_certificates_have_all_that_a_strict_reader_asks_for(made_by: Callable[[Path], object], tmp_path: Path) -> None:
+    """As Python 3.13 and later do."""
+    made_by(tmp_path)
+    signed = sorted(
+        each.name
+        for each in tmp_path.glob("*.pem")
+        if not each.stem.endswith(("ca", "-key", "-keystore")) and "CERTIFICATE" in each.read_text()
+    )
+    assert len(signed) > 1
+    words = ["openssl", "verify", "-x509_strict", "-CAfile", "ca.pem", *signed]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_number_of_days_that_is_none_is_one_line(tmp_path: Path) -> None:
