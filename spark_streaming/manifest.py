@@ -73,6 +73,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     together_until_ms: int = 0
     partitions_before: int = 0
 
+    def __post_init__(self) -> None:
+        """Refuse states of a topic without partitions."""
+        if self.states and self.partitions < 1:
+            raise ValueError("partitions: there are states, so there must be some")
+
     def files(self) -> set[str]:
         """Return the names of all files that count."""
         return {name for state in self.states.values() for name in (state.head, *state.rows)}
@@ -206,7 +211,8 @@ def named(path: str, what: str, way_out: str = WAY_OUT) -> Iterator[None]:
         raise StateRefused(f"{path}: {what} is missing; {way_out}") from None
     except StateRefused as refused:
         raise StateRefused(f"{path}: {refused}; use the former settings, or give the job another checkpoint folder") from None
-    except (*UNREADABLE, OSError, KeyError, IndexError, EOFError, zipfile.BadZipFile, zstandard.ZstdError) as error:
+    # RuntimeError is what zipfile raises for archives that it cannot read: encrypted, of a later version or another method.
+    except (*UNREADABLE, OSError, KeyError, IndexError, EOFError, RuntimeError, zipfile.BadZipFile, zstandard.ZstdError) as error:
         raise StateRefused(f"{path}: {what} is corrupt ({error}); {way_out}") from None
 
 

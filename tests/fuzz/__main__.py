@@ -17,13 +17,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0, help="in all, over all targets (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--target", default="", help="only targets whose name contains this")
+    parser.add_argument("--target", action="append", default=[], help="only targets whose name contains this; repeatable")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--findings", type=Path, default=Path("build/fuzz"), help="folder for inputs that broke something")
     chosen = parser.parse_args()
-    names = [name for name in all_targets() if chosen.target in name]
-    if not names:
-        parser.error(f"--target: no target is named like {chosen.target!r}; there are: {', '.join(all_targets())}")
+    for given in chosen.target:
+        if not any(given in name for name in all_targets()):
+            parser.error(f"--target: no target is named like {given!r}; there are: {', '.join(all_targets())}")
+    names = [name for name in all_targets() if not chosen.target or any(given in name for given in chosen.target)]
     each_s = chosen.seconds * chosen.processes / len(names)
     print(f"{'target':28} {'inputs':>12} {'accepted':>12} {'declined':>12} {'slowest ms':>11}  found")
     total, broken = Count(), 0

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 import msgspec
 import numpy as np
+from confluent_kafka import Message
 
 from surescale.contracts.clock import pipeline_time_ms, wall_time_ms
 from surescale.contracts.errors import UNREADABLE, RecordRejected, SettingsError
@@ -19,8 +22,9 @@ from surescale.contracts.job_limits import bounds_of
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import ClockSegment, ClusterTopology, JobTopology
 from surescale.contracts.rescaler_state import RescalerRecord
-from surescale.contracts.settings import from_environment, to_environment
+from surescale.contracts.settings import PipelineSettings, from_environment, to_environment
 from surescale.contracts.summaries import decode_header, encode_header, header_of
+from surescale.contracts.topics import SNAPSHOTS
 from surescale.contracts.topology import check_cluster, check_topology
 from surescale.contracts.windows import decode_window, encode_window
 from surescale.contracts.wire import decode, encode
@@ -29,15 +33,21 @@ from surescale.engines.flink.graph import checkpointing_of, tasks_of
 from surescale.engines.flink.identity import attempt_of, identify
 from surescale.engines.flink.requirements import Requirements, requirement_id, wanted
 from surescale.engines.groups.busy import idle_in, values_in
+from surescale.monitor.prices import PRICE_MAX, PriceTable
+from surescale.monitor.progress import OtherMonitors, own_header
 from surescale.monitor.settings import MonitorSettings
 from surescale.policies.onnx_graph import check_graph
 from surescale.policies.package import PackageRejected, check_format, decoded
 from surescale.policies.registry import SHIPPED
 from surescale.policies.sure.package import FORMAT, Card
 from surescale.rescaler.control.job.memory import JobMemory, job_record, restored
+from surescale.rescaler.service.active import TIME_DIGITS_MAX, overtaken_by_ms
 from surescale.rescaler.service.settings import RescalerSettings
+from surescale.runtime.tracing.context import context_of
 from surescale.services.agent.settings import AgentSettings
 from surescale.services.state.settings import StateSettings
+from surescale.services.state.write.projections import Record, project
+from surescale.services.tools.recording.format import RawRecord, event_ms
 from tests.fuzz.mutate import mutated_window
 from tests.fuzz.target import Declined, Target, expect
 from tests.support.recorded_flink import VERSIONS, recorded
@@ -45,6 +55,8 @@ from tests.wire.messages import MESSAGES, window_bytes
 
 GROWTH = 8_192
 """Bytes that defaults and one escaped character more may add to what was decoded, besides six times its length."""
+LENGTH_OF_A_NAME = 128
+"""Of another monitor; an escaped byte of it takes four letters."""
 Answer = TypeVar("Answer")
 
 
@@ -60,6 +72,9 @@ def decoders() -> Iterator[Target]:
     yield Target("name from outside", [b"orders", b"team/orders", b"*", b"..", b"a~0123456789abcdef"], _name)
     counter = b'# TYPE busy counter\nbusy_total{topic="a"} 1.5\nbusy_total 2 1700\n'
     yield Target("member's metrics", [counter, b'x_poll_idle_ratio_avg{client_id="\\"a:b\\"",v="1"} 0.5\n'], _metrics)
+    yield Target("record's headers", [_joined(headers) for headers in _HEADERS], _headers)
+    yield Target("window's summary", [encode_header(header_of(decode_window(window_bytes())))], _summary)
+    yield Target("prices", [b"tm-*=0.192, worker=0.05", b"[a-c]?*=1e3,*=1", b""], _prices)
     yield Target("memory", [encode(JobMemory(job="sim/clicks", desired_generation=3))], _memory)
     for kind in (MonitorSettings, AgentSettings, RescalerSettings, StateSettings):
         yield Target(f"settings {kind.__name__}", _environments(kind), partial(_settings, kind))
@@ -162,6 +177,83 @@ def _metrics(raw: bytes) -> None:
     if not figures:
         raise Declined("no counter")
     expect(all(each is None or 0 <= each <= FIGURE_MAX for each in figures), "a figure outside its bounds")
+
+
+_HEADERS = (
+    ((b"traceparent", b"00-" + b"a1" * 16 + b"-" + b"b2" * 8 + b"-01"), (b"minute", b"1780000000000")),
+    ((b"monitor", b"host:1"), (b"overtaken-by", b"1780000000000")),
+    ((b"summary", b"{}"), (b"traceparent", b"00-0-0-01")),
+)
+
+
+def _joined(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"\0".join(name + b"=" + value for name, value in headers)
+
+
+def _headers(raw: bytes) -> None:
+    """Do with headers what their readers do, the names being text (`headers_of`) and the values whatever they are."""
+    given: list[tuple[str, bytes | None]] = []
+    for each in raw.split(b"\0"):
+        name, has_value, value = each.partition(b"=")
+        given.append((name.decode(errors="replace"), value if has_value else None))
+    context = context_of(given)
+    expect(context is None or context_of(context.headers()) == context, "handed on it is another place")
+    newer_ms = overtaken_by_ms(given)
+    expect(newer_ms is None or 0 <= newer_ms < 10**TIME_DIGITS_MAX, "a time that nothing can hold")
+    record = RawRecord(SNAPSHOTS, 0, 7, 1_780_000_000_000, b"sim/clicks", b"", tuple(given))
+    at_ms = event_ms(record)
+    expect(at_ms is None or 0 <= at_ms <= FIGURE_MAX, "a time that nothing can hold")
+    others = OtherMonitors(PipelineSettings(), logging.getLogger("surescale.fuzz"))
+    others.take([cast(Message, _Marker(given, 1, own=True)), cast(Message, _Marker(given, 2))])
+    expect(others.name.isprintable() and len(others.name) <= 4 * LENGTH_OF_A_NAME, "no name that can be printed")
+    if context is None and newer_ms is None and at_ms is None and not others.name:
+        raise Declined("none that anybody reads")
+
+
+@dataclass(frozen=True, slots=True)
+class _Marker:
+    """A marker's record as the client gives it; ``own``: of the monitor that reads it."""
+
+    given: list[tuple[str, bytes | None]]
+    at: int
+    own: bool = False
+
+    def key(self) -> bytes:
+        return f"{PipelineSettings().cluster}/clicks".encode()
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self.at
+
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        return [*own_header()] if self.own else self.given
+
+
+def _summary(raw: bytes) -> None:
+    record = Record(SNAPSHOTS, 0, 7, b"sim/clicks", b"", 1_780_000_000_000, raw)
+    try:
+        operations = project(record)
+    except RecordRejected as rejected:
+        raise Declined(rejected.reason) from None
+    expect(sum(len(repr(each)) for each in operations) <= 12 * len(raw) + GROWTH, "what is kept of it is much longer")
+
+
+def _prices(raw: bytes) -> None:
+    try:
+        table = PriceTable.of(raw.decode("utf-8", "surrogateescape"))
+    except SettingsError as refused:
+        expect("\n" not in str(refused), "the refusal is not one line")
+        raise Declined(str(refused)) from None
+    names = ("tm-3", "worker", "", "a" * 253, "[a-c]?*", "\udcff")
+    for price in map(table.per_hour, names):
+        expect(price is None or 0 < price <= PRICE_MAX, "a price that is none")
+    expect(set(table.unpriced(names)) <= set(names), "a host that is none")
+    cluster = MESSAGES["cluster"]
+    assert isinstance(cluster, ClusterTopology)
+    priced = table.priced(cluster)
+    expect(decode(encode(priced), ClusterTopology) == priced, "its readers get other prices")
 
 
 def _environments(kind: type[Any]) -> list[bytes]:
