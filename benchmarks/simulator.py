@@ -7,11 +7,11 @@ from functools import partial
 import click
 import numpy as np
 
+from benchmarks.archive import load_job
 from benchmarks.machine import conditions
 from benchmarks.report import Document, say, show
 from surescale.policies.features import SURE_WIDTH, WIDTH, encode
 from surescale.runtime import options
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.loops.rows import LoopRows
 from surescale.simulation.loops.terms import Mode, Terms

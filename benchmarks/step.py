@@ -61,12 +61,12 @@ def answered(
     engine's. ``emergency``: plain overload is answered at once, as on a real engine. ``late_minutes``: from the end of a span to
     the step.
     """
+    from benchmarks.archive import load_job
     from surescale.contracts.job_settings import JobSettings
     from surescale.policies.decide import decide_if_due
     from surescale.policies.registry import load_policy
     from surescale.simulation.engine.cluster import RunOptions
     from surescale.simulation.engine.episode import run_episode
-    from surescale.simulation.load.jobs import load_job
     from surescale.simulation.model.costs import RestartCost
 
     workload, step = stepped(load, factor, seed, late_minutes)

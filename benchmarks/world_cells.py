@@ -107,8 +107,8 @@ def trial_of(cell: Cell, days: int) -> Trial:
 
 def _setting(cell: Cell, days: int) -> Setting:
     """Return a cell's setting; the calibration part is the first week, or the first third of a longer file."""
+    from benchmarks.archive import load_graph
     from surescale.simulation.evaluation.judge import setting_of
-    from surescale.simulation.load.graphs import load_graph
     from surescale.simulation.load.workload import load_workload
 
     whole = load_workload(cell.load)

@@ -70,9 +70,9 @@ def device_named(name: str) -> str:
     "--workload",
     "workloads",
     multiple=True,
-    help="Trace by name or CSV file; its first week counts. Repeatable (default: the shipped ones).",
+    help="Trace by name or CSV file; its first week counts. Repeatable (default: clarknet and nasa).",
 )
-@click.option("--job", "jobs", multiple=True, help="Graph to train on; repeatable (default: all shipped ones of 6 to 24 tasks).")
+@click.option("--job", "jobs", multiple=True, help="Graph to train on; repeatable (default: 40 drawn ones of 6 to 24 tasks).")
 @click.option(
     "--world",
     "worlds",

@@ -34,7 +34,7 @@ PARITY_JOBS = 6
 STALE_MINUTES = 3
 TERMS = (
     "Weights: Apache-2.0, as surescale. Trained on request counts of the ClarkNet and NASA traces (Internet Traffic Archive, no "
-    "restriction on use) and on task graphs of the Alibaba cluster trace 2018 (any use for research or study)."
+    "restriction on use) and on graphs that were drawn at random."
 )
 
 

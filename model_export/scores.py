@@ -15,12 +15,12 @@ import numpy as np
 from surescale.model_export.export import opened
 from surescale.model_export.plan_loops import Ground
 from surescale.model_export.rollout import hours_of_loops
-from surescale.model_export.train import JUDGED_JOBS, WEEK_MINUTES, Run
+from surescale.model_export.train import WEEK_MINUTES, Run
 from surescale.policies.scores import JobScores, Lead, PolicyScore, Scores, write_scores
 from surescale.simulation.evaluation.clustered import Pair, difference
 from surescale.simulation.evaluation.hours import Hours, paired
 from surescale.simulation.evaluation.judge import EvaluationRequest, judge, judge_policy, setting_of
-from surescale.simulation.load.graphs import load_graph
+from surescale.simulation.load.graphs import job_names, load_graph
 from surescale.simulation.load.jobs import load_job
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.model.worlds import world_named
@@ -34,15 +34,15 @@ WORKLOAD = "clarknet"
 def score_package(
     folder: Path,
     tell: Callable[[str], object],
-    jobs: tuple[str, ...] = JUDGED_JOBS,
+    jobs: Sequence[str] = (),
     beside: tuple[str, ...] = BESIDE,
     asked: EvaluationRequest = ASKED,
 ) -> None:
-    """Judge the package in a folder and write ``scores.json`` there; card and hash stay as they are."""
+    """Judge the package in a folder on some jobs, or all shipped ones, and write ``scores.json`` there; card and hash stay."""
     policy = opened(folder)
     workload = load_workload(WORKLOAD)
     table = {}
-    for name in jobs:
+    for name in jobs or job_names():
         setting = setting_of(load_graph(name), workload, asked)
         judged = [judge_policy(policy, setting, _quiet), *(judge(rule, setting, _quiet) for rule in beside)]
         hours = {each.name: each.outcome.hours for each in judged}
@@ -85,7 +85,7 @@ def _lead(own: Hours, rival: Hours) -> Lead:
     return Lead(mean=round(mean, 4), standard_error=round(error, 4))
 
 
-JOBS = ("j_756953", "j_242616", "j_2521346", "j_1351665")
+JOBS = ("clicks", "orders", "payments", "delivery")
 LOADS = ("clarknet", "nasa", "twitter")
 LOAD_PARALLELISM = 5.0
 FIRST_DRAW = 7_000

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import count, islice
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from surescale.model_export.rollout import Branching, Noise, advantages, explore
 from surescale.policies.graph import job_graph
 from surescale.policies.sure.base import Base
 from surescale.policies.sure.package import SamplingCard, Statistics
-from surescale.simulation.load.graphs import job_names, load_graph
+from surescale.simulation.load.graphs import DRAWN, load_graph
 from surescale.simulation.load.jobs import load_job
 from surescale.simulation.load.workload import Workload, load_workload
 from surescale.simulation.loops.rows import Terms
@@ -58,20 +59,17 @@ SEED_MAX = 2**63 - 1  # torch's generator takes no larger one
 _OF_WORLDS = 1  # third part of the seed that draws worlds
 _VALIDATION_DRAWS = 10_000  # draws of worlds below this are for validation
 
-# Held out: used neither for training nor for selection. The first six are those of the main table.
-JUDGED_JOBS = (
-    "j_2521346", "j_1351665", "j_31537", "j_867286", "j_3380530", "j_3803524", "j_756953", "j_242616", "j_4147567", "j_3003",
-)  # fmt: skip
-VALIDATION_JOBS = ("j_4654", "j_5525", "j_16309", "j_103736", "j_1581621", "j_2735")
+VALIDATION_JOBS = tuple(f"{DRAWN}{seed}" for seed in range(900, 906))
+TRAINING_JOBS = 40
 TRAINING_TASKS = (6, 24)
 LOAD_PARALLELISM = (4.0, 9.0)
 
 
 def training_jobs() -> tuple[str, ...]:
-    """Return the shipped graphs of 6 to 24 tasks that serve neither for judging nor for validation, sorted."""
+    """Return the first drawn graphs of 6 to 24 tasks. The shipped jobs serve for judging: training never sees them."""
     least, most = TRAINING_TASKS
-    kept = (name for name in job_names() if name not in JUDGED_JOBS and name not in VALIDATION_JOBS)
-    return tuple(sorted(name for name in kept if least <= load_graph(name).size <= most))
+    names = (f"{DRAWN}{seed}" for seed in count(1))
+    return tuple(islice((name for name in names if least <= load_graph(name).size <= most), TRAINING_JOBS))
 
 
 class TrainingRefused(SurescaleError):

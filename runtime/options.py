@@ -100,9 +100,9 @@ def policies(*default: str, help: str = "Policy by name; repeatable.") -> Callab
 
 # Jobs that run under a trace in the simulator.
 
-JOBS = ("j_1351665", "j_3803524")
-"""Shipped jobs that commands run by default: 16 and 46 tasks."""
-_JOB = "Job by name, or a CSV of a graph, FILE or FILE#JOB"
+JOBS = ("clicks", "orders", "payments")
+"""Shipped jobs that commands run by default."""
+_JOB = "Job by name (surescale jobs), or a CSV of a graph, FILE or FILE#JOB"
 job = click.option("--job", required=True, help=f"{_JOB}.")
 
 
@@ -113,8 +113,8 @@ def jobs(default: tuple[str, ...] = JOBS) -> Callable[[F], F]:
 
 def workload(*, required: bool = False) -> Callable[[F], F]:
     """Return the option that names the trace."""
-    default: dict[str, Any] = {"required": True} if required else {"default": "clarknet", "show_default": True}
-    return click.option("--workload", help="clarknet, nasa, twitter, or a CSV with columns minute,requests.", **default)
+    default: dict[str, Any] = {"required": True} if required else {"default": "online-shop", "show_default": True}
+    return click.option("--workload", help="Load by name (surescale jobs), or a CSV with columns minute,requests.", **default)
 
 
 def minutes(least: int = 1, most: int | None = None) -> Callable[[F], F]:
@@ -127,7 +127,7 @@ def minutes(least: int = 1, most: int | None = None) -> Callable[[F], F]:
 start_minute = click.option(
     "--start-minute",
     type=click.IntRange(min=0),
-    help="Minute of the trace to start at (default: a morning ramp; clarknet: a Friday, 07:00).",
+    help="Minute of the trace to start at (default: a morning ramp; online-shop, clarknet: a Friday, 07:00).",
 )
 pace = click.option(
     "--pace",

@@ -9,7 +9,7 @@ COMMANDS = {
         "spark": "Assemble each job's rolling windows from task metrics",
         "agent": "Answer windows with decisions, until stopped",
         "rescaler": "Carry out the decisions made for one cluster",
-        "engine": "Simulate an engine that runs jobs under a real trace",
+        "engine": "Simulate an engine that runs jobs under a load",
         "state-service": "Keep the view of all jobs in Redis and serve it over HTTP",
         "serve": "Run several roles in one process, until stopped",
     },
@@ -32,7 +32,7 @@ COMMANDS = {
         "tournament": "Release to a job what would have served its last days best",
         "init": "Write the file from which `surescale up` starts everything",
         "up": "Run all roles against an existing Kafka, Redis and engine",
-        "demo": "Run everything on this machine under a real trace",
+        "demo": "Run everything on this machine, with a simulated engine",
     },
     "Work offline": {
         "gate": "Run one gate over a list of events",

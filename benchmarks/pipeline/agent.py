@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import click
 import msgspec
 
+from benchmarks.archive import load_job
 from benchmarks.machine import conditions, peak_mebibytes
 from benchmarks.pipeline.stage import Stage, flush, stage
 from benchmarks.pipeline.usage import cores_used, memory_mb, processor_s
@@ -37,7 +38,7 @@ from surescale.services.local_stack.supervisor import StopRequested
 from surescale.services.tools.policy_releases.folder import verified
 from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.engine.episode import WindowBuffer
-from surescale.simulation.load.jobs import SizedJob, load_job, size_job
+from surescale.simulation.load.jobs import SizedJob, size_job
 from surescale.simulation.load.workload import load_workload
 
 JOB = "j_3803524"  # 44 real tasks, plus the virtual source and sink

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import click
 
+from benchmarks.archive import archived, load_graph
 from benchmarks.machine import conditions
 from benchmarks.pipeline.usage import cores_used, memory_mb, processor_s
 from benchmarks.report import Document, say, show
@@ -17,7 +18,7 @@ from surescale.runtime import options
 from surescale.runtime.signals import end_in_order
 from surescale.services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
 from surescale.services.local_stack.supervisor import StopRequested
-from surescale.simulation.load.graphs import JobGraph, job_names, load_graph
+from surescale.simulation.load.graphs import JobGraph
 
 JOBS = 25
 TASKS = (18, 26)
@@ -30,8 +31,8 @@ _SERVERS = ("broker", "redis")
 
 
 def typical_graphs(count: int) -> list[JobGraph]:
-    """Return shipped graphs of a middling size, by name."""
-    graphs = [load_graph(name) for name in job_names()]
+    """Return graphs of the archive of a middling size, by name."""
+    graphs = [load_graph(name) for name in archived()]
     return [graph for graph in graphs if TASKS[0] <= graph.size - 2 <= TASKS[1]][:count]
 
 

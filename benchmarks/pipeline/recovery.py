@@ -25,7 +25,7 @@ from surescale.runtime.signals import end_in_order
 from surescale.services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
 from surescale.services.local_stack.supervisor import StopRequested
 
-JOB = "j_3803524"
+JOB = "shop"
 MINUTES = 1_440
 SPEED = 60.0  # one event minute per second
 ROLES = ("monitor", "spark", "agent", "rescaler", "state-service", "kafka")

@@ -1,4 +1,4 @@
-"""Graphs wider than the shipped ones, joined from them.
+"""Graphs wider than those of the archive, joined from them.
 
 `python -m benchmarks.pipeline.wide_job 998 > wide.csv` writes one as a file for `surescale engine --job wide.csv`.
 """
@@ -7,13 +7,14 @@ import csv
 import sys
 from typing import TextIO
 
-from surescale.simulation.load.graphs import SINK, SOURCE, JobGraph, job_names, load_graph
+from benchmarks.archive import archived, load_graph
+from surescale.simulation.load.graphs import SINK, SOURCE, JobGraph
 
 
 def wide_graph(tasks: int) -> JobGraph:
-    """Return a job with this many real tasks: shipped graphs side by side between one virtual source and one virtual sink.
+    """Return a job with this many real tasks: graphs of the archive side by side between one virtual source and one virtual sink.
 
-    The largest graphs come first: they are taken from the end of ``job_names``, over again when all are used. The last one is cut
+    The largest graphs come first: they are taken from the end of ``archived``, over again when all are used. The last one is cut
     to its first tasks in topological order. Task names start with the number of their part.
     """
     names: list[str] = []
@@ -21,9 +22,9 @@ def wide_graph(tasks: int) -> JobGraph:
     durations: list[float] = []
     stateful: list[bool] = []
     part = 0
-    shipped = job_names()[::-1]
+    parts = archived()[::-1]
     while len(names) < tasks:
-        graph = load_graph(shipped[part % len(shipped)])
+        graph = load_graph(parts[part % len(parts)])
         _append(graph, part, tasks - len(names), names, upstream, durations, stateful)
         part += 1
     read = {parent for parents in upstream for parent in parents}
@@ -63,10 +64,12 @@ def _append(
 def write_csv(graph: JobGraph, file: TextIO) -> None:
     """Write a graph's real tasks in the format that ``simulation.load.graphs.load_graph`` reads."""
     writer = csv.writer(file)
-    writer.writerow(("job", "task", "upstream", "duration_s"))
+    writer.writerow(("job", "task", "upstream", "duration_s", "stateful"))
     for index in range(1, graph.size - 1):
         upstream = " ".join(graph.tasks[parent] for parent in graph.upstream[index] if parent)
-        writer.writerow((graph.name, graph.tasks[index], upstream, graph.duration_s[index]))
+        writer.writerow(
+            (graph.name, graph.tasks[index], upstream, graph.duration_s[index], "yes" if graph.stateful[index] else "no")
+        )
 
 
 if __name__ == "__main__":

@@ -46,9 +46,9 @@ def command(
     Exit code 1 if learners make any task wait for state, or let the 99th percentile grow beyond its bound. Nothing is random:
     every run prints the same.
     """
+    from benchmarks.archive import load_job
     from benchmarks.machine import conditions, conditions_line
     from benchmarks.rescale_three_ways.rescale import SCENARIOS, compare
-    from surescale.simulation.load.jobs import load_job
     from surescale.simulation.load.workload import load_workload
     from surescale.simulation.model.costs import chosen_cost
 

@@ -145,7 +145,7 @@ class SurePolicy:
         return RawAnswer(
             wanted=planned.wanted[0],
             reason=_sentence(expected, planned, planning, have, is_assumed=is_assumed),
-            looked_at=_explained(question, looked, mu, encoded),
+            looked_at=_explained(question, looked, mu, encoded) if outputs.any() else (),  # else nothing came of the look
             compared=_compared(question, expected, planned, planning) if not planned.idle[0] else None,
             outlook=_outlook(expected),
             drift=drift,
@@ -182,9 +182,8 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
     ``is_assumed``: nobody knows how long a restart takes.
     """
     low, high, spread = float(expected.means.min()), float(expected.means.max()), float(expected.spread[0].mean())
-    load = (
-        f"Expecting {low:.0f} to {high:.0f} records a minute over the next {_hours(expected):g} hours, give or take {spread:.0%}"
-    )
+    load = f"Expecting {low:,.0f} to {high:,.0f} records a minute over the next {_hours(expected):g} hours"
+    load += f", give or take {spread:.0%}"
     if planned.heed[0] > 0:
         load += ", taking the last days into account"
     if planned.idle[0]:

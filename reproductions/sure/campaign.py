@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from benchmarks.archive import load_job
 from reproductions.sure import forecast_rule, results
 from reproductions.sure.environment import (
     DECISIONS,
@@ -34,7 +35,7 @@ from reproductions.sure.train import PaperRun, Torch, begin, best_model, resume,
 from reproductions.sure.zscores import PEERS
 from surescale.model_export.checkpoints import CHECKPOINT
 from surescale.policies.sure.package import Statistics
-from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload, load_workload
 from surescale.simulation.loops.rows import Terms
 

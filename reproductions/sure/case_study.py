@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from benchmarks.archive import load_job
 from reproductions.sure.environment import View, offsets, start, terms_of, week
 from reproductions.sure.figures import Attention, attention, distances
 from reproductions.sure.layers import State
@@ -13,7 +14,6 @@ from reproductions.sure.sure import PaperSure, subgraph_inputs
 from reproductions.sure.train import Torch, begin, best_model, resume
 from surescale.model_export.checkpoints import CHECKPOINT
 from surescale.policies.answer import Float64
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.loops.rows import LoopRows
 

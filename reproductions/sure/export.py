@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import torch
 
+from benchmarks.archive import load_job
 from reproductions.sure.ccrnn import LAYERS, Ccrnn
 from reproductions.sure.dream import Dream
 from reproductions.sure.environment import REACH, SPAN_MINUTES, View, sizes_of, terms_of, week
@@ -24,7 +25,6 @@ from surescale.policies.features import FEATURE_VERSION, SLOTS_SHA256, SURE_WIDT
 from surescale.policies.paper.card import FORMAT, Kind, PaperCard, read_paper_package
 from surescale.policies.paper.models import open_model
 from surescale.policies.scores import Scores, write_scores
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.loops.rows import LoopRows, Terms
 

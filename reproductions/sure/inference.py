@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from benchmarks.archive import load_job
 from benchmarks.machine import peak_mebibytes
 from reproductions.sure.environment import JOBS
 from reproductions.sure.packages import SHIPPED as VARIANTS
@@ -22,7 +23,6 @@ from surescale.policies.features import SURE_WIDTH, WIDTH, Encoded
 from surescale.policies.graph import JobGraph, job_graph
 from surescale.policies.paper.models import SubgraphModel
 from surescale.policies.registry import SHIPPED
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.load.workload import load_workload
 
 PACKAGE = SHIPPED / "sure-paper"

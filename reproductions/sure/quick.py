@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.archive import load_job
 from reproductions.sure.environment import LATENCY_WEIGHT, PaperMode, PolicyRuns, View, follow, offsets, start, terms_of, week
 from reproductions.sure.figures import Attention, attention
 from reproductions.sure.hpa import tuned
@@ -13,7 +14,7 @@ from reproductions.sure.packages import SHIPPED, Served, shipped
 from reproductions.sure.results import MethodScore, Result, Training, method_scores, result_of
 from reproductions.sure.tables import standing, table_raw, table_z
 from surescale.policies.paper.models import SubgraphModel
-from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload, load_workload
 from surescale.simulation.loops.rows import LoopRows
 

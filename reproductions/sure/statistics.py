@@ -1,12 +1,15 @@
-"""Mean and standard deviation of the 27 slots over loops on all six jobs, and the sizes that loops start with."""
+"""Mean and standard deviation of the 27 slots over loops on all six jobs, or others, and the sizes that loops start with."""
+
+from collections.abc import Iterable
 
 import numpy as np
 
+from benchmarks.archive import load_job
 from reproductions.sure.environment import JOBS, PaperMode, View, sizes_of, terms_of, week
 from surescale.policies.features import SURE_WIDTH
 from surescale.policies.graph import Int64
 from surescale.policies.sure.package import Statistics
-from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload
 from surescale.simulation.loops.rows import LoopRows
 
@@ -29,11 +32,11 @@ def spread_start(job: SizedJob, load: Workload, first: Int64, generator: np.rand
     return job.within_limits(sizes.astype(np.int64))
 
 
-def fit_statistics(workload: Workload, mode: PaperMode, seed: int = 0) -> Statistics:
+def fit_statistics(workload: Workload, mode: PaperMode, seed: int = 0, jobs: Iterable[str] = JOBS) -> Statistics:
     """Return the statistics of week 1 over loops that follow utilisation with noise. Each job has equal weight."""
     load, terms, generator = week(workload, 1), terms_of(mode), np.random.default_rng(seed)
     total, squares, count = np.zeros(SURE_WIDTH), np.zeros(SURE_WIDTH), 0
-    for name in JOBS:
+    for name in jobs:
         job = load_job(name, workload)
         first = generator.integers(60, load.minutes, size=ROWS)
         rows = LoopRows(job, load, first, spread_start(job, load, first, generator), terms)

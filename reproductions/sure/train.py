@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.archive import load_job
 from reproductions.sure.draws import credit, draw, gains, log_probability
 from reproductions.sure.environment import SPAN_MINUTES, View, action_for, asked_for, follow, offsets, sizes_of, terms_of, week
 from reproductions.sure.layers import ForwardPass, Method, State
@@ -33,7 +34,7 @@ from surescale.model_export.train import TrainingDiverged, take_step
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
 from surescale.policies.sure.package import Statistics
-from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload, load_workload
 from surescale.simulation.loops.rows import LoopRows, Terms
 

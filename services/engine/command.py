@@ -61,7 +61,7 @@ def command(
     cluster: str | None,
     **run: Unpack[_SimulatedRun],
 ) -> None:
-    """Simulate an engine that runs jobs under a real trace.
+    """Simulate an engine that runs jobs under a load.
 
     Owns the pipeline's clock, which is stopped until POST /clock/start.
     """

@@ -52,7 +52,7 @@ SUFFERS = {
 @click.option("--keep", is_flag=True, help="Stay up after the trace, until Ctrl-C.")
 @click.pass_context
 def command(context: click.Context, /, *, out: Path | None, keep: bool, **given: Any) -> None:
-    """Run everything on this machine under a real trace.
+    """Run everything on this machine, with a simulated engine.
 
     Starts Kafka, Redis, Spark, Faust, the rescaler and a simulated engine, and ends with a summary of the trace. The
     commands below do the same with a real engine, and have options of their own.

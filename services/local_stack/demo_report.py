@@ -201,7 +201,7 @@ def _job(job: str, figures: ReportedJob, gate: str | None) -> str:
     elif figures.state != "running":
         words.append(figures.state)
     load, subtasks = figures.load_records_per_minute, figures.parallelism[-1]
-    return f"{job}: {load:.0f} records/min on {subtasks} subtasks" + (f" ({', '.join(words)})" if words else "")
+    return f"{job}: {load:,.0f} records/min on {subtasks} subtasks" + (f" ({', '.join(words)})" if words else "")
 
 
 def _all_jobs(jobs: Mapping[str, ReportedJob], gates: Mapping[str, str]) -> str:

@@ -64,7 +64,7 @@ LAST_WITHIN_S = 20.0
 class PipelineOptions:
     """What runs in the pipeline: the trace, the jobs, the policy, the pace."""
 
-    workload: str = "clarknet"
+    workload: str = "online-shop"
     jobs: tuple[str, ...] = JOBS
     minutes: int = 240
     start_minute: int | None = None

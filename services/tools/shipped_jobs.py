@@ -1,4 +1,4 @@
-"""``surescale jobs``: the job graphs and load traces that come with surescale, for `demo`, `engine`, `twin` and `evaluate`."""
+"""``surescale jobs``: the job graphs and loads that come with surescale, for `demo`, `engine`, `twin` and `evaluate`."""
 
 import json
 
@@ -16,7 +16,8 @@ SHOWN = 20
 def command(text: str | None, every: bool, as_json: bool) -> None:
     """List the jobs and workloads that are shipped.
 
-    They are real: graphs of Alibaba's cluster trace of 2018, and requests to public web services. The largest come first.
+    The largest jobs come first; random-7 draws another one. The workloads clarknet, nasa and twitter are real, the others are
+    drawn: steps@3 is another draw of steps.
     """
     from surescale.contracts.topology import levels
     from surescale.runtime import terminal

@@ -1,4 +1,4 @@
-"""Job graphs from the task table of a cluster trace, with a virtual source and sink.
+"""Job graphs: shipped, drawn or from a CSV file, with a virtual source and sink.
 
 A graph has no load: ``simulation.load.jobs`` sizes it for a workload.
 """
@@ -7,10 +7,12 @@ import csv
 import difflib
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+
+import numpy as np
 
 from surescale.contracts.errors import PATH_SHOWN_MAX, RecordRejected, SurescaleError, reason_of
 from surescale.contracts.messages import TaskSpec
@@ -22,9 +24,12 @@ TASKS_MAX = 2_000  # of one job
 DURATION_S_MIN, DURATION_S_MAX = 1e-9, 1e9  # of a task that takes any time: keeps sums and quotients finite
 CYCLE_TOLD = 6  # tasks of a cycle that a message names
 
+DRAWN = "random-"  # and a seed: the name of a graph to draw
+SEED_MAX = 2**32 - 1
+
 _COLUMNS = ("job", "task", "upstream", "duration_s")
-_SHIPPED = "alibaba_v2018_dags.csv"
-_STATEFUL_LETTERS = ("J", "R")  # join and reduce in the trace's task names
+_STATEFUL = {"yes": True, "no": False}
+_SHIPPED = "jobs.csv"
 
 
 class JobError(SurescaleError):
@@ -33,14 +38,14 @@ class JobError(SurescaleError):
 
 @dataclass(frozen=True, slots=True)
 class JobGraph:
-    """A job's tasks in index order: the virtual source first, the trace's tasks in their listed order, the virtual sink last.
+    """A job's tasks in index order: the virtual source first, the listed tasks in their order, the virtual sink last.
 
     Attributes:
         name: the job's name in its cluster.
         tasks: [N] task names.
         upstream: per task, indices of the tasks it takes records from.
         duration_s: [N] relative service durations; 0 for source and sink.
-        stateful: [N] whether the task keeps state (a join, a reduce, or several inputs).
+        stateful: [N] whether the task keeps state.
     """
 
     name: str
@@ -74,29 +79,61 @@ class _Row:
     task: str
     upstream: tuple[str, ...]
     duration_s: float
+    stateful: bool
 
 
 def load_graph(name_or_path: str) -> JobGraph:
-    """Return a shipped job by name, or the job of a CSV file (``FILE``, or ``FILE#JOB`` if it holds several).
+    """Return a job by name (``clicks``, or ``random-7`` to draw one), or of a CSV file (``FILE``, or ``FILE#JOB`` of several).
 
-    A file has the columns job, task, upstream (names separated by spaces) and duration_s; other columns are ignored.
+    A file has the columns job, task, upstream (names separated by spaces) and duration_s, and perhaps stateful (yes or no;
+    without it a task with several inputs keeps state); other columns are ignored.
 
     Raises:
         JobError: no such job or file, an unknown upstream, a cycle, or a cell that does not parse.
     """
     if name_or_path in _shipped():
         return build_graph(name_or_path, _shipped()[name_or_path])
+    seed = name_or_path.removeprefix(DRAWN)
+    if seed != name_or_path and seed.isascii() and seed.isdigit():
+        return _drawn(name_or_path, seed)
     path_text, _, wanted = name_or_path.partition("#")
     if _is_file(Path(path_text)):
         return _graph_of_file(Path(path_text), wanted)
     near = difflib.get_close_matches(name_or_path, job_names(), n=3, cutoff=0.6)
-    hint = f"; did you mean {' or '.join(near)}?" if near else f"; {len(job_names())} jobs are shipped, for example j_1351665"
+    hint = (
+        f"; did you mean {' or '.join(near)}?"
+        if near
+        else f"; {len(job_names())} jobs are shipped, for example clicks; {DRAWN}7 draws one"
+    )
     raise JobError(f"job {name_or_path!r} is neither a shipped job nor a CSV file{hint}")
 
 
 def job_names() -> tuple[str, ...]:
     """Return the names of the shipped jobs, by size, then name."""
     return tuple(sorted(_shipped(), key=lambda name: (len(_shipped()[name]), name)))
+
+
+def _drawn(name: str, seed: str) -> JobGraph:
+    """Return a graph of 4 to 40 tasks, most of them small.
+
+    Each task reads one of the three before it, one in five another task too; service times are lognormal.
+    """
+    if len(seed) > 10 or int(seed) > SEED_MAX:
+        raise JobError(f"job {name[:40]!r}: the seed is too large; give one of 0 to {SEED_MAX}")
+    random = np.random.default_rng(int(seed))
+    size = round(float(np.exp(random.uniform(np.log(4), np.log(40)))))
+    sources = int(random.integers(1, 2 + size // 8))
+    tasks = []
+    for at in range(size):
+        upstream: set[int] = set()
+        if at >= sources:
+            upstream.add(max(0, at - int(random.integers(1, 4))))
+            if random.random() < 0.2:
+                upstream.add(int(random.integers(at)))
+        seconds = float(f"{1e-4 * np.exp(random.normal(0.0, 0.8)):.2g}")
+        keeps_state = len(upstream) > 1 or (bool(upstream) and random.random() < 0.3)
+        tasks.append((f"task-{at + 1}", tuple(f"task-{of + 1}" for of in sorted(upstream)), seconds, keeps_state))
+    return graph_of_tasks(name, tasks)
 
 
 @cache
@@ -166,7 +203,10 @@ def _row(cells: dict[str, str], number: int, at: str) -> _Row:
     if duration_s and not DURATION_S_MIN <= duration_s <= DURATION_S_MAX:
         limits = f"{DURATION_S_MIN:g} to {DURATION_S_MAX:g}"
         raise JobError(f"{at}, column duration_s: {duration} is out of range; give {limits} seconds, or 0 if it takes no time")
-    return _Row(number, task, tuple(cells["upstream"].split()), duration_s)
+    upstream, said = tuple(cells["upstream"].split()), (cells.get("stateful") or "").strip()
+    if said and said not in _STATEFUL:
+        raise JobError(f"{at}, column stateful: {said[:40]!r} is neither yes nor no; give one of them, or leave the cell empty")
+    return _Row(number, task, upstream, duration_s, _STATEFUL.get(said, len(upstream) > 1))
 
 
 def graph_of_tasks(name: str, tasks: Iterable[tuple[str, tuple[str, ...], float, bool]]) -> JobGraph:
@@ -175,9 +215,7 @@ def graph_of_tasks(name: str, tasks: Iterable[tuple[str, tuple[str, ...], float,
     Raises:
         JobError: as ``build_graph``; "row" is then the task's place in the list.
     """
-    listed = list(tasks)
-    graph = build_graph(name, [_Row(number, task, up, took) for number, (task, up, took, _) in enumerate(listed, start=1)])
-    return replace(graph, stateful=(False, *(stateful for *_, stateful in listed), False))
+    return build_graph(name, [_Row(number, *cells) for number, cells in enumerate(tasks, start=1)])
 
 
 def build_graph(name: str, rows: list[_Row]) -> JobGraph:
@@ -214,14 +252,10 @@ def build_graph(name: str, rows: list[_Row]) -> JobGraph:
         tasks=(SOURCE, *(row.task for row in rows), SINK),
         upstream=((), *inner, ends),
         duration_s=(0.0, *(row.duration_s for row in rows), 0.0),
-        stateful=(False, *(_is_stateful(row) for row in rows), False),
+        stateful=(False, *(row.stateful for row in rows), False),
     )
     _refuse_cycles(graph, rows)
     return graph
-
-
-def _is_stateful(row: _Row) -> bool:
-    return len(row.upstream) > 1 or row.task.startswith(_STATEFUL_LETTERS)
 
 
 def _refuse_cycles(graph: JobGraph, rows: list[_Row]) -> None:

@@ -88,7 +88,27 @@ def _seven_hours(minutes: Int64, random: np.random.Generator) -> Float64:
     return load
 
 
+def _online_shop(minutes: Int64, random: np.random.Generator) -> Float64:
+    """Events of an online shop: 2,000 a second at four in the morning, 12,000 in the evening, more at weekends.
+
+    A newsletter each Thursday at ten, an offer at some hour of every other day, and noise of four per cent that lasts minutes.
+    """
+    at = np.array([0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 20.5, 22, 24])
+    a_second = np.interp(minutes % DAY / 60.0, at, np.array([4.2, 2.5, 2.0, 2.6, 5.2, 8.0, 8.8, 8.2, 9.0, 10.8, 12.0, 9.0, 4.2]))
+    load: Float64 = 60_000.0 * a_second * np.where(minutes // DAY % 7 >= 5, 1.15, 1.0)
+    offers = [(day * DAY + int(random.integers(8 * 60, 21 * 60)), random.uniform(0.3, 0.8)) for day in range(0, DAYS, 2)]
+    for first, more in [(day * DAY + 600, 0.5) for day in range(3, DAYS, 7)] + offers:
+        since = minutes - first
+        load *= 1.0 + np.where(since >= 0, more * np.exp(-np.clip(since, 0, DAY) / 20.0), 0.0)
+    noise, level = np.empty(len(minutes)), 0.0
+    for minute, fresh in enumerate(random.normal(0.0, 0.04 * np.sqrt(1.0 - 0.9**2), len(minutes))):
+        noise[minute] = level = 0.9 * level + fresh
+    load *= np.exp(noise)
+    return load
+
+
 KINDS: dict[str, Callable[[Int64, np.random.Generator], Float64]] = {
+    "online-shop": _online_shop,
     "office-hours": _office_hours,
     "quiet-nights": _quiet_nights,
     "four-hourly": _four_hourly,
@@ -134,7 +154,8 @@ _NAMED = {
 }
 # ClarkNet, minute 16,260: Friday 1995-09-08 07:00, the full hour of a weekday with the steepest rise over the next four hours
 # (half-hour means 85 -> 240 requests a minute). It is in the second week, so a week of history precedes it.
-_START_MINUTES = {"clarknet": 16_260}
+# The shop's is such a Friday too.
+_START_MINUTES = {"clarknet": 16_260, "online-shop": 16_260}
 
 
 class WorkloadError(SurescaleError):
@@ -249,7 +270,8 @@ def load_workload(name_or_path: str) -> Workload:
     if name_or_path in _NAMED:
         return _shipped(name_or_path)
     if is_kind(name_or_path):
-        return Workload(name_or_path, drawn(name_or_path), UNDATED_MS)
+        kind = name_or_path.partition("@")[0]
+        return Workload(name_or_path, drawn(name_or_path), UNDATED_MS, _START_MINUTES.get(kind, 0))
     path = Path(name_or_path)
     try:
         if not path.is_file():

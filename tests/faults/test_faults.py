@@ -29,7 +29,7 @@ pytestmark = pytest.mark.e2e
 def hurt() -> Report:
     """What a short run of faults left behind."""
     minutes = trace_minutes(SHORT.seconds, 60)
-    options = FaultOptions(minutes=minutes, speed=60, seed=7, policy="target-utilisation", jobs=("j_1351665",))
+    options = FaultOptions(minutes=minutes, speed=60, seed=7, policy="target-utilisation", jobs=("orders",))
     return run(SHORT, options, print, record=True)
 
 

@@ -31,9 +31,9 @@ ROLES = ("monitor", "spark", "agent", "rescaler", "state", "engine")
 QUERIES = dashboard_queries()
 COMMANDS = (
     "state --json",
-    "decisions sim/j_1351665 --json",
-    "job set sim/j_1351665 --max 9",
-    "explain sim/j_1351665",
+    "decisions sim/orders --json",
+    "job set sim/orders --max 9",
+    "explain sim/orders",
     "doctor --json",
 )
 # What has nothing to show as long as all is well.
@@ -69,7 +69,7 @@ def run() -> Run:
         assert up.code == 0, up.said
         seen["states"] = pipeline.states()
         wait_until(lambda: pipeline.states()["trace"] == ["exited none 0 0"], 240, "the end of the trace")
-        wait_until(lambda: len(pipeline.state("/jobs")) == 2, 30, "both jobs in the view")
+        wait_until(lambda: len(pipeline.state("/jobs")) == 3, 30, "all jobs in the view")
         seen["asked"] = {words: pipeline.run("surescale", *words.split()) for words in COMMANDS}
         seen |= {"jobs": pipeline.state("/jobs"), **topics_of(pipeline), **prometheus_of(pipeline)}
     finally:
@@ -126,7 +126,7 @@ def test_up_returns_when_everything_is_healthy(run: Run) -> None:
 
 
 def test_decisions_and_commands_flow(run: Run) -> None:
-    """Every span of both jobs is decided; commands are written and carried out; the view shows both jobs."""
+    """Every span of all jobs is decided; commands are written and carried out; the view shows all jobs."""
     spans = {(decision.job, decision.span_end_ms) for decision in run.decisions}
     assert len(spans) == 2 * MINUTES // 10
     applied = {event.command_id for event in run.events if isinstance(event, Progress) and event.status == "applied"}
@@ -142,7 +142,7 @@ def test_commands_run_in_a_container(run: Run) -> None:
     assert {job["job"] for job in json.loads(printed[0])} == {job["job"] for job in run.jobs}
     assert json.loads(printed[1])
     assert "max default -> 9" in printed[2]
-    assert printed[3].startswith("sim/j_1351665@")
+    assert printed[3].startswith("sim/orders@")
     assert {each["subject"]: each["detail"] for each in json.loads(printed[4]) if each["verdict"] == "problem"} == {}
 
 

@@ -89,7 +89,7 @@ def test_the_trace_ran_to_its_end(run: Run) -> None:
     """Every minute of both jobs, and no stop at which somebody failed to answer."""
     assert run.report["minutes_done"] == MINUTES
     assert run.report["misses"] == 0
-    assert sorted(run.report["jobs"]) == ["sim/j_1351665", "sim/j_3803524"]
+    assert sorted(run.report["jobs"]) == ["sim/clicks", "sim/orders"]
 
 
 def test_every_span_was_decided(run: Run) -> None:

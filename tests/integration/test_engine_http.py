@@ -14,6 +14,7 @@ from urllib.error import HTTPError, URLError
 import msgspec
 import pytest
 
+from benchmarks.archive import where
 from surescale.contracts.commands import RescheduleCommand, TaskChange
 from surescale.contracts.messages import ClockSegment, ClusterTopology, JobTopology, TaskSample
 from surescale.contracts.wire import encode
@@ -66,7 +67,7 @@ class Engine:
 def running_engine(*arguments: str, host: str = "127.0.0.1") -> Iterator[Engine]:
     """Run an engine until the block is left."""
     port = free_port()
-    options = ["--bootstrap", "none", "--pace", "free", "--job", "j_2521346", "--port", str(port), *arguments]
+    options = ["--bootstrap", "none", "--pace", "free", "--job", where("j_2521346"), "--port", str(port), *arguments]
     with subprocess.Popen([*SURESCALE, "engine", *options]) as process:
         engine = Engine(f"http://{host}:{port}", process)
         try:
@@ -215,7 +216,7 @@ def test_the_engine_ends_cleanly_when_told() -> None:
     ("arguments", "words"),
     [
         (["--bootstrap", "none"], "--pace free"),
-        (["--job", "j_252134"], "did you mean j_2521346"),
+        (["--job", "click"], "did you mean clicks"),
         (["--workload", "nosuch.csv"], "neither a file nor one of clarknet, nasa"),
         (["--minutes", "30000"], "lower --minutes"),
         (["--restart-ms", "16000"], "below 15000 or a multiple"),

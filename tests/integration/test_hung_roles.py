@@ -302,7 +302,7 @@ def test_a_role_that_hangs_fails_its_liveness_check_and_ends(
 def test_a_simulated_engine_whose_loop_is_blocked_ends(roles: Roles) -> None:
     """Its health is answered by the same loop, so nobody answers before."""
     program = never_returns("surescale.services.engine.clock_driver", "ClockDriver.run")
-    process = roles.start("engine", "--job", "j_1351665", "--bootstrap", "none", "--pace", "free", "--port", "0", program=program)
+    process = roles.start("engine", "--job", "orders", "--bootstrap", "none", "--pace", "free", "--port", "0", program=program)
     assert process.wait(PATIENT_S) == HUNG_EXIT_CODE
     assert "the event loop of engine has not turned" in roles.log()
 

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
+from benchmarks.archive import load_job
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, Message, MinuteMarker, TaskSample
@@ -35,7 +36,6 @@ from surescale.runtime.kafka import create_topics, producer, wait_for_topics
 from surescale.runtime.ports import free_ports
 from surescale.services.local_stack.pipeline_figures import read_figures
 from surescale.simulation.engine.cluster import RunOptions
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.model.costs import with_learners
 from surescale.spark_streaming.columns import Coordinates

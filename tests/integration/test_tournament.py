@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.archive import load_graph
 from benchmarks.lived_days import Life, life_of
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision
@@ -20,7 +21,6 @@ from surescale.policies.registry import load_policy
 from surescale.runtime.kafka import LogReader, create_topics, producer
 from surescale.runtime.topic_records import parsed, read_topics, send
 from surescale.simulation.evaluation.judge import EvaluationRequest, setting_of
-from surescale.simulation.load.graphs import load_graph
 from surescale.simulation.load.workload import load_workload
 from tests.conftest import KafkaForTests
 from tests.support.waiting import wait_until

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp import web
 
+from benchmarks.archive import load_job
 from surescale.contracts.capabilities import SIMULATED
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.commands import RescheduleCommand, TaskChange
@@ -26,7 +27,6 @@ from surescale.services.engine.api import application
 from surescale.services.engine.clock_driver import ClockDriver
 from surescale.services.engine.settings import EngineSettings
 from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.model.costs import RestartCost, with_learners
 from tests.support.fake_engine import FakeEngine

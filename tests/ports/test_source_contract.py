@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.archive import where
 from surescale.contracts.messages import MinuteMarker
 from surescale.contracts.wire import encode
 from surescale.engines.flink.source import FlinkSource
@@ -62,7 +63,7 @@ class TestEngineSource(SourceContract):
 def simulated_engine() -> Iterator[Source]:
     """The client of an engine that has run a few minutes."""
     port = free_port()
-    options = ["--bootstrap", "none", "--pace", "free", "--job", "j_2521346", "--minutes", "6", "--speed", "20000"]
+    options = ["--bootstrap", "none", "--pace", "free", "--job", where("j_2521346"), "--minutes", "6", "--speed", "20000"]
     command = [sys.executable, "-m", "surescale.services.cli", "engine", "--port", str(port), *options]
     with subprocess.Popen(command) as process:
         try:

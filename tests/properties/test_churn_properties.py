@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from benchmarks.archive import load_job
 from surescale.contracts.commands import Progress
 from surescale.contracts.decisions import Decision, PolicyUsed, TaskDecision
 from surescale.contracts.ids import decision_id
@@ -16,7 +17,6 @@ from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.engine.episode import run_episode
 from surescale.simulation.engine.hosts import NewHost
 from surescale.simulation.engine.learners import Held
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.model.costs import with_learners
 

@@ -265,7 +265,7 @@ class PipelineInContainers:
         }
         made["spark"].with_command(["surescale", "spark", "--master", "local[2]"])
         made["spark"].with_volume_mapping(self._checkpoint, "/var/lib/surescale", "rw")
-        jobs = ["--job=j_1351665", "--job=j_3803524", f"--minutes={self._minutes}"]
+        jobs = ["--job=clicks", "--job=orders", f"--minutes={self._minutes}"]
         made["engine"].with_env("SURESCALE_HEALTH_PORT", str(_ENGINE_PORT)).with_exposed_ports(_ENGINE_PORT)
         made["engine"].with_command(["surescale", "engine", "--host", "0.0.0.0", "--port", str(_ENGINE_PORT), *jobs])
         made["state-service"].with_env("SURESCALE_HTTP_HOST", "0.0.0.0").with_exposed_ports(_HTTP_PORT)

@@ -3,9 +3,10 @@
 import msgspec
 import numpy as np
 
+from benchmarks.archive import load_job
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.windows import Window, unknown_hours
-from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.loops.rows import LoopRows
 from surescale.simulation.loops.terms import Terms

@@ -27,7 +27,7 @@ from tests.support.faults.proxy import Link, Proxies
 from tests.support.faults.recording import LiveTopics
 
 CLUSTER = "sim"
-JOBS = ("j_1351665", "j_3803524")
+JOBS = ("orders", "shop")
 PORTS = 30  # asked for at once: a port that is free now and used later may be given twice
 SERVICES = ("spark", "monitor", "agent", "rescaler", "state-service")
 SPAN_MINUTES = 10

@@ -1,6 +1,5 @@
 """The benchmark of margins: branches of one state, learners that choose among them, and where both are judged."""
 
-import json
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +11,6 @@ from benchmarks.margin_fit import LEARNERS, States, best_constant, foreseen, lea
 from benchmarks.plan_rows import Place
 from benchmarks.worlds import JOBS, WORLDS
 from surescale.model_export.plan_loops import given_in, planned_in, starting_parallelism
-from surescale.policies.registry import SHIPPED
 
 PLACE = Place("drift", "clarknet", "j_4654", 3, "cost", 3_000, 8_000, 5.0)
 LOOPS, HOURS = 2, 2
@@ -99,10 +97,8 @@ def test_the_plan_is_among_the_constants() -> None:
 
 
 def test_training_validation_and_judged_graphs_are_apart() -> None:
-    """Graphs are those that the shipped network was trained and validated on; weeks and draws differ as well."""
-    settings = json.loads((SHIPPED / "sure" / "card.json").read_text())["training"]["settings"]
-    assert set(TRAINING) <= set(settings["jobs"])
-    assert set(VALIDATION) == set(settings["validation_jobs"])
+    """Weeks and draws differ as well."""
+    assert not set(TRAINING) & set(VALIDATION)
     assert not {*TRAINING, *VALIDATION} & set(JOBS)
     found = list(places(WORLDS, 2))
     trained = {place for is_training, place in found if is_training}

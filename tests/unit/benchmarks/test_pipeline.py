@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.archive import load_graph
 from benchmarks.pipeline.fleet import Fleet
 from benchmarks.pipeline.growth import exponent, growth
 from benchmarks.pipeline.spark import lag_report
@@ -12,7 +13,6 @@ from benchmarks.report import BenchFailed, Document, percentile
 from surescale.contracts.messages import MinuteMarker
 from surescale.contracts.wire import encode
 from surescale.services.cli import main
-from surescale.simulation.load.graphs import load_graph
 
 FLEET = Fleet(jobs=2, tasks=3, subtasks=2, seed=1, clusters=2)
 

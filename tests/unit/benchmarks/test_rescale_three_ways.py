@@ -5,13 +5,13 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.archive import load_job, where
 from benchmarks.rescale_three_ways import command as bench_rescale
 from benchmarks.rescale_three_ways.changes import drained, first_round, may_commit, wider
 from benchmarks.rescale_three_ways.command import command, holds
 from benchmarks.rescale_three_ways.delays import delays
 from benchmarks.rescale_three_ways.rescale import SCENARIOS, Comparison, compare
 from surescale.contracts.messages import Host, JobTopology, TaskSpec
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.load.workload import load_workload
 
 HOSTS = (
@@ -106,9 +106,9 @@ def test_wider_gives_each_task_one_subtask_more() -> None:
 
 def test_the_command_compares_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """JSON has the figures of each way; the exit code says whether learners stayed within their bound."""
-    answer = CliRunner().invoke(command, ["--job", "j_1351665", "--scenario", "wider", "--json"], catch_exceptions=False)
+    answer = CliRunner().invoke(command, ["--job", where("j_1351665"), "--scenario", "wider", "--json"], catch_exceptions=False)
     (found,) = json.loads(answer.output)["rescales"]
     assert (answer.exit_code, found["tasks"], list(found["ways"])) == (0, 16, ["restart", "cold", "learners"])
     assert found["ways"]["learners"]["p99_ratio"] <= 1.1 < found["ways"]["restart"]["p99_ratio"]
     monkeypatch.setattr(bench_rescale, "P99_RATIO_MAX", 0.5)
-    assert CliRunner().invoke(command, ["--job", "j_1351665", "--scenario", "wider"]).exit_code == 1
+    assert CliRunner().invoke(command, ["--job", where("j_1351665"), "--scenario", "wider"]).exit_code == 1

@@ -12,7 +12,7 @@ from surescale.policies.registry import SHIPPED
 from surescale.policies.sure.package import read_package
 
 CARD = read_package(SHIPPED / "sure").card
-FEW = {"settings": {**CARD.training["settings"], "jobs": ["j_10916"], "validation_jobs": [], "workloads": ["clarknet"]}}  # type: ignore[dict-item]
+FEW = {"settings": {**CARD.training["settings"], "jobs": ["random-1"], "validation_jobs": [], "workloads": ["clarknet"]}}  # type: ignore[dict-item]
 
 
 def test_the_same_jobs_and_loads_give_the_same_ranges() -> None:

@@ -5,10 +5,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
 
+from benchmarks.archive import load_job  # noqa: E402
 from surescale.contracts.messages import TaskSpec  # noqa: E402
 from surescale.model_export.rollout import Noise, advantages, draw, log_probability  # noqa: E402
 from surescale.policies.graph import job_graph  # noqa: E402
-from surescale.simulation.load.jobs import load_job  # noqa: E402
 from surescale.simulation.load.workload import load_workload  # noqa: E402
 from surescale.simulation.loops.rows import LoopRows, Terms  # noqa: E402
 

@@ -57,8 +57,8 @@ from surescale.simulation.model.worlds import world_named  # noqa: E402
 
 SMALL = TrainSettings(
     workloads=("clarknet",),
-    jobs=("j_2521346",),
-    validation_jobs=("j_2521346",),
+    jobs=("clicks",),
+    validation_jobs=("clicks",),
     updates=2,
     hidden=8,
     anchors=3,
@@ -86,7 +86,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("seed", -1), ("seed", 2**64), ("jobs", ("j_2521346", "j_nowhere")), ("worlds", ("calm", "mars")), ("worlds", ())],
+    [("seed", -1), ("seed", 2**64), ("jobs", ("clicks", "nowhere")), ("worlds", ("calm", "mars")), ("worlds", ())],
 )
 def test_settings_that_would_fail_later_are_refused_before_anything_is_fitted(field: str, value: object) -> None:
     """A seed that no generator takes, and a graph or world that is not there, are named at once."""
@@ -111,7 +111,7 @@ def test_a_run_in_several_worlds_plays_and_reports_each(run: Run, tmp_path: Path
 
 def test_a_plan_in_training_knows_what_it_knows_in_the_pipeline(run: Run) -> None:
     """The seconds of a long restart, which set its prices; a minute is what it ships with."""
-    job, load = load_job("j_2521346", load_workload("clarknet")), load_workload("clarknet")
+    job, load = load_job("clicks", load_workload("clarknet")), load_workload("clarknet")
     long, usual = (Ground.of(run.base, job, load, world_named(name)) for name in ("restart@300", "drift"))
     assert long.planning == with_restart(run.base.planning, 300.0) != run.base.planning
     assert long.terms.restart_ms == 300_000
@@ -178,14 +178,12 @@ def test_parity_fails_when_torch_and_onnx_differ(run: Run, package: Path) -> Non
 def test_a_package_is_scored_as_evaluate_scores_it(package: Path) -> None:
     """``scores.json`` and ``surescale evaluate`` give one figure for one policy, and judging leaves the hash alone."""
     before, a_day = opened(package / "small").sha256, EvaluationRequest(runs=1, calibrate="0:18600", tuned=False)
-    score_package(package / "small", lambda line: None, jobs=("j_2521346",), beside=("forecast",), asked=a_day)
+    score_package(package / "small", lambda line: None, jobs=("clicks",), beside=("forecast",), asked=a_day)
     scores = read_scores(package / "small")
     assert scores is not None
-    judged = scores.jobs["j_2521346"]
+    judged = scores.jobs["clicks"]
     own, rival = (
-        judge(
-            name, setting_of(load_graph("j_2521346"), load_workload("clarknet"), asked), lambda stage, share: None
-        ).outcome.hours
+        judge(name, setting_of(load_graph("clicks"), load_workload("clarknet"), asked), lambda stage, share: None).outcome.hours
         for name, asked in (("small", replace(a_day, policy_folder=str(package))), ("forecast", a_day))
     )
     assert judged.policies["small"].reward == round(own.reward, 4)
@@ -198,7 +196,7 @@ def test_a_network_is_judged_where_it_took_no_part(run: Run, tmp_path: Path, mon
     """With zeros for an output layer it is its plan alone, to the last bit; graphs of its training are left out."""
     monkeypatch.setattr(scores, "LOADS", ("clarknet",))
     monkeypatch.setattr(scores, "DECISIONS", 6)
-    assert scores.unseen_jobs(run) == ("j_756953", "j_242616", "j_1351665")
+    assert scores.unseen_jobs(run) == ("orders", "payments", "delivery")
     save(replace(run, best_state=plan_alone(run.network)), tmp_path)
     done = CliRunner().invoke(train_command, ["--out", str(tmp_path), "--resume", "--judge"])
     assert done.exit_code == 0, done.output
@@ -248,7 +246,7 @@ def test_a_run_whose_loss_is_no_number_stops_and_keeps_its_checkpoint(begun: byt
     broken = resume(tmp_path)
     with torch.no_grad():
         broken.network.policy.out.bias.fill_(float("nan"))
-    with pytest.raises(TrainingDiverged, match=r"update 1 on j_2521346: its loss \(nan\).*--seed"):
+    with pytest.raises(TrainingDiverged, match=r"update 1 on clicks: its loss \(nan\).*--seed"):
         train(broken, tmp_path, lambda at: None)
     assert (tmp_path / CHECKPOINT).read_bytes() == begun
 
@@ -295,7 +293,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path) -> None:
         (["--resume", "--updates", "500"], "--updates: the run in .* was started with 2 "),
         (["--resume", "--seed", "3"], "--seed: .* was started with 0 "),
         (["--resume", "--world", "drift"], "--world: .* was started with .*calm"),
-        (["--resume", "--job", "j_1351665"], "--job: .* was started with .*j_2521346"),
+        (["--resume", "--job", "orders"], "--job: .* was started with .*clicks"),
         ([], "--out: .* already holds a run; continue it with --resume"),
     ],
 )
@@ -310,7 +308,7 @@ def test_a_run_is_neither_changed_nor_overwritten_by_the_way(words: list[str], t
 def test_a_finished_run_resumed_has_nothing_left_to_do(run: Run, tmp_path: Path) -> None:
     """With its own settings given again it says what it came to."""
     save(run, tmp_path)
-    done = CliRunner().invoke(train_command, ["--out", str(tmp_path), "--resume", "--updates", "2", "--job", "j_2521346"])
+    done = CliRunner().invoke(train_command, ["--out", str(tmp_path), "--resume", "--updates", "2", "--job", "clicks"])
     assert done.exit_code == 0
     assert f"validation reward {run.best:.4f}" in done.stdout
 

@@ -248,7 +248,7 @@ def test_a_total_below_what_runs_is_carried_out_in_steps() -> None:
 def test_every_policy_obeys_the_utilisation_that_the_owner_wants(policy: str) -> None:
     """Sixteen tasks at 70 % are too few for 40 %: rules that size for a share give 28, the floor of all others leaves 52 %."""
     (size, _), _ = flink_job((16, 16), (0.7, 0.7), policy, utilisation=0.4)
-    assert 22 <= size <= 32
+    assert 22 <= size <= 34
     if policy in {"target-utilisation", "ds2", "ds2-gate", "hpa"}:
         assert size == 28
 

@@ -47,10 +47,17 @@ def test_it_answers_with_sizes_and_what_it_looked_at(sure: SurePolicy) -> None:
         assert all(set(snapshot.neighbours) <= set("slmrjz") for snapshot in snapshots)
 
 
-def test_a_decision_is_the_same_bytes_every_time(sure: SurePolicy) -> None:
+def test_a_network_without_a_say_explains_nothing(shipped: SurePolicy) -> None:
+    """Nothing came of what it looked at, so nobody is shown it."""
+    answer = ask(shipped, Question.of(branching_window(), SETTINGS, 0))
+    assert isinstance(answer, RawAnswer)
+    assert not any(answer.looked_at)
+
+
+def test_a_decision_is_the_same_bytes_every_time(shipped: SurePolicy) -> None:
     """Also from a model that was loaded again."""
     window = branching_window(3)
-    first, second = (decide(window, model, SETTINGS, seed=1) for model in (sure, load_policy("sure")))
+    first, second = (decide(window, model, SETTINGS, seed=1) for model in (shipped, load_policy("sure")))
     assert encode_message(first) == encode_message(second)
     assert first.policy.name == "sure"
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.archive import load_job, where
 from surescale.contracts.commands import Progress
 from surescale.contracts.decisions import Decision
 from surescale.contracts.errors import SettingsError
@@ -19,7 +20,6 @@ from surescale.rescaler.control.settings import ControlSettings, PlacingSettings
 from surescale.rescaler.twin import InProcessRescaler, run_twin
 from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.engine.episode import Episode, run_episode
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.model.costs import RestartCost, with_learners
 
@@ -110,7 +110,20 @@ def test_a_twin_reports_as_the_actuator_of_the_pipeline_does() -> None:
 def test_the_command_writes_the_promised_keys(tmp_path: Path) -> None:
     """`surescale twin` answers with the figures of each policy under each job, also into a file."""
     output = tmp_path / "twins.json"
-    arguments = ["--job", JOBS[0], "--minutes", "20", "--policy", "hold", "--policy", "static", "--out", str(output)]
+    arguments = [
+        "--job",
+        where(JOBS[0]),
+        "--workload",
+        "clarknet",
+        "--minutes",
+        "20",
+        "--policy",
+        "hold",
+        "--policy",
+        "static",
+        "--out",
+        str(output),
+    ]
     done = CliRunner().invoke(command, arguments, catch_exceptions=False)
     assert (done.exit_code, done.output) == (0, "")
     written = json.loads(output.read_text())

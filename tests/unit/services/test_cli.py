@@ -75,9 +75,9 @@ def test_an_error_of_the_world_is_one_line(arguments: tuple[str, ...], says: str
     [
         (("demo", "--policy", "nope"), "--policy: there is no policy 'nope'; known: "),
         (("demo", "--policy", "shure"), "--policy: there is no policy 'shure'; did you mean sure?"),
-        (("demo", "--standbys", "99"), "--standbys: 99 copies do not fit on 4 other hosts; give at most 4"),
+        (("demo", "--standbys", "99"), "--standbys: 99 copies do not fit on 5 other hosts; give at most 5"),
         (("demo", "--workload", "nope"), "workload 'nope' is neither a file nor one of"),
-        (("demo", "--job", "j_135166"), "did you mean j_1351665"),
+        (("demo", "--job", "ordrs"), "did you mean orders"),
         (("health", "agent"), "no port: give --port, or set SURESCALE_HEALTH_PORT"),
     ],
 )

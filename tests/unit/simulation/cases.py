@@ -4,10 +4,11 @@ from functools import cache
 
 import numpy as np
 
+from benchmarks.archive import load_job
 from surescale.contracts.commands import RescheduleCommand, TaskChange
 from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.load.graphs import JobGraph
-from surescale.simulation.load.jobs import SizedJob, load_job, size_job
+from surescale.simulation.load.jobs import SizedJob, size_job
 from surescale.simulation.load.workload import Gap, Workload, load_workload
 from surescale.simulation.model.attempts import FlowRows
 from surescale.simulation.model.costs import RestartCost

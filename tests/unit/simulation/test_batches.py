@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from benchmarks.archive import load_job
 from surescale.contracts.windows import FIGURE
 from surescale.policies.graph import job_graph
 from surescale.policies.measure import measure
-from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.loops.batches_core import BatchRows, fifo
 from surescale.simulation.loops.rows import LoopRows
 from surescale.simulation.loops.terms import Float64, Mode, Span, Terms

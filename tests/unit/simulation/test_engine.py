@@ -5,12 +5,12 @@ import math
 import msgspec
 import pytest
 
+from benchmarks.archive import load_job
 from surescale.contracts.commands import TaskChange
 from surescale.simulation.engine.checked_changes import EngineRefusal
 from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.engine.hosts import NewHost
 from surescale.simulation.errors import RunError
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.model.costs import RestartCost
 from tests.unit.simulation.cases import MINUTE, clarknet, cluster, command
 

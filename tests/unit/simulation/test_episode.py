@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from benchmarks.archive import load_job
 from surescale.contracts.decisions import Decision, PolicyUsed, TaskDecision
 from surescale.contracts.ids import decision_id
 from surescale.contracts.window_history import WindowHistory
@@ -9,7 +10,6 @@ from surescale.contracts.windows import Window, encode_window
 from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.engine.episode import ApplyAll, Decide, Episode, WindowBuffer, run_episode
 from surescale.simulation.engine.hosts import NewHost
-from surescale.simulation.load.jobs import load_job
 from surescale.spark_streaming.columns import Coordinates
 from surescale.spark_streaming.figures import NO_BASELINE, ClosingMinute, minute_figures
 from tests.support.record_columns import records_of

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from benchmarks.archive import load_job
 from surescale.contracts.commands import RescheduleCommand, SlotStandbys
 from surescale.simulation.engine.checked_changes import EngineRefusal
 from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.engine.hosts import NewHost
 from surescale.simulation.errors import RunError
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.model.costs import RestartCost, with_learners
 from tests.unit.simulation.cases import MINUTE, chain, clarknet, column, command, rows, sized
 

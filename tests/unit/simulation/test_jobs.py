@@ -11,20 +11,7 @@ from surescale.simulation.load.jobs import load_job, size_job
 from tests.unit.simulation.cases import chain, clarknet, graph, sized, workload
 
 HEADER = "job,task,upstream,duration_s\n"
-SIZES = {
-    "j_2521346": 6,
-    "j_756953": 6,
-    "j_1351665": 16,
-    "j_242616": 16,
-    "j_31537": 25,
-    "j_3759144": 25,
-    "j_4147567": 25,
-    "j_867286": 32,
-    "j_1529789": 32,
-    "j_3003": 32,
-    "j_3380530": 40,
-    "j_3803524": 46,
-}
+SIZES = {"word-count": 5, "clicks": 11, "payments": 13, "orders": 16, "shop": 46}
 
 
 def from_file(folder: Path, text: str, name: str = "") -> JobGraph:
@@ -34,36 +21,38 @@ def from_file(folder: Path, text: str, name: str = "") -> JobGraph:
     return load_graph(f"{path}#{name}" if name else str(path))
 
 
-def test_the_named_jobs_ship_with_the_sizes_of_the_paper() -> None:
+def test_shipped_jobs_come_by_size() -> None:
     """Source and sink included."""
-    assert {name: load_graph(name).size for name in SIZES} == SIZES
-
-
-def test_the_shipped_jobs_cover_sizes_from_six_to_sixty() -> None:
-    """Enough of each for training across sizes."""
-    sizes = [load_graph(name).size for name in job_names()]
-    assert (len(sizes), min(sizes), max(sizes)) == (162, 6, 61)
+    sizes = {name: load_graph(name).size for name in job_names()}
+    assert list(sizes.values()) == sorted(sizes.values())
+    assert SIZES.items() <= sizes.items()
 
 
 def test_source_feeds_the_first_tasks_and_sink_ends_the_last() -> None:
-    """j_1351665 has three sources and one end in the trace."""
-    job = load_graph("j_1351665")
+    """orders reads three topics and ends in three places."""
+    job = load_graph("orders")
     assert (job.tasks[0], job.tasks[-1]) == ("source", "sink")
     assert sum(parents == (0,) for parents in job.upstream) == 3
-    assert len(job.upstream[-1]) == 1
+    assert [job.tasks[end] for end in job.upstream[-1]] == ["to-warehouse", "to-mail", "to-dashboard"]
 
 
-def test_joins_and_reduces_keep_state() -> None:
-    """A map with one input does not."""
-    job = load_graph("j_2521346")
-    assert dict(zip(job.tasks, job.stateful, strict=True)) == {
-        "source": False,
-        "M1": False,
-        "J2_1": True,
-        "R3_2": True,
-        "R4_3": True,
-        "sink": False,
-    }
+def test_a_file_says_which_tasks_keep_state(tmp_path: Path) -> None:
+    """Where it does not, those with several inputs do."""
+    said = "job,task,upstream,duration_s,stateful\nx,a,,1,\nx,b,a,1,yes\nx,c,a b,1,no\nx,d,a b,1,\n"
+    assert from_file(tmp_path, said).stateful[1:-1] == (False, True, False, True)
+    assert from_file(tmp_path, HEADER + "x,a,,1\nx,b,a,1\nx,c,a b,1\n").stateful[1:-1] == (False, False, True)
+
+
+def test_drawn_graphs_are_the_same_every_time_and_of_many_sizes() -> None:
+    """Whoever asks for a seed gets one graph: 4 to 40 tasks."""
+    drawn = [load_graph(f"random-{seed}") for seed in range(60)]
+    assert drawn == [load_graph(f"random-{seed}") for seed in range(60)]
+    sizes = [graph.size - 2 for graph in drawn]
+    assert 4 <= min(sizes) < 8
+    assert 30 < max(sizes) <= 40
+    assert any(len(parents) > 1 for graph in drawn for parents in graph.upstream[1:-1])
+    with pytest.raises(JobError, match="the seed is too large; give one of 0 to 4294967295"):
+        load_graph("random-4294967296")
 
 
 def test_the_heaviest_task_needs_seven_instances_at_peak() -> None:
@@ -79,11 +68,11 @@ def test_the_heaviest_task_needs_seven_instances_at_peak() -> None:
 def test_load_parallelism_scales_the_load() -> None:
     """Half the instances, half the service time."""
     load = clarknet()
-    full, half = load_job("j_2521346", load), load_job("j_2521346", load, 3.5)
+    full, half = load_job("orders", load), load_job("orders", load, 3.5)
     np.testing.assert_allclose(half.service_minutes, full.service_minutes / 2)
 
 
-@pytest.mark.parametrize(("name", "start"), [("j_2521346", 5), ("j_3380530", 5), ("j_3803524", 4)])
+@pytest.mark.parametrize(("name", "start"), [("word-count", 5), ("delivery", 5), ("shop", 4)])
 def test_jobs_start_at_five_within_their_total_limit(name: str, start: int) -> None:
     """44 tasks at 5 would pass the limit of 200."""
     job = load_job(name, clarknet())
@@ -160,6 +149,7 @@ def test_one_of_several_jobs_is_chosen_by_name(tmp_path: Path) -> None:
         (HEADER + "x,a,,0\n", "job x: column duration_s: all durations are 0 from row 2 on; give some task a duration"),
         (HEADER + "x,a,,1\n\nx,b,a\n", "row 4, column duration_s: the row ends before it; give all cells"),
         (HEADER + "x,a\n", "row 2, column upstream: the row ends before it"),
+        (HEADER.replace("\n", ",stateful\n") + "x,a,,1,maybe\n", "row 2, column stateful: 'maybe' is neither yes nor no"),
         (HEADER + "x,source,,1\n", "'source' is empty or a reserved name"),
         (HEADER + "a/b,a,,1\n", "row 2, column job: 'a/b' is empty or contains a slash; give another name"),
         (HEADER + "one,a,,1\ntwo,b,,1\n", "holds 2 jobs; name one as"),
@@ -179,9 +169,9 @@ def test_an_unknown_job_of_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_refused_with_near_ones() -> None:
-    """A digit was left out."""
-    with pytest.raises(JobError, match="did you mean j_1351665"):
-        load_graph("j_135166")
+    """A letter was left out."""
+    with pytest.raises(JobError, match="did you mean orders"):
+        load_graph("ordrs")
 
 
 def test_a_path_that_cannot_be_looked_at_is_refused_as_a_job() -> None:
@@ -193,13 +183,13 @@ def test_a_path_that_cannot_be_looked_at_is_refused_as_a_job() -> None:
 def test_a_workload_without_a_peak_is_refused() -> None:
     """One busy minute in a thousand is no load to size a job for; the message says what would do."""
     with pytest.raises(JobError, match=r"99 % of its minutes are empty.*give minutes that have some"):
-        load_job("j_2521346", workload([0] * 1000 + [5]))
+        load_job("orders", workload([0] * 1000 + [5]))
 
 
 def test_a_job_can_be_sized_for_a_part_of_the_workload() -> None:
     """P99 of the calibration minutes alone sets the factor."""
     load = workload([100] * 60 + [400] * 60)
-    whole, part = load_job("j_2521346", load), load_job("j_2521346", load, minutes=(0, 60))
+    whole, part = load_job("orders", load), load_job("orders", load, minutes=(0, 60))
     assert part.scale_factor == pytest.approx(4 * whole.scale_factor)
 
 
@@ -207,7 +197,7 @@ def test_a_job_can_be_sized_for_a_part_of_the_workload() -> None:
 def test_calibration_minutes_outside_the_workload_are_refused(minutes: tuple[int, int]) -> None:
     """The message says what would do."""
     with pytest.raises(JobError, match=r"give A:B with 0 <= A < B <= 120"):
-        load_job("j_2521346", workload([100] * 120), minutes=minutes)
+        load_job("orders", workload([100] * 120), minutes=minutes)
 
 
 def test_literal_load_takes_the_durations_at_their_word() -> None:
@@ -231,4 +221,4 @@ def test_the_total_limit_grows_with_the_real_tasks_and_the_start_fits(tasks: int
 def test_a_load_of_nothing_is_refused() -> None:
     """load_parallelism must be above 0."""
     with pytest.raises(JobError, match="load_parallelism"):
-        load_job("j_2521346", workload([5]), 0.0)
+        load_job("orders", workload([5]), 0.0)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.archive import load_job
 from surescale.contracts.commands import RescheduleCommand, TaskChange
 from surescale.contracts.vnodes import uniform_counts
 from surescale.simulation.engine.checked_changes import Rescale
@@ -9,7 +10,6 @@ from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.engine.hosts import NewHost
 from surescale.simulation.engine.learners import spread, to_restore
 from surescale.simulation.errors import RunError
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.model.costs import RestartCost, chosen_cost, with_learners
 from tests.unit.simulation.cases import MINUTE, clarknet, cluster, command
 

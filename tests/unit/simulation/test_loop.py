@@ -5,11 +5,12 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from benchmarks.archive import load_job
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.window_history import WindowHistory
 from surescale.contracts.windows import FIGURE, FIGURES
 from surescale.policies.features import encode
-from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Gap, Workload
 from surescale.simulation.loops.batches_core import BatchRows
 from surescale.simulation.loops.hourly import HourlyLoads, HourlyPeaks

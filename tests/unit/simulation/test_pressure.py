@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from benchmarks.archive import load_graph, load_job
 from surescale.contracts.windows import FIGURE, Float32
 from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.errors import RunError
 from surescale.simulation.evaluation.judge import EvaluationError, EvaluationRequest, setting_of
-from surescale.simulation.load.graphs import load_graph
-from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.loops.pressure_core import PressureRows
 from surescale.simulation.loops.rows import LoopRows, core_of
 from surescale.simulation.loops.terms import Terms

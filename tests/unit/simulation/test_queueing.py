@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from surescale.simulation.load.jobs import SizedJob, load_job
+from benchmarks.archive import load_job
+from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.model.attempts import Flow, FlowRows
 from surescale.simulation.model.queueing import STEPS, FlowTables, queues, run_minute, served_at_most
 from surescale.simulation.model.reward import mean_reward

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from benchmarks.archive import load_graph, load_job
 from surescale.contracts.windows import FIGURE
 from surescale.policies.rules.reading import read_figures
 from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.errors import RunError
 from surescale.simulation.evaluation.judge import EvaluationError, EvaluationRequest, setting_of
-from surescale.simulation.load.graphs import load_graph
-from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.loops.rows import LoopRows
 from surescale.simulation.loops.terms import Terms

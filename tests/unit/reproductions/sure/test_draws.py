@@ -5,11 +5,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
 
+from benchmarks.archive import load_job  # noqa: E402
 from reproductions.sure.draws import Draws, advantages, credit, draw, gains, log_probability  # noqa: E402
 from reproductions.sure.environment import terms_of  # noqa: E402
 from reproductions.sure.train import Loops  # noqa: E402
 from surescale.simulation.load.graphs import JobGraph  # noqa: E402
-from surescale.simulation.load.jobs import load_job, size_job  # noqa: E402
+from surescale.simulation.load.jobs import size_job  # noqa: E402
 from surescale.simulation.load.workload import load_workload  # noqa: E402
 from surescale.simulation.loops.rows import LoopRows  # noqa: E402
 from tests.unit.simulation.cases import chain, graph  # noqa: E402

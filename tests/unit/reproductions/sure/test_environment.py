@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks.archive import load_job
 from reproductions.sure.environment import (
     DECISIONS,
     JOBS,
@@ -20,7 +21,6 @@ from reproductions.sure.environment import (
 )
 from reproductions.sure.hpa import Hpa, tuned
 from surescale.policies.graph import Int64
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.load.workload import load_workload
 
 CLARKNET = load_workload("clarknet")

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from benchmarks.archive import load_job
 from reproductions.sure.environment import View, follow, offsets, start, terms_of, week
 from reproductions.sure.forecast_rule import ForecastRule, arrivals, tuned
 from surescale.contracts.windows import FIGURE, blank_figures
 from surescale.policies.answer import Float64
-from surescale.simulation.load.jobs import PARALLELISM_MAX, load_job
+from surescale.simulation.load.jobs import PARALLELISM_MAX
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.loops.rows import LoopRows
 

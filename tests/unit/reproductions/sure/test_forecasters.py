@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
 
+from benchmarks.archive import load_job  # noqa: E402
 from reproductions.sure.campaign import Item, tables  # noqa: E402
 from reproductions.sure.environment import terms_of, week  # noqa: E402
 from reproductions.sure.forecast_rule import tuned  # noqa: E402
@@ -29,7 +30,6 @@ from reproductions.sure.layers import Method, State  # noqa: E402
 from reproductions.sure.methods import LEARNED  # noqa: E402
 from reproductions.sure.zscores import PEERS  # noqa: E402
 from surescale.policies.features import Encoded  # noqa: E402
-from surescale.simulation.load.jobs import load_job  # noqa: E402
 from surescale.simulation.load.workload import load_workload  # noqa: E402
 from tests.unit.reproductions.sure.cases import CHAIN, STATISTICS, graph_of, layered, padded, states  # noqa: E402
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.archive import where
 from reproductions.sure import results
 from reproductions.sure.commands import policies
 from reproductions.sure.environment import JOBS
@@ -177,7 +178,7 @@ def test_a_damaged_result_is_named(tmp_path: Path) -> None:
     ("words", "told"),
     [
         (["--quick", "--page", "page.md"], "--quick .* drop --page"),
-        (["--quick", "--job", "j_2521346"], "--quick .* drop --job"),
+        (["--quick", "--job", where("j_2521346")], "--quick .* drop --job"),
         (["--seeds", "3"], "--seeds only affects training: add --train"),
         (["--updates", "3"], "--updates only affects training: add --train"),
     ],

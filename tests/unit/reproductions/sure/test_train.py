@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
 
+from benchmarks.archive import load_job  # noqa: E402
 from reproductions.sure import results  # noqa: E402
 from reproductions.sure import train as paper_train  # noqa: E402
 from reproductions.sure.campaign import Item, continued, run_campaign  # noqa: E402
@@ -31,7 +32,6 @@ from reproductions.sure.train import (  # noqa: E402
     update,
 )
 from surescale.model_export.train import TrainingDiverged  # noqa: E402
-from surescale.simulation.load.jobs import load_job  # noqa: E402
 from surescale.simulation.load.workload import load_workload  # noqa: E402
 from surescale.simulation.loops.rows import LoopRows  # noqa: E402
 from tests.unit.reproductions.sure.cases import STATISTICS  # noqa: E402

@@ -42,7 +42,7 @@ def test_a_wrong_file_is_one_line_that_names_the_field(tmp_path: Path, option: s
     ("arguments", "says"),
     [
         (("--policy", "clever"), "known: drs, ds2, ds2-gate"),
-        (("--job", "j_135166"), "j_1351665"),
+        (("--job", "ordrs"), "orders"),
         (("--workload", "/nowhere.csv"), "neither a file nor one of"),
         (("--start-minute", "20000"), "has 20160 minutes"),
         (("--minutes", "60", "--kill-host", "61"), "minute 61 is not among the run's 60 minutes"),

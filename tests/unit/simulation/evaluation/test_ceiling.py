@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
+from benchmarks.archive import load_graph, load_job
 from surescale.simulation.evaluation.ceiling import follow_ceiling
 from surescale.simulation.evaluation.closed_loop import Trial, drive
 from surescale.simulation.evaluation.hours import Hours, hours_of
 from surescale.simulation.evaluation.judge import EvaluationError, EvaluationRequest, judge, setting_of
 from surescale.simulation.evaluation.static import family
-from surescale.simulation.load.graphs import load_graph
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.loops.rows import LoopRows
 from surescale.simulation.loops.terms import Terms

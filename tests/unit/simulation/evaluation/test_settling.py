@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from benchmarks.archive import load_job
 from surescale.policies.policy import Policy
 from surescale.policies.registry import load_policy
 from surescale.simulation.evaluation.closed_loop import Trial, follow
 from surescale.simulation.evaluation.hours import Hours
-from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload
 from surescale.simulation.loops.terms import Terms
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.archive import where
 from benchmarks.window_recording import write_recording
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.model.course import course_of
@@ -67,7 +68,7 @@ def test_a_calm_job_is_judged_from_its_recording_as_from_its_graph(tmp_path: Pat
     out, reports = tmp_path / "calm.json", []
     path = write_recording(tmp_path / "calm.ssrec", windows_of(JOB, CALM, 6))
     assert surescale("calibrate", str(path), "--out", str(out))[0] == 0
-    for given in (["--world", str(out)], ["--job", JOB.name]):
+    for given in (["--world", str(out)], ["--job", where(JOB.name)]):
         report = tmp_path / "report.json"
         more = ["--workload", load_of(tmp_path), "--policy", "ds2-gate", "--runs", "1", "--workers", "1", "--as-shipped"]
         code, _, said = surescale("evaluate", *given, *more, "--out", str(report))
@@ -173,7 +174,7 @@ def test_evaluate_wants_a_job_or_a_world_with_one(recording: Path, tmp_path: Pat
     assert surescale("calibrate", str(recording), "--out", str(out))[0] == 0
     load = ["--workload", load_of(tmp_path), "--policy", "hold"]
     assert "Missing option '--job'" in surescale("evaluate", *load)[2]
-    assert "brings its own job" in surescale("evaluate", *load, "--job", "j_1351665", "--world", str(out))[2]
+    assert "brings its own job" in surescale("evaluate", *load, "--job", where("j_1351665"), "--world", str(out))[2]
     assert "cannot be read (no such file" in surescale("evaluate", *load, "--world", str(tmp_path / "no.json"))[2]
     text = out.read_text()
     for before, after, message in (

@@ -11,10 +11,11 @@ from functools import partial
 import psutil
 import pytest
 
+from benchmarks.archive import where
 from tests.support.waiting import wait_until
 
 POLICIES = ["--policy", "oracle", "--policy", "drs", "--policy", "flink"]
-LONG = ["--job", "j_1351665", "--workload", "clarknet", *POLICIES, "--runs", "100", "--workers", "2"]
+LONG = ["--job", where("j_1351665"), "--workload", "clarknet", *POLICIES, "--runs", "100", "--workers", "2"]
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from benchmarks.archive import load_graph
 from benchmarks.lived_days import life_of
 from surescale.policies.registry import load_policy
 from surescale.services.tools.tournament import hold_limited
 from surescale.services.tools.tournament.hold import Ask, hold
 from surescale.services.tools.tournament.tournament_report import NoTournament, PolicyVersion, TournamentReport
 from surescale.simulation.evaluation.judge import EvaluationRequest, setting_of
-from surescale.simulation.load.graphs import load_graph
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.tournament import candidates
 from tests.support.command_line import surescale
