@@ -1,7 +1,7 @@
 """What a Kafka broker tells of consumer groups: their members, what each is assigned, and how far the group has committed."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
@@ -36,6 +36,7 @@ _INTERNAL = re.compile(r"(-changelog|-repartition|-__assignor-__leader|-KTABLE-F
 _ABSENT = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
 CLIENT_ID_LETTERS_MAX = 200
 """The last ones are kept, with the number at the end; whoever connects chooses as many as the broker takes."""
+STREAMS_GROUP, SHARE_GROUP = "a Kafka Streams group (KIP-1071)", "a share group (KIP-932)"
 _NUMBER = re.compile(r"[0-9]+")
 
 
@@ -72,6 +73,7 @@ class GroupDescription:
         members: sorted by client id and member id.
         assignor: how partitions are dealt out, e.g. ``range``.
         committed: the offset of the next record by partition; partitions without a commit are missing.
+        other_type: of a dead one, what a group of this id is that is no consumer group; empty: there is none.
     """
 
     group: str
@@ -79,6 +81,14 @@ class GroupDescription:
     members: tuple[Member, ...]
     assignor: str
     committed: dict[Partition, int]
+    other_type: str = ""
+
+    @property
+    def absence(self) -> str:
+        """Return why a dead group cannot be looked at."""
+        if not self.other_type:
+            return f"there is no group {self.group}"
+        return f"{self.group} is {self.other_type}, whose members and what waits for them the broker does not tell us"
 
     @property
     def topics(self) -> frozenset[str]:
@@ -119,7 +129,7 @@ class GroupReader:
         return tuple(sorted(each.group_id for each in listed.valid or () if each.state not in absent))
 
     def look(self, groups: Sequence[str]) -> dict[str, GroupDescription]:
-        """Return the groups as they are now. One that does not exist is dead.
+        """Return the groups as they are now. One that does not exist, or is no consumer group, is dead.
 
         Raises:
             GroupsUnavailable: the broker does not answer, or does not let us ask.
@@ -137,8 +147,9 @@ class GroupReader:
             raise self._unknown(error, f"describe group {group}") from None
 
     def _description(self, group: str, found: ConsumerGroupDescription | None) -> GroupDescription:
-        if found is None:
-            return GroupDescription(group, "dead", (), "", {})
+        if found is None or ConsumerGroupState(found.state) is ConsumerGroupState.DEAD:
+            committed = self._committed(group)
+            return GroupDescription(group, "dead", (), "", committed, self._other_type(group, committed))
         members = sorted(
             (
                 Member(
@@ -153,6 +164,22 @@ class GroupReader:
         )
         state: GroupState = _STATES.get(ConsumerGroupState(found.state), "rebalancing")
         return GroupDescription(group, state, tuple(members), found.partition_assignor, self._committed(group))
+
+    def _other_type(self, group: str, committed: Mapping[Partition, int]) -> str:
+        """Return what a group is that the broker does not describe; empty: there is none.
+
+        librdkafka lists the ids of groups of every type, and tells neither the types nor more of any but consumer groups. Share
+        groups commit nothing.
+        """
+        try:
+            listed = super(AdminClient, self._admin).list_groups(
+                group, timeout=self._timeout_s
+            )  # the method warns, for no reason
+        except KafkaException as error:
+            raise self._unknown(error, f"list group {group}") from None
+        if not listed:
+            return ""
+        return STREAMS_GROUP if committed else f"{SHARE_GROUP} or {STREAMS_GROUP}"
 
     def _committed(self, group: str) -> dict[Partition, int]:
         try:

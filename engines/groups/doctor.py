@@ -99,8 +99,11 @@ def _group(task: str, seen: GroupDescription, group: Group, topics: TopicOffsets
             raise topics.missing(sorted(answer.missing))
     except OffsetsUnavailable as problem:
         return Finding("problem", _SUBJECT, f"{task}: {problem}", "correct reads in the file, or create the topic")
+    if seen.other_type:
+        remedy = "read its topics as a consumer group, or take it out of the file"
+        return Finding("problem", _SUBJECT, f"{task}: {seen.absence}", remedy)
     if seen.state == "dead":
-        return Finding("warning", _SUBJECT, f"{task}: there is no group {seen.group}", f"{starts}, or correct group in the file")
+        return Finding("warning", _SUBJECT, f"{task}: {seen.absence}", f"{starts}, or correct group in the file")
     if not seen.members:
         return Finding("warning", _SUBJECT, f"{task}: group {seen.group} has no members", starts)
     found = {each: waiting(extent, seen.committed.get(each)) for each, extent in answer.extents.items()}

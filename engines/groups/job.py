@@ -188,7 +188,7 @@ class ChainJob:
         for task, group in seen.items():
             if group.state == "dead" and not self._rests and (self._attempt or not self._chain.is_named):
                 raise SourceUnavailable(
-                    f"{self._job}: {_absent(group)} ({task}); {self._remedy(task)}; until then its figures are "
+                    f"{self._job}: {group.absence} ({task}); {self._remedy(task, group)}; until then its figures are "
                     "unknown and it is held"
                 )
             if len(group.members) > MEMBERS_MAX:
@@ -213,8 +213,10 @@ class ChainJob:
             self._stood = (now_ms, unsettled)
         return seen | {task: _at_work(seen[task], self._tasks[task].settled) for task in self._moving & unsettled.keys()}
 
-    def _remedy(self, task: str) -> str:
+    def _remedy(self, task: str, group: GroupDescription) -> str:
         """Return what brings a group that is not there: workers that crash at their start never join it."""
+        if group.other_type:
+            return "read its topics as a consumer group, or take it out of SURESCALE_GROUPS_FILE"
         return self._failing(self._chain.name, task) or "start its consumers, or correct its name in SURESCALE_GROUPS_FILE"
 
     def _reads(self, task: str, group: GroupDescription) -> frozenset[str]:
@@ -247,7 +249,7 @@ class ChainJob:
         found = remembered.hindrances.look(positions, group.members, now_ms) if group.state == "stable" else None
         is_expected = self._rests or (self._rested_ms is not None and now_ms - self._rested_ms < START_MS)
         if group.state == "dead" and not is_expected:
-            found = Hindrance(f"{_absent(group)}; {self._remedy(task)}", caps=False)
+            found = Hindrance(f"{group.absence}; {self._remedy(task, group)}", caps=False)
         if group.state == "empty" and not is_expected:
             found = Hindrance(f"group {group.group} has no members; start its consumers", caps=False)
         if found is not None and remembered.hindrance is None:
@@ -457,10 +459,6 @@ class ChainJob:
             raise SourceUnavailable(f"{self._job}: {rejected}; correct reads and writes in SURESCALE_GROUPS_FILE") from None
         self._topology = under_lasting_version(topology, self._topology)
         return self._topology
-
-
-def _absent(group: GroupDescription) -> str:
-    return f"there is no group {group.group}"
 
 
 def _state(seen: dict[str, GroupDescription], *, rests: bool) -> JobState:

@@ -143,6 +143,8 @@ def checked_groups(settings: PipelineSettings, names: Sequence[str], live: Seque
         offsets = TopicOffsets(settings)
         found = []
         for name, group in seen.items():
+            if group.other_type:
+                raise SettingsError(f"--group: {group.absence}; name a consumer group")
             if group.state == "dead":
                 near = get_close_matches(name, live, n=1) or live[:3]
                 instead = f"; with members: {', '.join(near)}" if near else "; start its consumers"
