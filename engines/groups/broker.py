@@ -172,9 +172,7 @@ class GroupReader:
         groups commit nothing.
         """
         try:
-            listed = super(AdminClient, self._admin).list_groups(
-                group, timeout=self._timeout_s
-            )  # the method warns, for no reason
+            listed = self._admin.list_groups(group, timeout=self._timeout_s)  # deprecated, and the only one that lists all types
         except KafkaException as error:
             raise self._unknown(error, f"list group {group}") from None
         if not listed:

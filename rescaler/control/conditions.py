@@ -17,7 +17,7 @@ from surescale.contracts.modes import ModeInForce
 from surescale.contracts.pauses import Pauses
 from surescale.contracts.rescaler_state import BalanceMemory, Condition
 from surescale.contracts.topology import RESTING, has_ended, required_of, running_of, units_of
-from surescale.rescaler.control.job.memory import JobMemory, OwnedRequirement
+from surescale.rescaler.control.job.memory import AT_REST, JobMemory, OwnedRequirement, Rest
 from surescale.rescaler.control.job.owners import is_contested, named
 
 MEMORY_UNREADABLE = "MemoryUnreadable"
@@ -162,14 +162,12 @@ _STATES = {
     "waiting": ("WaitingForSlots", "the job has too few slots to start; the engine starts it when there are enough"),
     "restarting": ("Restarting", "the engine restarts the job"),
     "suspended": ("Suspended", "the engine has suspended the job"),
+    RESTING: ("Stopped", "somebody has asked for no members at all; who stopped it starts it"),
 }
 
 
-def at_rest(memory: JobMemory) -> str:
+def at_rest(rest: Rest) -> str:
     """Say since when a job has no subtask, and what starts it."""
-    rest = memory.rest
-    if rest is None:
-        return "at rest (0 members): nobody asks for any"
     since = datetime.fromtimestamp(rest.since_ms / 1000, UTC)
     starts = f"not started: {rest.held}" if rest.held else "starts when records arrive"
     return f"at rest (0 members) since {since:%Y-%m-%d %H:%M} UTC, {starts}"
@@ -177,8 +175,8 @@ def at_rest(memory: JobMemory) -> str:
 
 def available(topology: JobTopology, memory: JobMemory) -> Statement:
     """Say whether the job runs, or would if there was anything to do."""
-    if topology.state == RESTING:
-        return "Available", True, "AtRest", at_rest(memory)
+    if topology.state == RESTING and memory.rest is not None:
+        return "Available", True, AT_REST, at_rest(memory.rest)
     if has_ended(topology):
         return "Available", False, topology.state.capitalize(), f"the job has {topology.state}"
     if topology.state in _STATES:
@@ -234,7 +232,7 @@ def degraded(memory: JobMemory, topology: JobTopology) -> Statement:
     hindered = [f"{spec.label or spec.task}: {spec.hindrance}" for spec in topology.tasks if spec.hindrance]
     if hindered:
         return "Degraded", True, "Hindered", "; ".join(hindered)
-    if topology.state in _STATES:
+    if topology.state in _STATES and not (topology.state == RESTING and memory.rest is not None):
         return "Degraded", True, *_STATES[topology.state]
     if memory.failures:
         return "Degraded", True, "RescaleFailed", f"{memory.failures} rescales in a row have failed; the next one waits longer"

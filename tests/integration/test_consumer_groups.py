@@ -58,8 +58,8 @@ def test_a_chain_of_groups_is_a_job_with_figures(kafka: KafkaForTests, tmp_path:
         chain.reconciler.store.stop(JOB)
         chain.joined(parse=0, count=0)
         ended = job.look()
-        assert (ended.topology.state, ended.samples) == ("suspended", ())
-        assert ended.topology.tasks[0].hindrance == f"group {chain.group('parse')} has no members; start its consumers"
+        assert (ended.topology.state, ended.samples) == ("resting", ())
+        assert [(each.required, each.parallelism, each.hindrance) for each in ended.topology.tasks] == [(0, 2, ""), (0, 1, "")]
         assert [(each.state, each.members) for each in ended.topology.groups] == [("empty", ())] * 2
         assert all(each.is_ending for group in ended.topology.groups for each in group.workers)  # some may have left and live
         assert {each.subtask for group in ended.topology.groups for each in group.partitions} == {None}

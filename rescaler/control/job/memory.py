@@ -36,6 +36,8 @@ from surescale.rescaler.control.outcomes import OutcomeReason
 from surescale.rescaler.gate import Gate, GateState
 from surescale.rescaler.gate_settings import GateSettings
 
+AT_REST = "AtRest"
+"""The reason of a condition while we have the job at rest."""
 SHOWN_WITHIN_MS = 120_000
 """A topology this much younger than the end of a command would show its result."""
 
@@ -187,10 +189,10 @@ class OwnedRequirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class Rest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A job that was taken to no subtask, or was found like that."""
+    """A job that we have taken to no subtask."""
 
     since_ms: int
-    is_ours: bool = False  # we have taken it there
+    requirement_id: str = ""  # under which the engine was first seen like that; another one is somebody else's
     unknown_ms: int = 0  # since when it is not known whether records wait; 0: it is
     held: str = ""  # what keeps it from being started now, for people
 
@@ -238,7 +240,7 @@ class JobMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
     approved_at_ms: int = 0  # the time in the id of that answer
     figures_until_ms: int = 0  # end of the newest minute of which a decision knew figures; 0: none is known to have had any
     safe_asked_ms: int = 0  # when the safe size was last asked for
-    rest: Rest | None = None  # while nothing of the job is to run
+    rest: Rest | None = None  # while nothing of the job is to run, by an act of ours
     woke_ms: int = 0  # when it was last started from rest
     worked: tuple[WorkedSize, ...] = ()  # of the last hour with records, those that no later one contains
     unreadable: str = ""  # why what was remembered could not be read: nothing is commanded until somebody drops this record
@@ -354,6 +356,7 @@ def _told_by(summary: JobSummary, job: str) -> JobMemory:
         standby=Standby(copies=summary.standbys),
         mappings=summary.mappings,
         conditions=summary.conditions,
+        rest=next((Rest(since_ms=each.last_transition_ms) for each in summary.conditions if each.reason == AT_REST), None),
     )
 
 

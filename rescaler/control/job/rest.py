@@ -68,12 +68,9 @@ def look(context: JobContext) -> None:
         if _may_rest(context, topology):
             _rest(context, topology)
         return
-    is_theirs = memory.owned is not None and bool(memory.owned.foreign)
-    is_ours = memory.rest is not None and memory.rest.is_ours
-    if is_theirs or not (is_ours or effective(context.world.allowed, "idle_to_zero_minutes")):
-        memory.rest = None  # somebody wants it like that
+    memory.rest = rest = _noted(memory.rest, topology, context.now_ms)
+    if rest is None:
         return
-    rest = _noted(context, topology)
     why, held = _why_start(context, topology, rest), _held(context)
     if why and not held:
         _start(context, topology, why)
@@ -118,20 +115,21 @@ def _rest(context: JobContext, topology: JobTopology) -> None:
     minutes = (context.now_ms - quiet.since_ms) // MINUTE_MS
     act = _act(context, OwnAct.REST, running, since_ms=quiet.since_ms)
     plan = plan_counts(topology, dict.fromkeys(running, 0), whole=True)
-    memory.rest = Rest(since_ms=context.now_ms, is_ours=True)
+    memory.rest = Rest(since_ms=context.now_ms)
     own_acts.go(context, gate, act, plan, f"no record for {minutes} minutes: {_members(running, dict.fromkeys(running, 0))}")
 
 
 # To start
 
 
-def _noted(context: JobContext, topology: JobTopology) -> Rest:
-    """Return what is to be remembered of a job that rests: also since when it is unknown whether it should."""
-    memory, quiet = context.memory, topology.quiet
-    rest = memory.rest or Rest(since_ms=context.now_ms)
-    is_unknown = quiet is not None and bool(quiet.why)
-    unknown_ms = (rest.unknown_ms or context.now_ms) if is_unknown else 0
-    return msgspec.structs.replace(rest, unknown_ms=unknown_ms)
+def _noted(rest: Rest | None, topology: JobTopology, now_ms: int) -> Rest | None:
+    """Return what is to be remembered of a job that rests, by now; None: somebody else has stopped it, so it stays like that."""
+    asked = topology.requirement_id
+    if rest is None or (asked and rest.requirement_id and asked != rest.requirement_id):
+        return None
+    is_unknown = topology.quiet is not None and bool(topology.quiet.why)
+    unknown_ms = (rest.unknown_ms or now_ms) if is_unknown else 0
+    return msgspec.structs.replace(rest, requirement_id=rest.requirement_id or asked, unknown_ms=unknown_ms)
 
 
 def _why_start(context: JobContext, topology: JobTopology, rest: Rest) -> str:
@@ -146,7 +144,7 @@ def _why_start(context: JobContext, topology: JobTopology, rest: Rest) -> str:
         return in_periods_in_words(in_periods(allowed, now_ms, ahead_ms)._replace(most=None, objective=None), now_ms)
     if quiet is not None and rest.unknown_ms and now_ms - rest.unknown_ms >= UNKNOWN_MS:
         return f"it is not known whether records wait ({quiet.why})"
-    if rest.is_ours and now_ms - rest.since_ms >= KEPT_MS:
+    if now_ms - rest.since_ms >= KEPT_MS:
         return "it has rested for three days, and Kafka forgets the offsets of a group that has no members for longer"
     return ""
 

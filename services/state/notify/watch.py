@@ -151,6 +151,7 @@ _DOWN = {
     "restarting": "is restarting",
     "waiting": "waits for parallel units",
     "suspended": "is suspended",
+    "resting": "was stopped by somebody",
 }
 
 

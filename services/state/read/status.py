@@ -9,7 +9,7 @@ from surescale.contracts.job_settings import Mode
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.rescaler_state import Condition, JobControl
 from surescale.contracts.summaries import WindowSummary
-from surescale.contracts.topology import has_ended
+from surescale.contracts.topology import RESTING, has_ended
 from surescale.services.state.read.staleness import WHO, Stale, minute_of, why_stale
 
 Status = Literal[
@@ -43,12 +43,12 @@ _BY_STATE: dict[str, Status] = {
     "waiting": "down",
     "suspended": "down",
     "created": "starting",
-    "resting": "resting",
+    "resting": "down",
 }
 _WORSE: tuple[Status, ...] = ("restarting", "overloaded", "unmeasured")  # than a job on which nobody decides
 AVAILABLE, _PAUSED = "Available", "Paused"
 AT_REST = "AtRest"
-"""The reason of the condition that says since when a job rests."""
+"""The reason of the condition of a job that surescale has at rest. Another one without members was stopped by somebody."""
 
 
 def status_of(
@@ -62,6 +62,8 @@ def status_of(
     """Return the word. What an operator must act on comes first, then what surescale does about the job, then its mode."""
     if topology is None:
         return "unknown"
+    if topology.state == RESTING and gate is not None and any(each.reason == AT_REST for each in gate.conditions):
+        return "resting"
     if topology.state in _BY_STATE:
         return _BY_STATE[topology.state]
     late = has_no_figures(stale)
@@ -98,8 +100,10 @@ def is_down(*, state: str, is_available: bool, ran: float | None, is_changing: b
         ran: share of its newest minute in which it ran; None: unknown.
         is_changing: a command is being carried out that may stop it for a while.
     """
-    if (word := _BY_STATE.get(state)) is not None:
-        return word == "down"
+    if state == RESTING:
+        return not is_available
+    if _BY_STATE.get(state) == "down":
+        return True
     return not is_changing and (not is_available or (ran is not None and ran < RAN_LEAST))
 
 

@@ -11,8 +11,9 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.commands import RescheduleCommand
 from surescale.contracts.job_settings import ExcludedPeriod, Pause, PeriodBounds, TaskLimits
 from surescale.contracts.messages import Quiet
+from surescale.rescaler.control.job.memory import job_record, restored
 from tests.support.fake_requirement_engine import COUNTS
-from tests.support.requirement_pipeline import AUTHOR, JOB, LOOK_EVERY_S, START_MS, WIDER, RequirementPipeline, pipeline
+from tests.support.requirement_pipeline import CLUSTER, JOB, LOOK_EVERY_S, START_MS, WIDER, RequirementPipeline, pipeline
 
 GROUPS = msgspec.structs.replace(COUNTS, can_rest=True, takes_effect="rolling")
 NOTHING = {"parse": 0, "count": 0}
@@ -257,17 +258,31 @@ def test_a_job_that_somebody_else_stopped_is_not_started() -> None:
     assert found.condition("Owned") == (False, "ForeignRequirement")
 
 
-def test_a_job_whose_author_begins_with_nothing_is_started() -> None:
-    """If it may rest; otherwise it is left as it is."""
-    for minutes, sizes in ((0, NOTHING), (30, AUTHOR)):
-        found = pipeline(can=GROUPS, allowed={"mode": "act", "idle_to_zero_minutes": minutes})
+@pytest.mark.parametrize("when", ["from the start", "at rest"])
+def test_a_job_that_its_owner_stopped_stays_stopped(when: str) -> None:
+    """Before we ever changed it, or while we have it at rest: `surescale workers stop` holds until somebody starts it."""
+    if when == "at rest":
+        found = at_rest()
+        found.go(LOOK_EVERY_S)
+    else:
+        found = pipeline(can=GROUPS, allowed={"mode": "act", "idle_to_zero_minutes": 5})
         found.decide({"count": 2}, action="hold", tasks=())
-        found.fake.submit(JOB, NOTHING)
-        quiet(found, None, waiting=5)
-        found.go(2 * 60)
-        assert found.required == sizes
-        if not minutes:
-            assert found.conditions["Available"].message == "at rest (0 members): nobody asks for any"
+    found.fake.require(JOB, NOTHING)
+    quiet(found, None, waiting=5)
+    found.go(5 * 60)
+    assert found.required == NOTHING
+    assert found.condition("Available") == (False, "Stopped")
+    assert found.condition("Degraded") == (True, "Stopped")
+
+
+def test_a_rescaler_of_another_version_starts_it_too() -> None:
+    """It knows of the rest by the conditions, which everybody may read."""
+    found = at_rest()
+    record = job_record(CLUSTER, found.memory, found.now_ms).record
+    assert record is not None
+    told = restored(msgspec.structs.replace(record, body=msgspec.Raw(b"")))
+    assert told.rest is not None
+    assert told.conditions[0].reason == "AtRest"
 
 
 WORLD = st.tuples(

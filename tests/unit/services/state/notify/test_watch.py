@@ -389,10 +389,11 @@ def test_the_same_records_make_the_same_events() -> None:
 
 
 def test_a_job_that_goes_to_rest_is_not_down() -> None:
-    """Nor while its newest minute is one in which it hardly ran; and one that is down then is still told."""
+    """Nor while its newest minute is one in which it hardly ran. One that somebody else has stopped is."""
     watch = Watch()
     assert told(watch, topics.JOB_TOPOLOGY, running()) == []
     assert minutes(watch, 1, {}) == []
     assert told(watch, topics.JOB_TOPOLOGY, running(2, state="resting")) == []
     assert minutes(watch, 2, {"ran": 0.1, "busy": None}, {"ran": 0.0, "busy": None}) == []
-    assert [kind for kind, _ in told(watch, topics.JOB_TOPOLOGY, running(3, state="suspended"))] == ["job.down"]
+    stopped = told(watch, topics.RESCALER_STATE, control(1, available=False))
+    assert stopped == [("job.down", f"{JOB} is down: it was stopped by somebody")]

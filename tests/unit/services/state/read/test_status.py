@@ -26,6 +26,7 @@ def underway(step: Step | None) -> CommandUnderway:
 BUSY = replace(WINDOW, minute=JobMinute(overloaded=1))
 DOWN = replace(WINDOW, minute=JobMinute(ran=0.49, overloaded=1))
 GONE = Condition(last_transition_ms=0, message="", observed_generation=1, reason="Failed", status=False, type="Available")
+AT_REST = replace(GATE, conditions=(replace(GONE, reason="AtRest", status=True),))
 
 PAUSED = replace(GONE, reason="Rescaling", status=True, type="Paused")
 
@@ -40,7 +41,8 @@ NO_ANSWER = Stale(role="rescaler", minutes=25, words="no answer for 25 min")
         ({"topology": None}, "unknown"),
         ({"topology": replace(TOPOLOGY, state="failed")}, "down"),
         ({"topology": replace(TOPOLOGY, state="finished")}, "ended"),
-        ({"topology": replace(TOPOLOGY, state="resting"), "window": DOWN, "stale": NO_FIGURES}, "resting"),
+        ({"topology": replace(TOPOLOGY, state="resting"), "window": DOWN, "stale": NO_FIGURES, "gate": AT_REST}, "resting"),
+        ({"topology": replace(TOPOLOGY, state="resting")}, "down"),
         ({"gate": replace(GATE, conditions=(GONE,))}, "down"),
         ({"gate": replace(GATE, conditions=(GONE,), underway=underway("barrier"))}, "scaling"),
         ({"gate": replace(GATE, underway=underway("prepare"))}, "warming"),
