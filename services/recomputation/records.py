@@ -106,11 +106,15 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One decision with its record on Kafka."""
+    """One decision with its record on Kafka.
+
+    ``decided_ms``: ends of the spans of its job's decisions that were read on the way to it, newest first.
+    """
 
     decision: Decision
     raw: bytes
     append_ms: int
+    decided_ms: tuple[int, ...] = ()
 
     @property
     def origin(self) -> Origin:

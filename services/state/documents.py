@@ -124,6 +124,8 @@ class JobDocument(ViewDocument, frozen=True, kw_only=True):
     """What is due and has not come; null if nothing is."""
     next_decision: NextDecision | None = None
     """The next regular decision; null before its first window, while something is overdue, and while it does not run."""
+    next_in_words: str = ""
+    """When the next decision is due and what it waits for, or why none is; empty while nobody knows the job."""
     unreadable: tuple[str, ...] | UnsetType = UNSET
     """Names of the parts that cannot be read, and are left out; absent if there are none."""
 

@@ -284,8 +284,10 @@ def test_a_jobs_page_says_when_the_next_decision_is_due(page: "Page", served: Se
     """While its figures are fresh; above its latest decisions."""
     view.take(Stopped().records())
     page.goto(f"{served.url}#/jobs/{JOB}")
-    page.get_by_text("The next one is due at").wait_for()
+    page.get_by_text("Next decision: due at").wait_for()
     assert violations(page) == []
+    page.get_by_role("link", name="hold").or_(page.get_by_role("link", name="act")).first.click()
+    page.locator("dl.facts div").filter(has_text="Next decision").get_by_text("due at").wait_for()
 
 
 def test_a_consumer_groups_page_shows_its_partitions_members_and_workers(page: "Page", served: Served, view: View) -> None:

@@ -47,7 +47,7 @@ from surescale.services.state.read.fleet import DecidedBy, JobUnits, Newest, clu
 from surescale.services.state.read.history import MarkedDecision, history
 from surescale.services.state.read.rent import Prices, cluster_rent, job_rent
 from surescale.services.state.read.shadows import dollars_per_unit_minute, summaries
-from surescale.services.state.read.staleness import Present, at_fault, next_decision, stale_of
+from surescale.services.state.read.staleness import Present, at_fault, next_decision, next_in_words, stale_of
 from surescale.services.state.read.status import conditions_of, status_of
 from surescale.services.state.read.stored import Documents, decoded, record_of
 from surescale.services.state.read.task_figures import DecidedTasks, TaskFigures, task_figures
@@ -119,7 +119,8 @@ class Queries(View):
         allowed = in_force(wanted or JobSettings(job=job), ran.labels) if ran else None
         signs = self._overviews.signs(job)
         stale = stale_of(ran, signs, now, self.span_minutes)
-        due = next_decision(ran, wanted, seen, signs.decided_ms, self.span_minutes)
+        until_ms, known = (seen.window_end_ms, seen.minutes_known) if seen else (None, 0)
+        due = next_decision(ran, wanted, until_ms, known, signs.decided_ms, self.span_minutes)
         return JobDocument(
             job=job,
             topology=topology,
@@ -140,6 +141,7 @@ class Queries(View):
             conditions=conditions_of(ran, control, seen, stale),
             stale=stale,
             next_decision=None if stale else due,
+            next_in_words=next_in_words(ran, stale, due),
             unreadable=read.unreadable,
         )
 

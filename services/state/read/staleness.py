@@ -13,7 +13,6 @@ from surescale.contracts.job_limits import minutes_known_min
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import ClockSegment, JobTopology
 from surescale.contracts.plurals import counted
-from surescale.contracts.summaries import WindowSummary
 from surescale.runtime.instants import to_the_minute, to_the_second
 from surescale.services.state.record_documents import ViewDocument
 
@@ -212,7 +211,8 @@ class NextDecision(ViewDocument, frozen=True, kw_only=True):
 def next_decision(
     topology: JobTopology | None,
     settings: JobSettings | None,
-    window: WindowSummary | None,
+    window_end_ms: int | None,
+    minutes_known: int,
     decided_ms: Sequence[int],
     span_minutes: int,
 ) -> NextDecision | None:
@@ -221,18 +221,34 @@ def next_decision(
     Args:
         topology: of the job.
         settings: of the job, before its labels; None: nobody set any.
-        window: its newest.
+        window_end_ms: end of its newest window.
+        minutes_known: in it.
         decided_ms: ends of the spans of its newest decisions, newest first, in milliseconds.
         span_minutes: from one decision to the next, as long as no decisions say otherwise.
     """
-    if topology is None or topology.state != "running" or window is None:
+    if topology is None or topology.state != "running" or window_end_ms is None:
         return None
     allowed = in_force(settings or JobSettings(job=topology.job), topology.labels)
-    missing = max(0, minutes_known_min(allowed) - window.minutes_known)
+    missing = max(0, minutes_known_min(allowed) - minutes_known)
     span_ms = _span_ms(decided_ms, span_minutes)
-    earliest_ms = window.window_end_ms + max(1, missing) * MINUTE_MS
+    earliest_ms = window_end_ms + max(1, missing) * MINUTE_MS
     at_ms = -(-earliest_ms // span_ms) * span_ms
-    return NextDecision(at_ms=at_ms, minutes_missing=missing, words=_in_words(at_ms, window.window_end_ms, missing))
+    return NextDecision(at_ms=at_ms, minutes_missing=missing, words=_in_words(at_ms, window_end_ms, missing))
+
+
+def next_in_words(topology: JobTopology | None, stale: Stale | None, due: NextDecision | None) -> str:
+    """Return when the next decision is due and what it waits for, or why none is; empty while nobody knows the job.
+
+    >>> next_in_words(JobTopology(job="shop/orders", version=1, at_ms=0, tasks=(), state="suspended"), None, None)
+    'none while the job does not run (suspended)'
+    """
+    if topology is None:
+        return ""
+    if topology.state != "running":
+        return f"none while the job does not run ({topology.state})"
+    if stale is not None:
+        return f"held up: {stale.words}"
+    return due.words if due else "due once its first minute of figures is known"
 
 
 def _span_ms(decided_ms: Sequence[int], span_minutes: int) -> int:

@@ -114,8 +114,8 @@ def _facts(job: JobDocument) -> Iterable[tuple[str, str]]:
     yield "window", _window_line(window)
     if window:
         yield "health", _health_line(job, window.minute)
-    if job.next_decision:
-        yield "decision", job.next_decision.words
+    if job.next_in_words:
+        yield "decision", job.next_in_words
     waits_because = gate.pending.reason if gate and gate.pending else None
     yield "gate", _gate(gate.phase, gate.wakes_up_ms, waits_because) if gate else _gate(None, None)
     if gate and gate.underway and gate.underway.step:

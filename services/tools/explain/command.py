@@ -96,6 +96,7 @@ def _explained(
         gate=gate,
         labels=now.labels,
         slot_price_per_s=now.slot_price_per_s,
+        next_in_words=now.next_in_words(found, settings.span_minutes),
         recomputed=recomputed,
         without=answers,
     )

@@ -96,8 +96,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """A decision in full, in the order in which it came about.
 
     ``labels``: the names that people know the tasks by, where they have one. ``slot_price_per_s``: dollars that a slot of the
-    job's cluster costs now, where the engine places; None: unknown. ``recomputed`` and ``without`` are set only after deciding
-    again.
+    job's cluster costs now, where the engine places; None: unknown. ``next_in_words``: when its job is decided on next, and what
+    that waits for; empty if it is not the job's newest. ``recomputed`` and ``without`` are set only after deciding again.
     """
 
     decision_id: str
@@ -120,6 +120,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     progress: tuple[Progress, ...]
     engine_events: tuple[EngineEvent, ...]
     slot_price_per_s: float | None = None
+    next_in_words: str = ""
     recomputed: RecomputedFacts | msgspec.UnsetType = msgspec.UNSET
     without: tuple[WithoutFacts, ...] | msgspec.UnsetType = msgspec.UNSET
 
@@ -168,6 +169,7 @@ def explanation(
     gate: GateNow | None = None,
     labels: Mapping[str, str] | None = None,
     slot_price_per_s: float | None = None,
+    next_in_words: str = "",
     recomputed: Recomputed | None = None,
     without: tuple[WithoutFacts, ...] | None = None,
 ) -> Explanation:
@@ -201,6 +203,7 @@ def explanation(
         progress=aftermath.progress,
         engine_events=aftermath.events,
         slot_price_per_s=slot_price_per_s,
+        next_in_words=next_in_words,
         recomputed=_facts_of(recomputed) if recomputed else msgspec.UNSET,
         without=msgspec.UNSET if without is None else without,
     )

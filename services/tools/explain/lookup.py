@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 import msgspec
 from confluent_kafka import Message
 
+from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.commands import Balance, EventRecord, Outcome, Progress, RescheduleCommand
 from surescale.contracts.decisions import Decision
 from surescale.contracts.ids import cluster_of
+from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import ClusterTopology, EngineEvent, JobTopology
 from surescale.contracts.own_acts import OwnAct, own_act_of
 from surescale.contracts.rent import slot_price_per_s
@@ -25,6 +27,7 @@ from surescale.contracts.topics import (
     CLUSTER_TOPOLOGY,
     DECISIONS,
     ENGINE_EVENTS,
+    JOB_SETTINGS,
     JOB_TOPOLOGY,
     RESCALER_STATE,
     RESCHEDULE_COMMANDS,
@@ -32,6 +35,7 @@ from surescale.contracts.topics import (
 )
 from surescale.runtime.topic_records import append_ms, memories, parsed, read_topics, value_of
 from surescale.services.recomputation.records import Found, Log, NotInKafka, Origin, parsed_each
+from surescale.services.state.read.staleness import FRESH_MINUTES, next_decision, next_in_words
 
 M = TypeVar("M")
 
@@ -92,10 +96,10 @@ def find_decision(log: Log, wanted: str) -> Found:
     Raises:
         NotInKafka: Kafka does not hold it, or no longer does.
     """
-    jobs: set[str] = set()
+    jobs: dict[str, set[int]] = {}
 
     def fits(record: Decision) -> bool:
-        jobs.add(record.job)
+        jobs.setdefault(record.job, set()).add(record.span_end_ms)
         return wanted in (record.decision_id, record.job)
 
     found = _newest(log, DECISIONS, Decision, fits)
@@ -104,7 +108,8 @@ def find_decision(log: Log, wanted: str) -> Found:
     newest = found[-1][0].decision_id
     # It may have been delivered again; what became of it follows its first record.
     decision, record = next(pair for pair in found if pair[0].decision_id == newest)
-    return Found(decision, value_of(record) or b"", append_ms(record))
+    decided_ms = tuple(sorted(jobs[decision.job], reverse=True))
+    return Found(decision, value_of(record) or b"", append_ms(record), decided_ms)
 
 
 def names_command(wanted: str) -> bool:
@@ -142,20 +147,41 @@ class Surroundings:
     Attributes:
         labels: the name that people know each task by; tasks without one are left out.
         slot_price_per_s: dollars a slot, where the engine places; None: unknown.
+        topology: of the job; None: unknown.
+        settings: of the job; None: nobody set any.
     """
 
     labels: dict[str, str]
     slot_price_per_s: float | None
+    topology: JobTopology | None = None
+    settings: JobSettings | None = None
+
+    def next_in_words(self, found: Found, span_minutes: int) -> str:
+        """Return when the job is decided on next and what that waits for; empty if a decision is not its newest."""
+        made, topology = found.decision, self.topology
+        if topology is None or found.decided_ms[:1] != (made.span_end_ms,):
+            return ""
+        known = made.span_end_ms, made.minutes_known
+        due = next_decision(topology, self.settings, *known, found.decided_ms, span_minutes)
+        if due is not None and topology.at_ms > due.at_ms + FRESH_MINUTES * MINUTE_MS:
+            return f"was {due.words}, and has not come; `surescale state {made.job}` says what is missing"
+        return next_in_words(topology, None, due)
 
 
 def find_surroundings(pipeline: PipelineSettings, job: str) -> Surroundings:
     """Return what is known of a job and its cluster now."""
-    found = read_topics(pipeline, [JOB_TOPOLOGY, CLUSTER_TOPOLOGY])
-    topologies = parsed(found[JOB_TOPOLOGY], JobTopology)
-    labels = {spec.task: spec.label for each in topologies if each.job == job for spec in each.tasks if spec.label}
+    found = read_topics(pipeline, [JOB_TOPOLOGY, CLUSTER_TOPOLOGY, JOB_SETTINGS])
+    topologies = [each for each in parsed(found[JOB_TOPOLOGY], JobTopology) if each.job == job]
+    labels = {spec.task: spec.label for each in topologies for spec in each.tasks if spec.label}
+    settings = [each for each in parsed(found[JOB_SETTINGS], JobSettings) if each.job == job]
     clusters = [each for each in parsed(found[CLUSTER_TOPOLOGY], ClusterTopology) if each.cluster == cluster_of(job)]
     is_priced = bool(clusters) and clusters[-1].engine.places == "itself"
-    return Surroundings(labels, slot_price_per_s(clusters[-1]) if is_priced else None)
+    return Surroundings(
+        labels,
+        slot_price_per_s(clusters[-1]) if is_priced else None,
+        topologies[-1] if topologies else None,
+        settings[-1] if settings else None,
+    )
 
 
 def find_aftermath(log: Log, found: Found | FoundOwnAct) -> Aftermath:

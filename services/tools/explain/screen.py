@@ -267,6 +267,8 @@ def _show_course(out: Console, explained: Explanation | OwnActExplanation) -> No
     out.print(grid)
     if explained.gate_now:
         out.print(plain(f"now: {_gate(explained.gate_now)}"))
+    if isinstance(explained, Explanation) and explained.next_in_words:
+        out.print(plain(f"next decision: {explained.next_in_words}"))
 
 
 def _gate(gate: GateNow) -> str:

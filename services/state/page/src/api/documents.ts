@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is ac1619d23a52294da7daf4eaee263a8a6df581526f15d71828033507e8302b53.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 14e1d777290f1ffc4dce0518b8f2c34b4708cd3d7e134aa7d28d5db013a4dc37.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -105,6 +105,8 @@ export type components = {
             stale: components["schemas"]["Stale"] | null;
             /** @default null */
             next_decision: components["schemas"]["NextDecision"] | null;
+            /** @default  */
+            next_in_words: string;
             unreadable?: string[];
         };
         /**

@@ -28,7 +28,7 @@ export function DecisionPage({ id }: { id: string }): JSX.Element {
     "reschedule-commands",
     "reschedule-events",
   ]);
-  const { document: owner } = useLive<JobDocument>(decision ? jobPath(job) : null, ["job-topology"]);
+  const { document: owner } = useLive<JobDocument>(decision ? jobPath(job) : null, ["job-topology", "snapshots", "decisions"]);
   const own = (commands ?? []).filter((command) => command.record.decision_id === id).reverse();
   return (
     <>
@@ -45,7 +45,7 @@ export function DecisionPage({ id }: { id: string }): JSX.Element {
           </div>
           <p class="reason">{decision.record.reason}</p>
           {decision.record.compared && <p class="quiet">Score = {decision.record.compared.unit}; higher is better.</p>}
-          <About decision={decision} />
+          <About decision={decision} next={owner?.decision?.record.decision_id === id ? owner.next_in_words : ""} />
           <Card title="From wanted to final size" aside={<GuardrailsMet tasks={decision.record.tasks} />}>
             <Sizes decision={decision} labels={labelsOf(owner)} />
           </Card>
@@ -79,7 +79,8 @@ function headline(decision: Decision, owner: JobDocument | null): string {
   return `${clock(decision.record.span_end_ms)}: ${before} → ${after} subtasks, ${plural(changed, "task")} changed`;
 }
 
-function About({ decision }: { decision: Decision }): JSX.Element {
+/** `next`: when the job is decided on next, of its newest decision. */
+function About({ decision, next }: { decision: Decision; next: string }): JSX.Element {
   const { policy } = decision.record;
   return (
     <Facts
@@ -88,6 +89,7 @@ function About({ decision }: { decision: Decision }): JSX.Element {
         ...(policy.fallback_reason ? [["Fallback for", `${policy.asked}: ${policy.fallback_reason}`] as [string, string]] : []),
         ...(decision.record.drift ? [driftFact(decision.record.drift)] : []),
         ["Span ended", moment(decision.record.span_end_ms)],
+        ...(next ? [["Next decision", next] as [string, string]] : []),
         ["Load", count(decision.record.load_records_per_minute), "Records a minute, mean of the last five known ones"],
         ["Minutes known", String(decision.record.minutes_known), `${percent(decision.record.completeness)} of the window`],
         ["Settings", `version ${decision.record.settings_version}`, `Topology version ${decision.record.topology_version}`],

@@ -50,7 +50,7 @@ export function JobPage({ job }: { job: string }): JSX.Element {
             </Card>
             <div class="stack">
               <Card title="Latest decisions">
-                {document.next_decision && <p class="quiet">The next one is {document.next_decision.words}.</p>}
+                {document.next_in_words && <p class="quiet">Next decision: {document.next_in_words}.</p>}
                 <Decisions marks={history?.decisions ?? []} />
               </Card>
               <Card title="Conditions">

@@ -9,8 +9,7 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.policies.policy import is_span_end
-from surescale.services.state.read.staleness import NextDecision, next_decision
-from tests.support.view_documents import WINDOW
+from surescale.services.state.read.staleness import NextDecision, Stale, next_decision, next_in_words
 
 JOB = "shop/orders"
 TOPOLOGY = JobTopology(job=JOB, version=1, at_ms=0, tasks=(TaskSpec(task="parse"),))
@@ -25,8 +24,7 @@ def due(
     topology: JobTopology = TOPOLOGY,
 ) -> NextDecision | None:
     """Return what is due after the window that ends with a minute; ``decided``: minutes of the newest decisions."""
-    window = msgspec.structs.replace(WINDOW, window_end_ms=minute * MINUTE_MS, minutes_known=known)
-    return next_decision(topology, settings, window, [each * MINUTE_MS for each in decided], span)
+    return next_decision(topology, settings, minute * MINUTE_MS, known, [each * MINUTE_MS for each in decided], span)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +76,8 @@ def test_decisions_tell_how_long_a_span_is(decided: tuple[int, ...], at: int) ->
 def test_a_job_that_does_not_run_waits_for_no_decision(state: str) -> None:
     """Nor does one without a window, or without a topology."""
     assert due(13, 60, topology=msgspec.structs.replace(TOPOLOGY, state=state)) is None
-    assert next_decision(TOPOLOGY, None, None, (), 10) is None
-    assert next_decision(None, None, WINDOW, (), 10) is None
+    assert next_decision(TOPOLOGY, None, None, 0, (), 10) is None
+    assert next_decision(None, None, MINUTE_MS, 60, (), 10) is None
 
 
 @given(minute=st.integers(1, 10_000), known=st.integers(0, 60), span=st.integers(1, 60))
@@ -91,3 +89,16 @@ def test_it_is_the_first_span_end_at_which_the_policy_may_be_asked(minute: int, 
     ends = [each for each in range(minute + 1, found.at_ms // MINUTE_MS) if is_span_end(each * MINUTE_MS, span)]
     assert all(known + each - minute < 5 for each in ends)
     assert known + found.at_ms // MINUTE_MS - minute >= 5
+
+
+def test_a_job_on_which_nothing_is_decided_says_why() -> None:
+    """It does not run, something is overdue, or no minute is known yet."""
+    soon = due(13, 60)
+    assert soon is not None
+    late = Stale(role="agent", minutes=25, words="no decision for 25 min")
+    asleep = msgspec.structs.replace(TOPOLOGY, state="resting")
+    assert next_in_words(TOPOLOGY, None, soon) == soon.words
+    assert next_in_words(TOPOLOGY, late, soon) == "held up: no decision for 25 min"
+    assert next_in_words(TOPOLOGY, None, None) == "due once its first minute of figures is known"
+    assert next_in_words(asleep, late, None) == "none while the job does not run (resting)"
+    assert next_in_words(None, None, None) == ""

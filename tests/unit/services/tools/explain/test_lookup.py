@@ -5,12 +5,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.messages import JobTopology
 from surescale.contracts.topics import DECISIONS
 from surescale.contracts.wire import encode
+from surescale.runtime.instants import to_the_minute
 from surescale.services.recomputation.records import NotInKafka
-from surescale.services.tools.explain.lookup import find_decision, names_command
+from surescale.services.tools.explain.explanation import explanation
+from surescale.services.tools.explain.lookup import Surroundings, find_decision, names_command
 from tests.support.builders import JOB
-from tests.support.explained import decided
+from tests.support.explained import NOTHING, decided, screen
 
 
 @pytest.mark.parametrize(
@@ -63,6 +67,28 @@ def test_what_became_of_a_decision_is_looked_for_from_its_first_record_on() -> N
     log: Any = _Records({DECISIONS: [[encode(decision)], [encode(older), encode(decision)]]})
     assert find_decision(log, JOB).append_ms == 1
     assert find_decision(log, older.decision_id).append_ms == 0
+
+
+def test_the_newest_decision_says_when_the_next_one_is_due() -> None:
+    """By the distance of the job's decisions, as long as the job's figures are not past that; an older one does not."""
+    decision = decided()
+    end_ms = decision.span_end_ms
+    spans = [end_ms - 40 * MINUTE_MS, end_ms - 20 * MINUTE_MS, end_ms]
+    made = [
+        replace(decision, decision_id=f"{JOB}@{at}/{decision.policy.name}", span_end_ms=at, figures_until_ms=None) for at in spans
+    ]
+    log: Any = _Records({DECISIONS: [[encode(each) for each in made]]})
+    topology = JobTopology(job=JOB, version=1, at_ms=end_ms, tasks=())
+    newest = find_decision(log, JOB)
+    words = Surroundings({}, None, topology).next_in_words(newest, 10)
+    assert words == f"due at {to_the_minute(end_ms + 20 * MINUTE_MS)} UTC, after 20 more minutes of figures"
+    past = replace(topology, at_ms=end_ms + 23 * MINUTE_MS)
+    late = Surroundings({}, None, past).next_in_words(newest, 10)
+    assert late == f"was {words}, and has not come; `surescale state {JOB}` says what is missing"
+    stopped = Surroundings({}, None, replace(topology, state="suspended")).next_in_words(newest, 10)
+    assert stopped == "none while the job does not run (suspended)"
+    assert Surroundings({}, None, topology).next_in_words(find_decision(log, made[1].decision_id), 10) == ""
+    assert "next decision: due at" in screen(explanation(decision, NOTHING, next_in_words=words))
 
 
 def test_a_command_without_its_step_is_answered_with_how_to_name_it() -> None:
