@@ -119,6 +119,7 @@ class Assembler:
         counts: Counts,
         meter: JobMeter,
         watchdog: Watchdog,
+        stop: threading.Event,
         log: logging.Logger,
     ) -> None:
         self._settings = settings
@@ -127,6 +128,7 @@ class Assembler:
         self._counts = counts
         self._meter = meter
         self._watchdog = watchdog
+        self._stop = stop
         self._log = log
         self._query = uuid.uuid4().hex
         self._topic = TopicOfMetrics(settings)
@@ -135,14 +137,18 @@ class Assembler:
         self.is_at_work = False  # and watched as a loop of its own
 
     def __call__(self, frame: "DataFrame", _: int) -> None:
-        """Assemble a batch, and keep any error: Spark passes on only its text. An error ends the query, and this with it."""
+        """Assemble a batch, and keep any error: Spark passes on only its text. An error ends the query, and this with it.
+
+        Of a batch that the process's own end interrupts nothing is said: no manifest names it, and Spark would print its stacks.
+        """
         try:
             with self._watchdog.loop("the batch"):
                 self.is_at_work = True
                 self._assemble(frame)
         except Exception as error:
             self.failure = error
-            raise
+            if not self._stop.is_set():
+                raise
         finally:
             self.is_at_work = False
 
@@ -322,7 +328,7 @@ class Job:
                 clock = self._open_clock(self._settings, stop=self._stop, log=self._log)
                 with contextlib.closing(clock):
                     begin = starting_offsets(self._settings, manifest.offsets)
-                    meters = (self._counts, self._meter, self._watchdog, self._log)
+                    meters = (self._counts, self._meter, self._watchdog, self._stop, self._log)
                     self._run_query(session, Assembler(self._settings, manifests, manifest, clock, *meters), scratch, begin)
             except KafkaException as away:  # it answered a moment ago
                 self._restart(away, made_progress=False)

@@ -1,22 +1,15 @@
 """The Spark job on a standalone master with two workers, each with folders of its own; one is lost, and another joins."""
 
-import contextlib
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
-import pyspark
 import pytest
 
-from surescale.runtime.ports import free_port
 from tests.conftest import KafkaForTests
 from tests.support.object_store import BUCKET, object_store
 from tests.support.spark_pipeline import SparkPipeline
-from tests.support.waiting import PATIENT_S, wait_until
+from tests.support.standalone_cluster import StandaloneCluster, standalone_cluster
+from tests.support.waiting import wait_until
 from tests.unit.spark_streaming.pipeline import graph, marker, sample, spec
 
 pytestmark = pytest.mark.integration
@@ -24,61 +17,6 @@ pytestmark = pytest.mark.integration
 JOBS = tuple(f"sim/job-{number}" for number in range(8))
 FIRST_MINUTE = 13_500_000
 START_TIMEOUT_S = 240.0
-_SPARK_CLASS = Path(pyspark.__file__).parent / "bin/spark-class"
-_DEPLOY = "org.apache.spark.deploy"
-
-
-class StandaloneCluster:
-    """A master, and workers of one core that share nothing but the machine."""
-
-    def __init__(self, folder: Path, store: dict[str, str]) -> None:
-        self._folder, self._port = folder, free_port()
-        self._environment = os.environ | store | {"PYSPARK_PYTHON": sys.executable}
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self._master = self._run(
-            "master", f"{_DEPLOY}.master.Master", "--port", str(self._port), "--webui-port", str(free_port())
-        )
-
-    @property
-    def url(self) -> str:
-        """Of the master."""
-        return f"spark://127.0.0.1:{self._port}"
-
-    def add_worker(self) -> None:
-        """Start a worker, with a folder of its own."""
-        name = f"worker-{len(self.workers)}"
-        options = ("--cores", "1", "--memory", "1g", "--work-dir", str(self._folder / name), "--webui-port", str(free_port()))
-        self.workers.append(self._run(name, f"{_DEPLOY}.worker.Worker", *options, self.url))
-
-    def executors(self) -> list[psutil.Process]:
-        """Return the executors that run, one a worker."""
-        found = []
-        for worker in self.workers:
-            for each in psutil.Process(worker.pid).children() if worker.poll() is None else ():
-                with contextlib.suppress(psutil.Error):  # one that has just ended
-                    found += [each] * ("CoarseGrainedExecutorBackend" in " ".join(each.cmdline()))
-        return found
-
-    def lose(self, worker: int) -> None:
-        """Kill a worker and all it runs, as a machine that is switched off."""
-        process = psutil.Process(self.workers[worker].pid)
-        for each in [process, *process.children(recursive=True)]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                each.send_signal(signal.SIGKILL)
-        self.workers[worker].wait(PATIENT_S)
-
-    def close(self) -> None:
-        """Kill what runs."""
-        for number, worker in enumerate(self.workers):
-            if worker.poll() is None:
-                self.lose(number)
-        self._master.kill()
-        self._master.wait(PATIENT_S)
-
-    def _run(self, name: str, *words: str) -> "subprocess.Popen[bytes]":
-        with (self._folder / f"{name}.log").open("wb") as log:
-            command = [str(_SPARK_CLASS), words[0], "--host", "127.0.0.1", *words[1:]]
-            return subprocess.Popen(command, env=self._environment, stdout=log, stderr=log, start_new_session=True)
 
 
 @pytest.fixture
@@ -91,11 +29,8 @@ def store() -> Iterator[dict[str, str]]:
 @pytest.fixture
 def cluster(store: dict[str, str], tmp_path: Path) -> Iterator[StandaloneCluster]:
     """Two workers."""
-    made = StandaloneCluster(tmp_path, store)
-    made.add_worker()
-    made.add_worker()
-    yield made
-    made.close()
+    with standalone_cluster(tmp_path, store, workers=2) as made:
+        yield made
 
 
 @pytest.mark.nightly("a Spark cluster for two minutes; test_spark_executors loses an executor too")

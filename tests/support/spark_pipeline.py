@@ -21,6 +21,7 @@ import psutil
 import zstandard
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaRecord
+from confluent_kafka.admin import NewPartitions
 
 from surescale.contracts.messages import DeadLetter, MinuteMarker, TaskSample
 from surescale.contracts.settings import to_environment
@@ -78,14 +79,14 @@ class SparkPipeline:
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
 
-    def start(self, **more: str) -> None:
-        """Start the job, with more variables if there are any; its log goes to the test's folder."""
+    def start(self, *command: str, **more: str) -> None:
+        """Start the job, by a command of the test's own or with more variables if there are any; its log goes to the folder."""
         assert self._process is None or self._process.poll() is not None
         self._settings = replace(self._settings, health_port=free_port())
         self._starts += 1
         with self._log_file().open("wb") as log:
             environment = os.environ | to_environment(self._settings) | more
-            self._process = subprocess.Popen([*SURESCALE, "spark"], env=environment, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command or [*SURESCALE, "spark"], env=environment, stdout=log, stderr=log)
 
     def log(self) -> str:
         """Return what the newest process has said."""
@@ -137,6 +138,18 @@ class SparkPipeline:
             self._producer.produce(self.names(TASK_METRICS), value, key.encode(), headers=dict(headers))
         assert self._producer.flush(20) == 0
 
+    def renew_producer(self) -> None:
+        """Send with a new client from now on, which asks the broker how many partitions there are."""
+        self._producer = producer(self._settings)
+
+    def add_partitions(self, count: int) -> tuple[int, int]:
+        """Add so many partitions to ``task-metrics``; return how many there were and are."""
+        name, admin = self.names(TASK_METRICS), admin_client(self._settings)
+        before = len(admin.list_topics(name, timeout=10).topics[name].partitions)
+        for added in admin.create_partitions([NewPartitions(name, before + count)]).values():
+            added.result()
+        return before, before + count
+
     def expire_task_metrics(self) -> None:
         """Delete all records that were sent, as the broker does when they are old."""
         name, admin = self.names(TASK_METRICS), admin_client(self._settings)
@@ -166,13 +179,21 @@ class SparkPipeline:
                 found.setdefault(decode_window(value).id, []).append(value)
         return found
 
+    def manifest(self) -> Manifest | None:
+        """Return the newest manifest, None before the first.
+
+        Raises:
+            FileNotFoundError: a newer one came meanwhile.
+        """
+        newest = max((self.checkpoint / FOLDER).glob("manifest-*"), default=None)
+        return newest and msgspec.json.decode(zstandard.decompress(newest.read_bytes()), type=Manifest)
+
     def unsaved(self) -> bool:
         """Say whether a window has arrived that the newest manifest's states do not know of."""
-        newest = max((self.checkpoint / FOLDER).glob("manifest-*"), default=None)
-        if newest is None:
-            return bool(self.windows())
         try:
-            manifest = msgspec.json.decode(zstandard.decompress(newest.read_bytes()), type=Manifest)
+            manifest = self.manifest()
+            if manifest is None:
+                return bool(self.windows())
             held = StateFiles(place_of(str(self.checkpoint)) / FOLDER).load(manifest, manifest.states)
         except (FileNotFoundError, StateRefused):  # a newer one came meanwhile
             return False
@@ -201,8 +222,8 @@ class SparkPipeline:
         good = [(_coordinates(record), message) for record in reader.read_to_end() if (message := _message(record))]
         reader.close()
         minutes = Minutes(MinuteRules(window_minutes=5))
-        clock = np.array([at.append_ms for at, _ in good])
-        windows = minutes.feed(records_of(sorted(good, key=lambda each: (each[0].partition, each[0].offset))), clock).windows
+        good.sort(key=lambda each: (each[0].append_ms, each[0].partition, each[0].offset))  # a job may change partitions
+        windows = minutes.feed(records_of(good), np.array([at.append_ms for at, _ in good])).windows
         return {window.id: encode_window(window) for window in windows}
 
     def _log_file(self) -> Path:
