@@ -17,6 +17,7 @@ from surescale.contracts.job_settings import SETTINGS, JobSettings
 from surescale.contracts.limits_in_words import NONE, READ_EACH, read_task
 from surescale.contracts.modes import AMBIGUOUS_LABEL, LABEL_PREFIX, MODE_LABEL
 from surescale.contracts.objectives import read_objective
+from surescale.contracts.wire import learned
 
 FIELDS = {setting.option: field for field, setting in SETTINGS.items() if field != "mode"}
 """The field of each limit, by its name: that of the option without the dashes, and of the label without the prefix."""
@@ -107,7 +108,7 @@ def read_limit(field: str, text: str) -> object:
         if text.lower() not in known:
             raise ValueError(f"give {' or '.join(words)}")
         given = known[text.lower()]
-    read: object = getattr(msgspec.convert({"job": "any/job", field: given}, JobSettings, strict=False), field)
+    read: object = getattr(msgspec.convert({"job": "any/job", field: given}, learned(JobSettings), strict=False), field)
     if read is None or (isinstance(read, float) and not math.isfinite(read)):
         raise ValueError("give a number")
     return read

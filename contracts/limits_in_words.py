@@ -15,6 +15,7 @@ from surescale.contracts.job_limits import WEEKDAYS, InPeriods, covers, is_zone
 from surescale.contracts.job_settings import ExcludedPeriod, PeriodBounds, TaskLimits
 from surescale.contracts.objectives import in_words as objective_in_words
 from surescale.contracts.objectives import read_objective
+from surescale.contracts.wire import learned
 
 NONE = "none"
 PINNED, FREE = "pinned", "free"
@@ -60,7 +61,7 @@ def _period(text: str) -> ExcludedPeriod:
     if not said - {"zone", STRICT}:
         raise SettingsError(f"{text!r} names no days and no times")
     try:
-        period = msgspec.convert(found, ExcludedPeriod)
+        period = msgspec.convert(found, learned(ExcludedPeriod))
     except msgspec.ValidationError as error:
         raise SettingsError(f"{text!r}: {error}") from None
     if why := _why_never(period):
@@ -160,7 +161,7 @@ def _within(text: str) -> PeriodBounds:
             found[field] = _objective(value)
         else:
             raise SettingsError(f"{' '.join(filter(None, (name, value)))!r} in {text!r} is no bound")
-    return msgspec.convert(found, PeriodBounds)
+    return msgspec.convert(found, learned(PeriodBounds))
 
 
 def _objective(word: str) -> object:
@@ -223,7 +224,7 @@ def read_task(text: str) -> tuple[str, TaskLimits | None]:
         raise SettingsError(f"--task: {limits!r} of task {name} is not a limit; {HOW_TASK}")
     least, most = (int(bound) if bound else None for bound in bounds.groups())
     try:
-        return name, msgspec.convert({"parallelism_min": least, "parallelism_max": most}, TaskLimits)
+        return name, msgspec.convert({"parallelism_min": least, "parallelism_max": most}, learned(TaskLimits))
     except msgspec.ValidationError as error:
         raise SettingsError(f"--task: {limits!r} of task {name}: {error}; {HOW_TASK}") from None
 

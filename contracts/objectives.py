@@ -6,6 +6,7 @@ import msgspec
 
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_settings import LatencyBound, Objective
+from surescale.contracts.wire import learned
 
 WORDS: tuple[Objective, ...] = get_args(Objective)
 HOW = "give cost, balanced, latency, or latency=SECONDS[@SHARE], like latency=30@0.01 for 30 s in 99 % of the minutes"
@@ -29,7 +30,7 @@ def read_objective(text: str) -> Objective | LatencyBound:
         if not text.startswith(_BOUND):
             raise ValueError
         wanted = {"seconds": float(seconds)} | ({"share": _share(share)} if at else {})
-        return msgspec.convert(wanted, LatencyBound)
+        return msgspec.convert(wanted, learned(LatencyBound))
     except ValueError as error:  # msgspec's too
         why = LIMITS if isinstance(error, msgspec.ValidationError) else ""
         raise SettingsError(f"--objective: {text[:40]!r} is not an objective{why}; {HOW}") from None

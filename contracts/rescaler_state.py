@@ -13,7 +13,7 @@ from surescale.contracts.commands import SlotStandbys
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.ids import split_job
 from surescale.contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
-from surescale.contracts.wire import decode
+from surescale.contracts.wire import decode, learned
 
 KEY_SHOWN_MAX = 100
 """Bytes of a key, or letters of a word, that is no key: so much of it is shown."""
@@ -186,7 +186,7 @@ def memory_key(raw: bytes | None) -> MemoryKey:
     """
     try:
         cluster, kind, of = (raw or b"").decode().split("/", 2)
-        key = msgspec.convert({"cluster": cluster, "kind": kind, "id": of}, MemoryKey)
+        key = msgspec.convert({"cluster": cluster, "kind": kind, "id": of}, learned(MemoryKey))
         if of in (PLACEMENT, BALANCE) if kind == "cluster" else split_job(key.job)[0] == cluster:
             return key
     except (ValueError, msgspec.ValidationError, RecordRejected):

@@ -21,6 +21,7 @@ from surescale.contracts.ids import split_job, window_id
 from surescale.contracts.messages import Count, JobTopology, Saturation, Text, TimeMs
 from surescale.contracts.topics import WINDOW_BYTES_MAX
 from surescale.contracts.topology import check_topology
+from surescale.contracts.wire import decoder
 
 LAYOUT = 1
 HOURS = 192  # eight days
@@ -224,7 +225,7 @@ def decode_window(raw: bytes | None) -> Window:
         raise RecordRejected("unknown_layout", "layout", f"window layout {layout}; this version reads layout {LAYOUT}")
     body_at = _PREFIX.size + head_bytes
     try:
-        header = msgspec.json.decode(raw[_PREFIX.size : body_at], type=_Header)
+        header = decoder(_Header).decode(raw[_PREFIX.size : body_at])
     except UNREADABLE as error:
         raise RecordRejected("invalid_field", "header", str(error)) from None
     if header.window_minutes < 1:

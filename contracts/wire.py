@@ -1,6 +1,7 @@
 """Encodes and decodes messages. Encoding is deterministic: the same message gives the same bytes on every machine."""
 
 import re
+import threading
 from types import UnionType
 from typing import Any, TypeVar, overload
 
@@ -13,6 +14,7 @@ T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoders: dict[object, msgspec.json.Decoder[Any]] = {}
+_learning = threading.Lock()
 _PATH = re.compile(r" - at `\$\.?(.*)`\Z")
 _OWN_CHECK = re.compile(r"([a-z0-9_]+): ")  # messages of our own begin with the field; those of msgspec with a capital
 
@@ -27,7 +29,7 @@ def encode(message: msgspec.Struct) -> bytes:
     raw = _encoder.encode(message)
     if b"null" in raw:  # what JSON has in place of such a number, and of None
         try:
-            _decoder(type(message)).decode(raw)
+            decoder(type(message)).decode(raw)
         except msgspec.ValidationError as error:
             if "got `null`" in str(error):
                 raise ValueError(f"{type(message).__name__}: {error}: it is NaN or infinite, which no record can hold") from None
@@ -52,7 +54,7 @@ def decode(raw: bytes | str | None, kind: type[T] | UnionType) -> Any:
     if raw is None:
         raise RecordRejected("not_json", "", "the record has no value")
     try:
-        message = _decoder(kind).decode(raw)
+        message = decoder(kind).decode(raw)
     except msgspec.ValidationError as error:
         raise _rejected(str(error)) from None
     except UNREADABLE as error:
@@ -63,11 +65,31 @@ def decode(raw: bytes | str | None, kind: type[T] | UnionType) -> Any:
     return message
 
 
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
-    return decoder
+@overload
+def decoder(kind: type[T]) -> msgspec.json.Decoder[T]: ...
+
+
+@overload
+def decoder(kind: UnionType) -> msgspec.json.Decoder[Any]: ...
+
+
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Return the JSON decoder of a type, the same for all threads.
+
+    msgspec learns a class when it first decodes one. If two threads make it learn the same class at once, the process ends by a
+    segmentation fault, so here it learns one after the other.
+    """
+    found = _decoders.get(kind)
+    if found is None:
+        with _learning:
+            found = _decoders[kind] = msgspec.json.Decoder(kind)
+    return found
+
+
+def learned(kind: type[T]) -> type[T]:
+    """Return a type that several threads may convert to at once: see `decoder`."""
+    decoder(kind)
+    return kind
 
 
 def _rejected(text: str) -> RecordRejected:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import inspect
 
 from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.wire import learned
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ class SettingsFile:
             document = decode(text)
             if table:
                 document = document.get(table, {})
-            found = msgspec.convert(document, form)
+            found = msgspec.convert(document, learned(form))
         except msgspec.ValidationError as error:
             raise self._malformed(path, in_words(error, document, form)) from None
         except (ValueError, AttributeError) as error:  # also of a text that is no UTF-8, and of a document that is no table
@@ -114,7 +115,7 @@ def _each_alone(document: Any, before: list[str | int]) -> Iterator[tuple[str, A
 
 def _error(document: Any, form: Any) -> str:
     try:
-        msgspec.convert(document, form)
+        msgspec.convert(document, learned(form))
     except msgspec.ValidationError as error:
         return str(error)
     return ""

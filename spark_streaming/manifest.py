@@ -16,6 +16,7 @@ import zstandard
 
 from surescale.contracts.errors import UNREADABLE, reason_of
 from surescale.contracts.partitioner import partition_of
+from surescale.contracts.wire import decoder
 from surescale.spark_streaming.minutes import JobMinutes, MinuteRules
 from surescale.spark_streaming.places import Place
 from surescale.spark_streaming.state import StateRefused
@@ -186,7 +187,7 @@ class Manifests:
     def _read(self, batch: int, count: int) -> Manifest:
         way_out = f"{WAY_OUT}; or {_BACK}" if count > 1 else WAY_OUT
         with named(f"{self._folder}/{_name(batch)}", f"the manifest of batch {batch}", way_out):
-            found = msgspec.json.decode(zstandard.decompress(self._folder.read(_name(batch))), type=Manifest)
+            found = decoder(Manifest).decode(zstandard.decompress(self._folder.read(_name(batch))))
             if found.version != VERSION:
                 raise StateRefused(f"it was written by another version (manifest version {found.version}, this is {VERSION})")
             if found.rules != self._rules:

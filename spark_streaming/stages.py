@@ -5,11 +5,9 @@ the exact reason and field path.
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.messages import MinuteMarker, TaskSample, beginning_of
-from surescale.contracts.wire import decode
+from surescale.contracts.wire import decode, decoder
 from surescale.runtime.tracing.context import LENGTH, TRACEPARENT
 from surescale.spark_streaming.columns import FIGURE_COLUMNS
 
@@ -90,4 +88,4 @@ def parse_record(key: bytes | None, value: bytes | None) -> Row:
 
 def marker_of(raw: bytes) -> MinuteMarker:
     """Return a marker that an executor has validated."""
-    return msgspec.json.decode(raw, type=MinuteMarker)
+    return decoder(MinuteMarker).decode(raw)

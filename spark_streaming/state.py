@@ -18,6 +18,7 @@ from surescale.contracts.errors import SurescaleError
 from surescale.contracts.messages import JobTopology, Saturation
 from surescale.contracts.window_history import MinuteRows, WindowHistory
 from surescale.contracts.windows import FIGURES, Float32
+from surescale.contracts.wire import decoder
 from surescale.spark_streaming.columns import SAMPLE_COLUMNS, Int64
 from surescale.spark_streaming.figures import Baseline
 from surescale.spark_streaming.minutes import JobMinutes, MinuteRules, Minutes, OpenMinute
@@ -178,7 +179,7 @@ def rows_of(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Rows:
     Raises:
         KeyError, ValueError, msgspec.DecodeError: not such rows at all.
     """
-    header = msgspec.json.decode(arrays["header"].tobytes(), type=_RowsHeader)
+    header = decoder(_RowsHeader).decode(arrays["header"].tobytes())
     if (header.version, header.figures) != (STATE_VERSION, FIGURES):
         raise ValueError("its rows were written by another version")
     keys, rows = _int64(arrays["row_keys"]), arrays["rows"].astype(np.float32)
@@ -199,9 +200,9 @@ def rows_of(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Rows:
 
 def _head_of(arrays: Mapping[str, npt.NDArray[np.generic]]) -> _Head:
     raw = arrays["header"].tobytes()
-    version = msgspec.json.decode(raw, type=_Versioned).version
+    version = decoder(_Versioned).decode(raw).version
     if version == STATE_VERSION:
-        head = msgspec.json.decode(raw, type=_Head)
+        head = decoder(_Head).decode(raw)
         if (head.figures, head.sample_columns) == (FIGURES, SAMPLE_COLUMNS):
             return head
     raise StateRefused(f"it was written by another version (state version {version}, this is {STATE_VERSION})")

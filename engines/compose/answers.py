@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from surescale.contracts.figures import known_count
+from surescale.contracts.wire import learned
 
 PROJECT, SERVICE, NUMBER = "com.docker.compose.project", "com.docker.compose.service", "com.docker.compose.container-number"
 ONE_OFF = "com.docker.compose.oneoff"
@@ -97,9 +98,9 @@ class Container(msgspec.Struct, frozen=True, rename="pascal"):
 
     def __post_init__(self) -> None:
         """Refuse what has another shape than an engine's."""
-        msgspec.convert(self.config, _Config)
-        msgspec.convert(self.host_config, _HostConfig)
-        msgspec.convert(self.network_settings.networks or {}, dict[str, _Network])
+        msgspec.convert(self.config, learned(_Config))
+        msgspec.convert(self.host_config, learned(_HostConfig))
+        msgspec.convert(self.network_settings.networks or {}, learned(dict[str, _Network]))
 
     @property
     def labels(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ import msgspec
 from surescale.contracts.addresses import without_password
 from surescale.contracts.errors import UNREADABLE
 from surescale.contracts.figures import known_count
+from surescale.contracts.wire import decoder
 from surescale.engines.compose.answers import ONE_OFF, PROJECT, Container, Created, Image, Listed, Version
 from surescale.engines.compose.errors import SETTING, ComposeUnavailable, NotAnEngine, NotFound, problem_of
 from surescale.runtime.http import NoAnswer
@@ -142,7 +143,7 @@ class ComposeClient:
         if kind is None:
             return None  # type: ignore[return-value]
         try:
-            return msgspec.json.decode(answer.body, type=kind)
+            return decoder(kind).decode(answer.body)
         except UNREADABLE:
             raise NotAnEngine(
                 f"{request} answers {answer.status} with {answer.content_type} that is not an answer of a container engine; "

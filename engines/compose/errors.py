@@ -11,6 +11,7 @@ ComposeError
 import msgspec
 
 from surescale.contracts.errors import UNREADABLE, SurescaleError
+from surescale.contracts.wire import decoder
 from surescale.runtime.http_pool import Answer
 from surescale.runtime.printable import one_line
 
@@ -54,7 +55,7 @@ def problem_of(answer: Answer, request: str) -> ComposeError:
         request: method and address, for the message.
     """
     try:
-        words = one_line(msgspec.json.decode(answer.body, type=_Said).message)
+        words = one_line(decoder(_Said).decode(answer.body).message)
     except UNREADABLE:
         words = ""
     if answer.status in _AWAY:

@@ -16,6 +16,7 @@ import msgspec
 
 from surescale.contracts.addresses import addresses_in, without_password
 from surescale.contracts.errors import UNREADABLE
+from surescale.contracts.wire import decoder
 from surescale.engines.flink.answers import (
     CheckpointConfig,
     Checkpoints,
@@ -210,7 +211,7 @@ class FlinkClient:
         if answer.status >= 300:
             raise problem_of(answer, request)
         try:
-            return msgspec.json.decode(answer.body or b"{}", type=kind)
+            return decoder(kind).decode(answer.body or b"{}")
         except UNREADABLE:
             raise not_flink(answer, request) from None
 

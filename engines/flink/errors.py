@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from surescale.contracts.errors import UNREADABLE, SurescaleError
+from surescale.contracts.wire import decoder
 from surescale.runtime.http_pool import Answer
 from surescale.runtime.printable import one_line
 
@@ -177,7 +178,7 @@ def _unwrapped(reason: str) -> str:
 
 def _errors(body: bytes) -> list[str]:
     try:
-        return msgspec.json.decode(body, type=_Errors).errors
+        return decoder(_Errors).decode(body).errors
     except UNREADABLE:
         return []
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from surescale.contracts.errors import UNREADABLE
+from surescale.contracts.wire import decoder
 from surescale.engines.flink.requirements import AUTOSCALER_KEYS
 from surescale.engines.flink_operator.answers import FlinkResource
 from surescale.engines.flink_operator.overrides import KEY, flat, is_key
@@ -74,7 +75,7 @@ def _names(fields: Mapping[str, Any], above: str) -> Iterator[str]:
 
 def _is_in_last_applied(annotations: Mapping[str, str]) -> bool:
     try:
-        applied = msgspec.json.decode(annotations.get(LAST_APPLIED, "{}").encode(), type=_Applied)
+        applied = decoder(_Applied).decode(annotations.get(LAST_APPLIED, "{}").encode())
     except UNREADABLE:
         return False
     return applied.spec is not None and any(is_key(name) for name in flat(applied.spec.flink_configuration))

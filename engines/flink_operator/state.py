@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from surescale.contracts.errors import UNREADABLE
+from surescale.contracts.wire import decoder, learned
 from surescale.engines.flink.requirements import NOT_ADAPTIVE, NOT_RUNNING, Refusal
 from surescale.engines.flink_operator.answers import FlinkResource, FlinkSpec
 from surescale.engines.flink_operator.overrides import OverridesUnreadable, flat, overrides_of
@@ -130,7 +131,7 @@ def error_of(resource: FlinkResource) -> str:
     """Return the operator's error in one line."""
     text = resource.reported.error or ""
     with contextlib.suppress(*UNREADABLE):  # older versions write plain text
-        text = msgspec.json.decode(text.encode(), type=_Error).message
+        text = decoder(_Error).decode(text.encode()).message
     return f"the operator reports: {one_line(text)}"
 
 
@@ -143,8 +144,8 @@ def _is_seen(resource: FlinkResource) -> bool:
 def _overrides_in(text: str | None) -> dict[str, int]:
     """Return the overrides of a specification that the operator keeps as text."""
     try:
-        kept: Mapping[str, object] = msgspec.json.decode((text or "{}").encode(), type=dict[str, object])
-        spec = msgspec.convert(kept.get("spec", kept), FlinkSpec)
+        kept: Mapping[str, object] = decoder(dict[str, object]).decode((text or "{}").encode())
+        spec = msgspec.convert(kept.get("spec", kept), learned(FlinkSpec))
         return overrides_of(spec.flink_configuration)
     except (*UNREADABLE, OverridesUnreadable):
         return {}

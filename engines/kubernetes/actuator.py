@@ -15,6 +15,7 @@ import msgspec
 
 from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.wire import learned
 from surescale.engines.groups.actuator import UNKNOWN_TASK, ScalesChains
 from surescale.engines.groups.chains import SETTING, Chain, chains_of
 from surescale.engines.kubernetes import KUBERNETES, KubernetesSettings
@@ -95,7 +96,7 @@ def failures_in(status: Mapping[str, Any] | None, events: Iterable[Event]) -> li
     said, conditions = [], (status or {}).get("conditions")
     for each in conditions if isinstance(conditions, list) else ():
         try:
-            condition = msgspec.convert(each, Condition)
+            condition = msgspec.convert(each, learned(Condition))
         except msgspec.ValidationError:
             continue
         if condition.type == "ReplicaFailure" and condition.status == "True" and condition.message:

@@ -14,6 +14,7 @@ import msgspec
 
 from surescale.contracts.addresses import without_password
 from surescale.contracts.errors import UNREADABLE, SettingsError
+from surescale.contracts.wire import decoder
 from surescale.engines.kubernetes import KubernetesSettings
 from surescale.engines.kubernetes.answers import Autoscaler, Event, Page, Pod, Review, Scale, Workload
 from surescale.engines.kubernetes.errors import ApiUnavailable, NotAuthenticated, NotFound, not_kubernetes, problem_of
@@ -208,7 +209,7 @@ class KubernetesClient:
         if answer.status >= 300:
             raise problem_of(answer, request)
         try:
-            return msgspec.json.decode(answer.body, type=kind)
+            return decoder(kind).decode(answer.body)
         except UNREADABLE:
             raise not_kubernetes(answer, request) from None
 

@@ -10,9 +10,8 @@ KubernetesError
 └── ApiRefused        the API will not do this, and says why
 """
 
-import msgspec
-
 from surescale.contracts.errors import UNREADABLE, SurescaleError
+from surescale.contracts.wire import decoder
 from surescale.engines.kubernetes.answers import Status
 from surescale.runtime.http_pool import Answer
 from surescale.runtime.printable import one_line
@@ -95,7 +94,7 @@ def not_kubernetes(answer: Answer, request: str) -> NotKubernetes:
 
 def _status_in(body: bytes) -> Status | None:
     try:
-        found = msgspec.json.decode(body, type=Status)
+        found = decoder(Status).decode(body)
     except UNREADABLE:
         return None
     return found if found.kind == "Status" else None

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from surescale.contracts.errors import UNREADABLE, SettingsError, SurescaleError
+from surescale.contracts.wire import decoder
 from surescale.engines.kubernetes import KubernetesSettings
 from surescale.engines.kubernetes.answers import Autoscaler, ManagedFields, OwnerReference, Workload
 from surescale.engines.kubernetes.client import FIELD_MANAGER, KubernetesClient, Right, client_of
@@ -93,7 +94,7 @@ def controller_of(references: Iterable[OwnerReference]) -> str:
 
 def _is_in_last_applied(annotations: Mapping[str, str]) -> bool:
     try:
-        applied = msgspec.json.decode(annotations.get(LAST_APPLIED, "{}").encode(), type=_Applied)
+        applied = decoder(_Applied).decode(annotations.get(LAST_APPLIED, "{}").encode())
     except UNREADABLE:
         return False
     return applied.spec is not None and applied.spec.replicas is not None

@@ -25,6 +25,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from surescale.contracts.errors import UNREADABLE, SurescaleError, reason_of
+from surescale.contracts.wire import decoder
 from surescale.engines.groups.chains import Chain
 from surescale.engines.processes.launch import born
 from surescale.runtime.atomic_files import replace_atomically
@@ -108,7 +109,7 @@ class WorkerStore:
             FolderUnavailable: it cannot be read.
         """
         try:
-            return msgspec.json.decode((self._of(job) / "requirement.json").read_bytes(), type=Requirement)
+            return decoder(Requirement).decode((self._of(job) / "requirement.json").read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, *UNREADABLE) as error:
@@ -174,7 +175,7 @@ class WorkerStore:
         """
         path = self.file(job, task, index)
         try:
-            written = msgspec.json.decode(_read(path), type=_Written)
+            written = decoder(_Written).decode(_read(path))
         except (FileNotFoundError, *UNREADABLE):
             return None
         except OSError as error:
@@ -199,7 +200,7 @@ class WorkerStore:
     def failure(self, job: str, task: str, index: int) -> Failure | None:
         """Return how a worker ended soon after its start, None if it did not or has run for a while since."""
         try:
-            return msgspec.json.decode(_read(self.file(job, task, index, "failed")), type=Failure)
+            return decoder(Failure).decode(_read(self.file(job, task, index, "failed")))
         except (OSError, *UNREADABLE):
             return None
 

@@ -14,6 +14,7 @@ import msgspec
 from surescale.contracts.addresses import without_password
 from surescale.contracts.errors import UNREADABLE, SurescaleError
 from surescale.contracts.figures import known_count, known_number
+from surescale.contracts.wire import decoder
 from surescale.engines.prometheus import PrometheusSettings
 from surescale.runtime.access import Access, TokenUnreadable
 from surescale.runtime.http import NoAnswer
@@ -123,7 +124,7 @@ class PrometheusClient:
             what = {"matrix": "ranges; leave out [...], growth is computed here"}.get(data.resultType, "no series with labels")
             raise QueryRefused(f"it gives {what}")
         try:
-            found = msgspec.json.decode(data.result, type=list[_Series])
+            found = decoder(list[_Series]).decode(data.result)
         except UNREADABLE:
             raise PrometheusUnavailable(f"{self.url} gave an unexpected answer; check that it is a Prometheus") from None
         if len(found) > SERIES_MAX:
@@ -158,7 +159,7 @@ class PrometheusClient:
             where = answer.location or "another address"
             raise PrometheusUnavailable(f"{self.url} points to {where}; set SURESCALE_PROMETHEUS_URL to it")
         try:
-            said = msgspec.json.decode(answer.body, type=_Answer)
+            said = decoder(_Answer).decode(answer.body)
         except UNREADABLE:
             raise PrometheusUnavailable(
                 f"{self.url} does not answer as Prometheus does ({answer.status} {answer.reason}); "

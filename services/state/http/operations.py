@@ -14,6 +14,7 @@ import msgspec
 from aiohttp import web
 
 from surescale.contracts.errors import UNREADABLE
+from surescale.contracts.wire import decoder
 from surescale.services.state.access import Caller, Tokens, is_same_site
 from surescale.services.state.documents import OperationDocument
 from surescale.services.state.operate import ApproveBody, Body, OperationRequest, PauseBody, ResumeBody
@@ -115,7 +116,7 @@ async def _body(request: web.Request, kind: type[Body]) -> Body:
     except TimeoutError:
         raise web.HTTPRequestTimeout(text=f"the body did not arrive within {BODY_WITHIN_S:.0f} s") from None
     try:
-        return msgspec.json.decode(sent, type=kind)
+        return decoder(kind).decode(sent)
     except msgspec.ValidationError as wrong:
         raise web.HTTPUnprocessableEntity(text=str(wrong)) from None
     except UNREADABLE:

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from surescale.contracts.errors import UNREADABLE, SurescaleError
+from surescale.contracts.wire import decoder
 from surescale.services.state.keys import unpack
 from surescale.services.state.record_documents import Appended
 
@@ -64,7 +65,7 @@ def record_of(body: str, kind: type[T]) -> T:
         UnreadableView: it does not parse or validate.
     """
     try:
-        return msgspec.json.decode(decoded(body, Appended[msgspec.Raw]).record, type=kind)
+        return decoder(kind).decode(decoded(body, Appended[msgspec.Raw]).record)
     except UNREADABLE as error:
         raise UnreadableView(error) from None
 
@@ -76,6 +77,6 @@ def decoded(body: str, kind: type[D]) -> D:
         UnreadableView: it does not parse or validate.
     """
     try:
-        return msgspec.json.decode(unpack(body), type=kind)
+        return decoder(kind).decode(unpack(body))
     except UNREADABLE as error:
         raise UnreadableView(error) from None

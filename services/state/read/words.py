@@ -11,6 +11,7 @@ import msgspec
 
 from surescale.contracts.decisions import PolicyUsed, TaskDecision
 from surescale.contracts.messages import TaskSpec
+from surescale.contracts.wire import decoder
 
 
 class JobFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,7 +51,7 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     figures: tuple[JobFigure, ...]
 
 
-WORDS: Final = msgspec.json.decode((Path(__file__).parent.parent / "page" / "words.json").read_bytes(), type=Words)
+WORDS: Final = decoder(Words).decode((Path(__file__).parent.parent / "page" / "words.json").read_bytes())
 
 
 def phase_words(phase: str | None) -> str:

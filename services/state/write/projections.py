@@ -32,7 +32,7 @@ from surescale.contracts.rescaler_state import (
 )
 from surescale.contracts.summaries import SummaryHeader, decode_header, header_of
 from surescale.contracts.windows import decode_window
-from surescale.contracts.wire import decode, encode
+from surescale.contracts.wire import decode, encode, learned
 from surescale.services.state import keys
 from surescale.services.state.fleet_documents import answer_of
 from surescale.services.state.record_documents import TaskMinutesAt
@@ -155,7 +155,7 @@ def _rescaler_state(record: Record) -> tuple[Operation, ...]:
         return _cluster_memory(record, memory)
     if memory.kind == "request" or memory.summary is None:
         return ()  # the outcome of a request shows what became of it
-    gate = msgspec.convert(memory.summary, JobControl, from_attributes=True)
+    gate = msgspec.convert(memory.summary, learned(JobControl), from_attributes=True)
     mappings = msgspec.json.encode(memory.summary.mappings, order="sorted")
     return (
         *_job_index(memory.id),
