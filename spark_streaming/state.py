@@ -8,6 +8,7 @@ and topologies are in a JSON header. No pickle: a state file can hold only numbe
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import msgspec
@@ -39,7 +40,7 @@ class _OpenHeader(msgspec.Struct, frozen=True):
 
 class _JobHeader(msgspec.Struct, frozen=True, kw_only=True):
     job: str
-    topology: JobTopology | None
+    topology: msgspec.Raw
     closed_ms: int
     highest_ms: int
     late: int
@@ -158,7 +159,7 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[np.generic]], parts: Iterable[R
             closed_ms=each.closed_ms,
             highest_ms=each.highest_ms,
             late=each.late,
-            topology=each.topology,
+            topology=_topology_of(bytes(each.topology)),
             baseline=Baseline(each.baseline_tasks, _int64(arrays["baseline"][baseline])),
             open={opened.minute_end_ms: _opened(opened, chunk) for opened, chunk in zip(each.open, chunks, strict=True)},
             seen_ms=each.seen_ms,
@@ -212,7 +213,7 @@ def _job_header(job: JobMinutes) -> _JobHeader:
     opened = sorted(job.open.items())
     return _JobHeader(
         job=job.job,
-        topology=job.topology,
+        topology=msgspec.Raw(msgspec.json.encode(job.topology)),
         closed_ms=job.closed_ms,
         highest_ms=job.highest_ms,
         late=job.late,
@@ -223,6 +224,12 @@ def _job_header(job: JobMinutes) -> _JobHeader:
         open=tuple(_OpenHeader(end_ms, tuple(minute.tasks), len(minute.samples())) for end_ms, minute in opened),
         saturations=job.history.saturations,
     )
+
+
+@lru_cache(maxsize=2048)
+def _topology_of(raw: bytes) -> JobTopology | None:
+    """Decode a topology once: jobs keep theirs from batch to batch, and decoding them was half of a load."""
+    return msgspec.json.decode(raw, type=JobTopology | None)
 
 
 def _by_job(jobs: npt.NDArray[np.generic], count: int) -> list[slice]:

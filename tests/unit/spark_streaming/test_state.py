@@ -5,10 +5,11 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
-from surescale.contracts.messages import HourlyLoad, Saturation
+from surescale.contracts.messages import HourlyLoad, JobTopology, Saturation
 from surescale.contracts.windows import encode_window
 from surescale.spark_streaming import state_files
 from surescale.spark_streaming.manifest import FIRST, FOLDER, KEPT, Manifest
@@ -64,6 +65,23 @@ def test_the_same_state_gives_the_same_arrays() -> None:
     again = from_arrays(arrays, [rows_of(rows)], RULES)
     assert as_bytes(to_arrays(again)) == as_bytes(arrays)
     assert as_bytes(rows_to_arrays(again, {})) == as_bytes(rows)
+
+
+def test_a_topology_that_stays_is_decoded_once() -> None:
+    """A worker loads states before each batch, and topologies are most of what there is to decode; one that changed is new."""
+    minutes = Minutes(RULES)
+    feed(marker(1, graph()), minutes=minutes)
+    first, again = (from_arrays(to_arrays(minutes), [], RULES).jobs[JOB].topology for _ in range(2))
+    assert first == minutes.jobs[JOB].topology
+    assert first is again
+    changed = minutes.jobs[JOB].topology = replace_version(first)
+    assert from_arrays(to_arrays(minutes), [], RULES).jobs[JOB].topology == changed != first
+
+
+def replace_version(topology: JobTopology | None) -> JobTopology:
+    """Return the next version of a topology."""
+    assert topology is not None
+    return msgspec.structs.replace(topology, version=topology.version + 1)
 
 
 def test_what_is_remembered_of_counters_is_kept_and_absent_in_older_state(tmp_path: Path) -> None:
