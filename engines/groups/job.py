@@ -247,7 +247,7 @@ class ChainJob:
         remembered = self._tasks[task]
         positions = remembered.positions
         found = remembered.hindrances.look(positions, group.members, now_ms) if group.state == "stable" else None
-        is_expected = self._rests or (self._rested_ms is not None and now_ms - self._rested_ms < START_MS)
+        is_expected = self._rests or self._starts(now_ms)
         if group.state == "dead" and not is_expected:
             found = Hindrance(f"{group.absence}; {self._remedy(task, group)}", caps=False)
         if group.state == "empty" and not is_expected:
@@ -261,6 +261,10 @@ class ChainJob:
         if unknown and not remembered.told_unknown:
             self._tell("unknown", task, unknown, now_ms)
         remembered.told_unknown = unknown
+
+    def _starts(self, now_ms: int) -> bool:
+        """Return whether the job was at rest a moment ago, so that members may be on their way."""
+        return not self._rests and self._rested_ms is not None and now_ms - self._rested_ms < START_MS
 
     def _tell(self, what: str, task: str, words: str, now_ms: int) -> None:
         _log.warning("%s: %s: %s", self._job, task, words, extra={"job": self._job})
@@ -446,7 +450,7 @@ class ChainJob:
             at_ms=now_ms,
             tasks=specs,
             attempt=self._attempt,
-            state=_state(seen, rests=self._rests),
+            state=_state(seen, rests=self._rests, starts=self._starts(now_ms)),
             engine=ENGINE,
             epoch=required.epoch if required is not None else "",
             requirement_id=required.id if required is not None else "",
@@ -461,10 +465,12 @@ class ChainJob:
         return self._topology
 
 
-def _state(seen: dict[str, GroupDescription], *, rests: bool) -> JobState:
+def _state(seen: dict[str, GroupDescription], *, rests: bool, starts: bool) -> JobState:
     states = {group.state for group in seen.values()}
     if rests and states <= {"empty", "dead"}:
         return RESTING
+    if starts and "empty" in states:
+        return "created"
     if "dead" in states:
         return "created"
     return "restarting" if "rebalancing" in states else "suspended" if "empty" in states else "running"

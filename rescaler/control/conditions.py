@@ -177,6 +177,8 @@ def available(topology: JobTopology, memory: JobMemory) -> Statement:
     """Say whether the job runs, or would if there was anything to do."""
     if topology.state == RESTING and memory.rest is not None:
         return "Available", True, AT_REST, at_rest(memory.rest)
+    if topology.state == RESTING and memory.underway is not None:
+        return "Available", False, "Starting", "it was at rest, and its members are started"
     if has_ended(topology):
         return "Available", False, topology.state.capitalize(), f"the job has {topology.state}"
     if topology.state in _STATES:
@@ -232,7 +234,7 @@ def degraded(memory: JobMemory, topology: JobTopology) -> Statement:
     hindered = [f"{spec.label or spec.task}: {spec.hindrance}" for spec in topology.tasks if spec.hindrance]
     if hindered:
         return "Degraded", True, "Hindered", "; ".join(hindered)
-    if topology.state in _STATES and not (topology.state == RESTING and memory.rest is not None):
+    if topology.state in _STATES and not (topology.state == RESTING and (memory.rest or memory.underway)):
         return "Degraded", True, *_STATES[topology.state]
     if memory.failures:
         return "Degraded", True, "RescaleFailed", f"{memory.failures} rescales in a row have failed; the next one waits longer"

@@ -62,8 +62,8 @@ def status_of(
     """Return the word. What an operator must act on comes first, then what surescale does about the job, then its mode."""
     if topology is None:
         return "unknown"
-    if topology.state == RESTING and gate is not None and any(each.reason == AT_REST for each in gate.conditions):
-        return "resting"
+    if topology.state == RESTING and gate is not None and (word := _without_members(gate)) is not None:
+        return word
     if topology.state in _BY_STATE:
         return _BY_STATE[topology.state]
     late = has_no_figures(stale)
@@ -115,6 +115,14 @@ def standing(is_moving: bool, step: str | None, conditions: Iterable[Condition])
     """
     is_available = is_moving or not any(each.type == AVAILABLE and not each.status for each in conditions)
     return is_available, is_moving and step != "prepare"
+
+
+def _without_members(gate: JobControl) -> Status | None:
+    """Return how a job without members is, unless somebody else has stopped it. Topologies come a minute after its start."""
+    if gate.underway is not None:
+        return "starting"
+    found = next((each for each in gate.conditions if each.type == AVAILABLE and each.status), None)
+    return None if found is None else "resting" if found.reason == AT_REST else "starting"
 
 
 def _down_or_moving(gate: JobControl | None, ran: float | None) -> Status | None:

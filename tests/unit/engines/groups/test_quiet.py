@@ -100,7 +100,7 @@ def test_a_job_that_nobody_asks_for_is_at_rest_and_nothing_is_wrong_with_it() ->
     found.broker.ends[SECOND] = 17
     assert told(found) == Quiet(since_ms=None, waiting=7)
     found.required = {"g": 1}
-    assert (found.look().topology.state, found.spec().hindrance) == ("suspended", "")
+    assert (found.look().topology.state, found.spec().hindrance) == ("created", "")
     found.broker.group({FIRST: 10, SECOND: 12}, [FIRST, SECOND], run="b")
     (sample,) = found.look().samples
     assert (sample.records_in, sample.queued_records) == (2, 5)
@@ -114,7 +114,8 @@ def test_a_start_that_brings_no_members_is_said() -> None:
     found.broker.group({FIRST: 10, SECOND: 10}, state="empty")
     found.look()
     found.required = {"g": 1}
-    assert [bool(found.look() and found.spec().hindrance) for _ in range(3)] == [False, True, True]
+    shown = [(found.look().topology.state, bool(found.spec().hindrance)) for _ in range(3)]
+    assert shown == [("created", False), ("suspended", True), ("suspended", True)]
     assert found.told() == ["g: group g has no members; start its consumers"]
 
 

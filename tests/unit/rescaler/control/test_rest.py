@@ -238,6 +238,9 @@ def test_a_start_that_takes_too_long_is_not_taken_back() -> None:
     found = at_rest()
     found.fake.slots = 0
     quiet(found, None, waiting=5)
+    found.go(LOOK_EVERY_S)
+    assert found.condition("Available") == (False, "Starting")
+    assert found.condition("Degraded") == (False, "Healthy")
     found.go(10 * 60)
     assert found.required == WIDER
     assert found.reports[-1].code == "DEADLINE"

@@ -26,6 +26,7 @@ def underway(step: Step | None) -> CommandUnderway:
 BUSY = replace(WINDOW, minute=JobMinute(overloaded=1))
 DOWN = replace(WINDOW, minute=JobMinute(ran=0.49, overloaded=1))
 GONE = Condition(last_transition_ms=0, message="", observed_generation=1, reason="Failed", status=False, type="Available")
+STARTED = replace(GATE, conditions=(replace(GONE, reason="Running", status=True),))
 AT_REST = replace(GATE, conditions=(replace(GONE, reason="AtRest", status=True),))
 
 PAUSED = replace(GONE, reason="Rescaling", status=True, type="Paused")
@@ -43,6 +44,9 @@ NO_ANSWER = Stale(role="rescaler", minutes=25, words="no answer for 25 min")
         ({"topology": replace(TOPOLOGY, state="finished")}, "ended"),
         ({"topology": replace(TOPOLOGY, state="resting"), "window": DOWN, "stale": NO_FIGURES, "gate": AT_REST}, "resting"),
         ({"topology": replace(TOPOLOGY, state="resting")}, "down"),
+        ({"topology": replace(TOPOLOGY, state="resting"), "gate": replace(GATE, conditions=(GONE,))}, "down"),
+        ({"topology": replace(TOPOLOGY, state="resting"), "gate": replace(GATE, underway=underway("barrier"))}, "starting"),
+        ({"topology": replace(TOPOLOGY, state="resting"), "gate": STARTED}, "starting"),
         ({"gate": replace(GATE, conditions=(GONE,))}, "down"),
         ({"gate": replace(GATE, conditions=(GONE,), underway=underway("barrier"))}, "scaling"),
         ({"gate": replace(GATE, underway=underway("prepare"))}, "warming"),
