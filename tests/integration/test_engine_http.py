@@ -67,7 +67,8 @@ class Engine:
 def running_engine(*arguments: str, host: str = "127.0.0.1") -> Iterator[Engine]:
     """Run an engine until the block is left."""
     port = free_port()
-    options = ["--bootstrap", "none", "--pace", "free", "--job", where("j_2521346"), "--port", str(port), *arguments]
+    options = ["--bootstrap", "none", "--pace", "free", "--job", where("j_2521346"), "--port", str(port)]
+    options += ["--workload", "clarknet", *arguments]
     with subprocess.Popen([*SURESCALE, "engine", *options]) as process:
         engine = Engine(f"http://{host}:{port}", process)
         try:

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaException
 
+from benchmarks.archive import where
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.commands import EventRecord, Outcome, Progress
 from surescale.contracts.messages import ClockSegment
@@ -54,8 +55,10 @@ def running_engine(settings: PipelineSettings, *arguments: str) -> Iterator[str]
         "engine",
         "--port",
         str(port),
+        "--workload",
+        "clarknet",
         "--job",
-        "j_2521346",
+        where("j_2521346"),
         "--minutes",
         "30",
     ]

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
-from benchmarks.archive import load_job
+from benchmarks.archive import load_job, where
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, Message, MinuteMarker, TaskSample
@@ -203,7 +203,8 @@ def test_the_pipeline_and_its_twin_give_the_same_series(kafka: KafkaForTests, ca
         for minute in minutes:
             engine += [option, str(minute)]
     for job in JOBS:
-        engine += ["--job", job]
+        engine += ["--job", where(job)]
+    engine += ["--workload", "clarknet"]
     policy = Jumpy(case.span_minutes)
     with process(settings, *engine, port=engine_port) as url, process(settings, "rescaler", port=rescaler_port):
         stand = Stand(settings, policy, url, producer(settings))

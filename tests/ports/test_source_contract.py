@@ -63,7 +63,8 @@ class TestEngineSource(SourceContract):
 def simulated_engine() -> Iterator[Source]:
     """The client of an engine that has run a few minutes."""
     port = free_port()
-    options = ["--bootstrap", "none", "--pace", "free", "--job", where("j_2521346"), "--minutes", "6", "--speed", "20000"]
+    options = ["--bootstrap", "none", "--pace", "free", "--job", where("j_2521346"), "--workload", "clarknet"]
+    options += ["--minutes", "6", "--speed", "20000"]
     command = [sys.executable, "-m", "surescale.services.cli", "engine", "--port", str(port), *options]
     with subprocess.Popen(command) as process:
         try:
