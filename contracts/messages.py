@@ -22,7 +22,9 @@ Text = Annotated[str, Meta(min_length=1, max_length=256)]
 Sentence = Annotated[str, Meta(min_length=1, max_length=1024)]  # for people, with figures in it
 Identity = Annotated[str, Meta(min_length=1, max_length=1024)]  # made of several names (`contracts.ids`), so longer than one
 Count = Annotated[int, Meta(ge=0, le=2**53)]
-TimeMs = Annotated[int, Meta(ge=0, le=2**53)]
+TIME_MS_MAX = 2**53
+"""The last instant that a record can hold."""
+TimeMs = Annotated[int, Meta(ge=0, le=TIME_MS_MAX)]
 Parallelism = Annotated[int, Meta(ge=1, le=1_000_000)]
 Size = Annotated[int, Meta(ge=0, le=1_000_000)]  # of a task that is asked for; 0: it is at rest
 Permille = Annotated[int, Meta(ge=0, le=1000)]

@@ -25,10 +25,11 @@ def headline(
     """Return who is how busy, what waits, where the load goes, and the subtasks before and after; each unknown one as such.
 
     ``names``: [N], for people. ``sizes``: the present and the desired ones, [N]. ``figures``: the share of its time that each
-    task [N] was busy, and how many records wait for it; NaN: unknown. ``load``: records a minute now; NaN: unknown.
+    task [N] was busy, and how many records wait for it. ``load``: records a minute now. NaN or infinite: unknown.
     """
     current, desired = sizes
-    busy, waiting = figures
+    busy, waiting = (np.where(np.isfinite(each), each, np.nan) for each in figures)
+    load = load if np.isfinite(load) else np.nan
     names = [name if len(name) <= NAME_MAX else f"{name[: NAME_MAX - 1].rstrip()}…" for name in names]
     grows = scalable & (desired > current)
     meant = grows if grows.any() else scalable

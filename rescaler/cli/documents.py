@@ -9,7 +9,7 @@ import gc
 import json
 import sys
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import BinaryIO, NoReturn
 
 import click
@@ -35,7 +35,7 @@ def parse(text: bytes | str) -> Document:
     """
     try:
         document = json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, InvalidOperation) as error:  # the last: of an exponent of twenty digits
         raise Refused("INVALID_JSON", f"the input is not a JSON document: {error}") from error
     if not isinstance(document, dict):
         raise Refused("INVALID_INPUT", f"the document must be an object, not {kind_of(document)}")

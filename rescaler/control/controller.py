@@ -16,7 +16,7 @@ from surescale.contracts.decisions import Decision
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.ids import Cluster
 from surescale.contracts.job_settings import JobSettings
-from surescale.contracts.messages import EngineEvent, JobTopology
+from surescale.contracts.messages import TIME_MS_MAX, EngineEvent, JobTopology
 from surescale.contracts.pauses import NO_PAUSES, Pauses
 from surescale.contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, MemoryKey, RescalerRecord
 from surescale.contracts.steps import Timed, untimed
@@ -211,8 +211,8 @@ class Controller:
         return min((time for time in times if time is not None), default=None)
 
     def _wake_at_ms(self, job: _KeptJob) -> int | None:
-        times = (self._due_ms(job.memory), job.safe_at_ms)
-        return min((time for time in times if time is not None), default=None)
+        times = [time for time in (self._due_ms(job.memory), job.safe_at_ms) if time is not None]
+        return min(*times, TIME_MS_MAX) if times else None
 
     def _due_ms(self, memory: JobMemory) -> int | None:
         return wake_at_ms(memory, settings_after(settings_for(self._rules.gate, self._engine), memory.failures))

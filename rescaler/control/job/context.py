@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from surescale.contracts.commands import Drift, Outcome, Progress, RescheduleCommand
-from surescale.contracts.messages import JobTopology
+from surescale.contracts.messages import TIME_MS_MAX, JobTopology
 from surescale.contracts.steps import Timed, untimed
 from surescale.rescaler.control.counts import fitting
 from surescale.rescaler.control.job.job_gate import settings_after, settings_for, targets_now, updated_gate
@@ -160,7 +160,7 @@ class JobContext:
 
     def promise(self, pending: PendingAct, reason: OutcomeReason, until_ms: int) -> None:
         """Say why the pending act waits and until when, unless that has been said and the time has not come."""
-        checkpoint = self.memory.checkpoint
+        until_ms, checkpoint = min(until_ms, TIME_MS_MAX), self.memory.checkpoint
         if (pending.reason, pending.until_ms, pending.checkpoint) == (reason, until_ms, checkpoint):
             return
         at_ms = self.now_ms if pending.until_ms is None else min(self.now_ms, pending.until_ms)

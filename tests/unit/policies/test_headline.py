@@ -76,3 +76,9 @@ def test_long_names_are_cut_and_a_job_of_fixed_tasks_has_a_headline() -> None:
     assert told([2], [2], [0.5], names=("x" * 100,)).startswith(f"{'x' * 39}… is 50% busy")
     none = headline(["a"], np.array([False]), (np.array([1]), np.array([1])), (np.array([0.5]), np.array([0.0])), 5.0, None)
     assert none.startswith("No task can have another size, how many records wait is unknown, 5 records come a minute")
+
+
+def test_what_is_infinite_is_unknown() -> None:
+    """Records of a million years, say, divided by a share of nearly nothing."""
+    words = told([2], [2], [np.inf], [np.inf], load=np.inf)
+    assert words == "Nobody knows how busy a is, how many records wait is unknown, the load is unknown: 2 subtasks stay."
