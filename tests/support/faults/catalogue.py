@@ -2,7 +2,11 @@
 
 import contextlib
 import json
+import resource
+import selectors
 import shutil
+import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,12 +20,16 @@ from confluent_kafka import Producer
 from surescale.contracts.topics import TOPICS
 from surescale.runtime.http import fetch_json
 from surescale.runtime.kafka import admin_client, create_topics
-from tests.support.faults.pipeline import CLUSTER, SERVICES, FaultPipeline
+from surescale.runtime.ports import LOOPBACK
+from tests.support.faults.pipeline import CLOCKED, CLUSTER, SERVICES, FaultPipeline
 from tests.support.faults.recording import LiveTopics, Record
 from tests.support.faults.wire import MINUTE_MS, SAMPLE, document
 
 OUTAGE_S = 60.0
 CUT_S = 15.0
+JUMP_S = 30.0
+IDLE, HALF = 5_000, 1_500
+ANSWER_WITHIN_S, ENDED_WITHIN_S = 5.0, 60.0
 FLOOD = 20_000
 LATE = 500
 _NONSENSE = b'{"events": {}, "jobs": [7]}'
@@ -329,6 +337,49 @@ def checkpoint_damaged(pipeline: FaultPipeline, _: Random) -> None:
     pipeline.bring_back("spark")
 
 
+def machine_lost(pipeline: FaultPipeline, _: Random) -> None:
+    """Lose a machine with all that lay on it, and start its roles on another one."""
+    pipeline.kill("monitor", "spark")
+    _emptied(pipeline.checkpoint)
+    pipeline.rest(CUT_S)
+    pipeline.bring_back("monitor", "spark")
+
+
+def clock_off(role: str, seconds: float) -> Fault:
+    """Return a role's wall clock that jumps, and jumps back a while later."""
+
+    def strike(pipeline: FaultPipeline, _: Random) -> None:
+        with pipeline.clock_off(role, seconds):
+            pipeline.rest(CUT_S)
+
+    return Fault(f"clock of {role} jumps {seconds:+g} s for {CUT_S:g} s", strike)
+
+
+def crowded(pipeline: FaultPipeline, _: Random) -> None:
+    """Open connections to the state service that ask nothing, or half: others must be answered, and these be ended."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    port, ended = int(pipeline.http.rstrip("/").rpartition(":")[2]), 0
+    with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
+        for number in range(IDLE + HALF):
+            client = stack.enter_context(socket.create_connection((LOOPBACK, port), timeout=5.0))
+            if number >= IDLE:
+                client.sendall(b"GET /jobs HTTP/1.1\r\nHost: localhost\r\n")
+            selector.register(client, selectors.EVENT_READ)
+        until_s = time.monotonic() + ENDED_WITHIN_S
+        while ended < IDLE + HALF:
+            if time.monotonic() > until_s:
+                raise NotStruck(f"{IDLE + HALF - ended} connections were not ended within {ENDED_WITHIN_S:g} s")
+            try:
+                fetch_json(f"{pipeline.http}jobs", timeout_s=ANSWER_WITHIN_S)
+            except OSError as error:
+                raise NotStruck(f"a whole request was not answered within {ANSWER_WITHIN_S:g} s: {error}") from None
+            for key, _mask in selector.select(0.5):
+                selector.unregister(key.fileobj)
+                ended += 1
+            pipeline.tend()
+
+
 def redis_and_checkpoint(pipeline: FaultPipeline, random: Random) -> None:
     """Lose all state that is not on Kafka, at once."""
     pipeline.kill("redis")
@@ -399,6 +450,7 @@ class Scenario:
     """How long they may take."""
     brokers: int = 1
     on_small_disks: bool = False
+    clocks_jump: bool = False
     pause_s_max: float = 3.0
     """Before each fault, at random, so that it meets the pipeline at any moment."""
 
@@ -440,6 +492,15 @@ def scenarios(seed: int, kills: int, minutes: float) -> list[Scenario]:
             ),
             180,
         ),
+        Scenario(
+            "connections", (Fault(f"{IDLE:,} idle connections, {HALF:,} half requests at the state service", crowded),), 120
+        ),
+        Scenario(
+            "clocks",
+            tuple(clock_off(role, seconds) for role in CLOCKED for seconds in (JUMP_S, -JUMP_S)),
+            240,
+            clocks_jump=True,
+        ),
         Scenario("frozen", tuple(frozen(role, CUT_S) for role in SERVICES), 180),
         Scenario("spark", tuple([Fault("kill -9 spark inside a batch", spark_inside_a_batch)] * 3), 240),
         Scenario(
@@ -448,6 +509,7 @@ def scenarios(seed: int, kills: int, minutes: float) -> list[Scenario]:
                 Fault("redis lost with its data, spark's checkpoint damaged", redis_and_checkpoint),
                 Fault("redis comes back with an older view", redis_older),
                 Fault("checkpoint damaged", checkpoint_damaged),
+                Fault(f"machine of monitor and spark lost with its checkpoint, another one {CUT_S:g} s later", machine_lost),
             ),
             240,
         ),

@@ -1,6 +1,7 @@
 """The whole pipeline on this machine, as the demo starts it, with a proxy on every connection."""
 
 import contextlib
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,8 @@ CLUSTER = "sim"
 JOBS = ("orders", "shop")
 PORTS = 30  # asked for at once: a port that is free now and used later may be given twice
 SERVICES = ("spark", "monitor", "agent", "rescaler", "state-service")
+CLOCKED = ("monitor", "agent", "rescaler", "state-service")
+CLOCK = Path(__file__).parent / "clock"
 SPAN_MINUTES = 10
 BEHIND_MINUTES_MAX = 4
 SETTLE_S = 3.0
@@ -54,6 +57,8 @@ class FaultOptions:
     """One, with a proxy between it and each role, or three that replicate."""
     broker_folder: Path | None = None
     checkpoint_folder: Path | None = None
+    clocks_jump: bool = False
+    """The wall clock of each role but the Spark job can be moved."""
 
 
 @dataclass(slots=True)
@@ -186,6 +191,16 @@ class FaultPipeline:
             for process in tree:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.send_signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def clock_off(self, name: str, seconds: float) -> Iterator[None]:
+        """Put a role's wall clock ahead by so many seconds, or back, for the length of the block."""
+        file = self._clock_file(name)
+        file.write_text(str(seconds))
+        try:
+            yield
+        finally:
+            file.write_text("0")
 
     # What a person would look at
 
@@ -338,7 +353,15 @@ class FaultPipeline:
             env["SURESCALE_APPLY_MS_MAX"] = str(round(1_000 * APPLY_S * self.options.speed))
         if f"{role.name}-engine" in self.links.links:
             env["SURESCALE_ENGINE_URL"] = f"http://{LOOPBACK}:{self.link(f'{role.name}-engine').port}"
+        if self.options.clocks_jump and role.name in CLOCKED:
+            env["PYTHONPATH"] = os.pathsep.join([str(CLOCK), *filter(None, [os.environ.get("PYTHONPATH")])])
+            env["FAULTS_CLOCK"] = str(self._clock_file(role.name))
+            # Likewise: two minutes of the trace are two seconds of life.
+            env["SURESCALE_AHEAD_OF_CLOCK_MS_MAX"] = str(round(PipelineSettings().ahead_of_clock_ms_max * self.options.speed))
         return replace(role, env=env)
+
+    def _clock_file(self, name: str) -> Path:
+        return self.supervisor.folder / f"clock-of-{name}"
 
     def _engine_arguments(self) -> list[str]:
         options = self.options
