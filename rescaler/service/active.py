@@ -97,6 +97,7 @@ class ActiveRescaler:
         self._controller, self._transactions, self._view, self._actuator = controller, transactions, view, actuator
         self._waiting: list[Message] = []  # decisions from before the pipeline's clock was seen, or held back
         self._held_back_s: float | None = None  # since when
+        self._answered: dict[str, int] = {}  # job -> the end of the latest span whose decision was answered here
         self._late_s: float | None = None  # since when the clock has stood still while news is missing
         self._changed = True  # the world, since timers last fired: it may have changed while no rescaler was active
         self._news = view.refresh()
@@ -184,14 +185,25 @@ class ActiveRescaler:
     def _holds_back(self, now_ms: int) -> bool:
         """Say whether timers and decisions wait for a rescale whose end is due: what they may do depends on it.
 
-        In lockstep they also wait for news of learners, which may be ready by now.
+        In lockstep they also wait for news of learners, which may be ready by now, and for the decisions of all jobs: jobs that
+        decide at once take hosts one after the other, so they are answered together, in the order of their ids.
         """
         in_lockstep = self._view.is_in_lockstep
-        if not (self._controller.awaits_end(now_ms) or (in_lockstep and self._controller.awaits_news(now_ms))):
+        awaits = self._controller.awaits_end(now_ms) or (in_lockstep and self._controller.awaits_news(now_ms))
+        if not (awaits or (in_lockstep and self._awaits_decisions())):
             self._held_back_s = None
             return False
         self._held_back_s = self._held_back_s or time.monotonic()
         return time.monotonic() - self._held_back_s < HOLD_BACK_S
+
+    def _awaits_decisions(self) -> bool:
+        """Say whether some jobs have decided on a span and others, which run, have not yet."""
+        spans = {decision.job: decision.span_end_ms for decision in map(_decided, self._waiting) if decision is not None}
+        if not spans:
+            return False
+        newest = max(spans.values())
+        decided = {job for job, span_end_ms in (*self._answered.items(), *spans.items()) if span_end_ms >= newest}
+        return any(topology.state == "running" and job not in decided for job, topology in self._view.view().jobs.items())
 
     def _say(self, effects: Effects) -> None:
         for command in effects.commands:
@@ -216,7 +228,10 @@ class ActiveRescaler:
         view = self._view.view()
         newest = newest_by_job(each.decision for each in accepted)
         effects = self._controller.give_way(newest, view, now_ms) + self._controller.on_tick(view, now_ms)
+        if self._view.is_in_lockstep:
+            accepted = sorted(accepted, key=lambda each: (each.decision.span_end_ms, each.decision.job))
         for decision, headers in accepted:
+            self._answered[decision.job] = max(decision.span_end_ms, self._answered.get(decision.job, 0))
             by_ms = overtaken_by_ms(headers)
             effects += self._controller.on_decision(decision, view, now_ms, newest[decision.job], by_ms)
         return effects
@@ -251,6 +266,14 @@ class ActiveRescaler:
             )
             raise RecordRejected("ahead_of_clock", "span_end_ms", message)
         return decision
+
+
+def _decided(record: Message) -> Decision | None:
+    """Return the decision in a record; None if it cannot be read, which is said where it is taken."""
+    try:
+        return decode(record.value(), Decision)
+    except RecordRejected:
+        return None
 
 
 def overtaken_by_ms(headers: GivenHeaders) -> int | None:

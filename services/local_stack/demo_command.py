@@ -187,4 +187,6 @@ def _table(report: "DemoReport") -> "Table":
 
 
 def _cell(value: float) -> str:
-    return f"{value:.1f}" if isinstance(value, float) else f"{value:,}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.1f}" if value >= 10.0 else f"{value:.2g}"

@@ -8,8 +8,7 @@ with LocalPipeline(options, say) as pipeline:
 
 import contextlib
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -17,7 +16,6 @@ import msgspec
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_settings import JobSettings
-from surescale.contracts.topics import Topic
 from surescale.engines.settings import ClusterSettings
 from surescale.policies.policy import Policy
 from surescale.policies.registry import check_policy, load_policy, policy_names
@@ -124,14 +122,6 @@ class LocalPipeline(Pipeline):
             seed=self.options.seed,
             pipeline_clock=True,
         )
-
-    def _topics(self) -> Sequence[Topic]:
-        """Return the topics; in lockstep, jobs share one partition.
-
-        Jobs that are decided at once take hosts one after the other, so the same run needs the same order each time.
-        """
-        together = self.options.pace == "lockstep"
-        return [replace(topic, partitions=1) if together and topic.key == "job" else topic for topic in super()._topics()]
 
     @property
     def twins_file(self) -> Path:

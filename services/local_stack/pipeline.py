@@ -3,13 +3,13 @@
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Self
 
 import msgspec
 
 from surescale.contracts.job_settings import JobSettings
-from surescale.contracts.topics import JOB_SETTINGS, TOPICS, Topic
+from surescale.contracts.topics import JOB_SETTINGS
 from surescale.engines.settings import ClusterSettings
 from surescale.runtime.http import fetch_json
 from surescale.runtime.kafka import create_topics
@@ -72,10 +72,7 @@ class Pipeline(ABC):
         self.supervisor.start_together(
             [Role(server.name, server.command(), ready=server.answers, stop_grace_s=server.stop_grace_s) for server in servers]
         )
-        create_topics(self.settings, self._topics())
-
-    def _topics(self) -> Sequence[Topic]:
-        return tuple(TOPICS.values())
+        create_topics(self.settings)
 
     def _publish(self, limits: Iterable[JobSettings]) -> None:
         """Publish the settings of jobs."""

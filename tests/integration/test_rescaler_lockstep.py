@@ -45,7 +45,7 @@ from tests.support.record_columns import records_of
 from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
-JOBS = ("j_1351665", "j_2521346")  # in order of id: of jobs that decide at once, the first chooses hosts first
+JOBS = ("j_1351665", "j_2521346")
 MINUTES = 40
 RESTORE_MIB_PER_S = 2.0  # so that learners take minutes
 
@@ -94,16 +94,20 @@ class Stand:
         assert self.client.flush(30) == 0
 
     def follow(self) -> None:
-        """Take the minutes that have ended for every job and decide where a span has, in order of job id as twins do."""
+        """Take the minutes that have ended for every job and decide where a span has, one job after the other.
+
+        Last job first: twins answer them in order of their ids, however they come.
+        """
         ended = {
             name: fetch_json(f"{self.engine}/jobs/{name}/figures?after_ms={self.seen_ms.get(name, 0)}")["minutes"]
             for name in JOBS
         }
         self.tell_changes()
         for minutes in zip(*ended.values(), strict=False):
-            for name, minute in zip(ended, minutes, strict=True):
+            for name, minute in reversed(list(zip(ended, minutes, strict=True))):
                 self.seen_ms[name] = minute["minute_end_ms"]
                 self.take(name, minute)
+                assert self.client.flush(30) == 0
         assert self.client.flush(30) == 0
 
     def tell_changes(self) -> None:

@@ -52,9 +52,9 @@ def course(decision: Decision) -> Aftermath:
     return Aftermath((waited, sent), (command,), (applied,), (event,))
 
 
-def screen(explained: Explanation | OwnActExplanation) -> str:
+def screen(explained: Explanation | OwnActExplanation, *, attention: bool = False) -> str:
     """Return the screen as text."""
     console = Console(file=io.StringIO(), width=160, highlight=False)
-    show(explained, console)
+    show(explained, console, attention=attention)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()

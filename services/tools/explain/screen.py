@@ -233,10 +233,12 @@ def _waiting(tasks: Iterable[TaskDecision]) -> str:
 
 def _show_attention(out: Console, explained: Explanation) -> None:
     labels = explained.labels
-    for task in explained.tasks:
-        looked = heaviest_minutes(task, explained.span_end_ms, labels)
+    looked_at = {task.task: heaviest_minutes(task, explained.span_end_ms, labels) for task in explained.tasks}
+    if not any(looked_at.values()):
+        out.print("no attention: no network had a say in this decision")
+    for task, looked in looked_at.items():
         if looked:
-            out.print(plain(f"{labels.get(task.task, task.task)} looked at (minute, weight): {looked}"))
+            out.print(plain(f"{labels.get(task, task)} looked at (minute, weight): {looked}"))
 
 
 def _alike(rows: Iterable[T], figures: Callable[[T], tuple[str, ...]]) -> list[tuple[tuple[str, ...], list[T]]]:

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from surescale.services.engine.documents import EngineReport, ReportedJob
+from surescale.services.local_stack.demo_command import _cell
 from surescale.services.local_stack.demo_report import (
     ClusterCost,
     DemoReport,
@@ -155,3 +156,9 @@ def test_hosts_that_die_and_join_are_told_once_in_order() -> None:
         [],
         ["minute   90  the busiest host was killed"],
     ]
+
+
+@pytest.mark.parametrize(("value", "shown"), [(0.0, "0"), (0.00194, "0.0019"), (5.46, "5.5"), (92.81, "92.8"), (2_342, "2,342")])
+def test_small_latencies_are_not_shown_as_none(value: float, shown: str) -> None:
+    """Two digits of what is small; counts as they are."""
+    assert _cell(value) == shown

@@ -177,6 +177,13 @@ def test_the_heaviest_minutes_come_first() -> None:
     assert heaviest_minutes(task, 60_000 * 5) == "-1 min 40%; -2 min 30%; -3 min 20%"
 
 
+def test_a_decision_without_attention_says_so() -> None:
+    """Who asks for attention and gets none is told why."""
+    said = "no attention: no network had a say in this decision"
+    assert said in screen(explanation(decided(), NOTHING), attention=True)
+    assert said not in screen(explanation(decided(), NOTHING))
+
+
 def test_the_gate_is_told_only_while_it_is_about_the_decision() -> None:
     """The rescaler's memory of a job belongs to one decision at a time."""
     summary = JobSummary(phase="Cooldown", pending=WaitingAct(decision_id="d", reason="cooldown", until_ms=5))
