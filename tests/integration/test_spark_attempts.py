@@ -190,8 +190,9 @@ def test_sigterm_while_kafka_is_away(tmp_path: Path, holds: Holds) -> None:
         pipeline.process.terminate()
         wait_until(lambda: pipeline.process.poll() is not None, ENDS_WITHIN_S, "the end of the job")
         assert pipeline.process.returncode == 0, pipeline.log()
-        (line,) = pipeline.log()[said:].splitlines()
-        assert " spark INFO stopped: {" in line
+        lines = pipeline.log()[said:].splitlines()  # on a busy machine it may say before that Kafka is away
+        assert " spark INFO stopped: {" in lines[-1]
+        assert [line for line in lines if line.startswith(("Traceback", " ", "\t"))] == [], "a stack"
         broker.start()
         broker.wait_ready()
 
