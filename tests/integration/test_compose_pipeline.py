@@ -128,7 +128,7 @@ def test_up_returns_when_everything_is_healthy(run: Run) -> None:
 def test_decisions_and_commands_flow(run: Run) -> None:
     """Every span of all jobs is decided; commands are written and carried out; the view shows all jobs."""
     spans = {(decision.job, decision.span_end_ms) for decision in run.decisions}
-    assert len(spans) == 2 * MINUTES // 10
+    assert len(spans) == 3 * MINUTES // 10
     applied = {event.command_id for event in run.events if isinstance(event, Progress) and event.status == "applied"}
     assert applied
     assert applied <= {command.command_id for command in run.commands}

@@ -59,7 +59,7 @@ def run() -> Run:
         assert up.code == 0, up.said
         wait_until(lambda: pipeline.states()["trace"] == ["exited none 0 0"], 240, "the end of the trace")
         reader = (SECRETS / "http-tokens").read_text().split()[0]
-        wait_until(lambda: len(answer(pipeline, "/jobs", reader)[1]) == 2, 30, "both jobs in the view")
+        wait_until(lambda: len(answer(pipeline, "/jobs", reader)[1]) == 3, 30, "all jobs in the view")
         seen |= {"counts": answer(pipeline, "/counts", reader)[1], "without_token": answer(pipeline, "/counts")[0]}
         seen["decisions"] = decisions(as_role(pipeline, "state-service"))
         strangers = {
@@ -115,8 +115,8 @@ def why_not(settings: PipelineSettings) -> str:
 
 
 def test_decisions_flow_with_every_link_locked(run: Run) -> None:
-    """Each span of both jobs is decided; what was commanded was applied, and everything is in the view."""
-    assert len(run.decisions) == 2 * MINUTES // 10
+    """Each span of all jobs is decided; what was commanded was applied, and everything is in the view."""
+    assert len(run.decisions) == 3 * MINUTES // 10
     assert sum(run.counts["decisions"].values()) == len(run.decisions)
     assert run.counts["progress"]["applied"] > 0
     assert run.counts["progress"]["applied"] == run.counts["commands"]
@@ -132,7 +132,7 @@ def test_who_is_not_asked_in_stays_out(run: Run) -> None:
 def test_commands_work_in_the_container(run: Run) -> None:
     """The command line of `pipeline.sh surescale` has the keys that it needs."""
     assert run.asked.code == 0, run.asked.said
-    assert len(msgspec.json.decode(run.asked.printed)) == 2
+    assert len(msgspec.json.decode(run.asked.printed)) == 3
 
 
 def test_nothing_is_left(run: Run) -> None:
