@@ -30,7 +30,7 @@ if (reason := why_no_compose()) is not None and os.environ.get("SURESCALE_TEST_S
 if shutil.which("openssl") is None:
     pytest.skip("openssl, which makes the certificates, is not installed", allow_module_level=True)
 
-MINUTES = 40
+MINUTES = 60  # no job is changed in the last ten, so all commands end
 SECRETS = ROOT / "compose/secure/generated"
 
 
