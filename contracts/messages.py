@@ -115,9 +115,8 @@ class TaskSpec(Part, frozen=True, kw_only=True):
     label: str = ""  # the name people know the task by, where ``task`` is an engine's id
     inputs: tuple[Input, ...] = ()  # the same edges as ``upstream``; empty: how records travel is unknown
     tied: str = ""  # tasks of one name are connected forward and keep one parallelism
-    required: Size | None = (
-        None  # what the engine was asked for; 0: to rest. It differs from ``parallelism`` while slots are missing
-    )
+    # What the engine was asked for; 0: to rest. It differs from ``parallelism`` while slots are missing.
+    required: Size | None = None
     useful_max: Parallelism | None = None  # more subtasks than this would get no records, e.g. the partitions of a source
     state: Literal["running", "starting", "finished"] = "running"
     hindrance: Annotated[str, Meta(max_length=512)] = ""  # for people: why no subtask runs, or more of them would not help

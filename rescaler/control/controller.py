@@ -222,6 +222,16 @@ class Controller:
         rescalings = [rescaling for job in self._jobs.values() if (rescaling := job.memory.rescaling)]
         return any(each.expected_end_ms is not None and each.expected_end_ms <= now_ms for each in rescalings)
 
+    def awaits_decisions(self, waiting: Iterable[Decision], view: View) -> bool:
+        """Say whether some jobs have decided on a span and others, which run, have neither decided on it nor been answered."""
+        spans = {decision.job: decision.span_end_ms for decision in waiting}
+        if not spans:
+            return False
+        newest = max(spans.values())
+        known = {job: kept.memory.last_span_end_ms for job, kept in self._jobs.items()}
+        running = (job for job, topology in view.jobs.items() if topology.state == "running")
+        return any(max(spans.get(job, -1), known.get(job, -1)) < newest for job in running)
+
     def awaits_news(self, now_ms: int) -> bool:
         """Say whether learners may be ready, or given up, by now without a report of it."""
         return any(self._awaits_learners(job, now_ms) for job in self._jobs.values())

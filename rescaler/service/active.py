@@ -97,7 +97,6 @@ class ActiveRescaler:
         self._controller, self._transactions, self._view, self._actuator = controller, transactions, view, actuator
         self._waiting: list[Message] = []  # decisions from before the pipeline's clock was seen, or held back
         self._held_back_s: float | None = None  # since when
-        self._answered: dict[str, int] = {}  # job -> the end of the latest span whose decision was answered here
         self._late_s: float | None = None  # since when the clock has stood still while news is missing
         self._changed = True  # the world, since timers last fired: it may have changed while no rescaler was active
         self._news = view.refresh()
@@ -197,13 +196,8 @@ class ActiveRescaler:
         return time.monotonic() - self._held_back_s < HOLD_BACK_S
 
     def _awaits_decisions(self) -> bool:
-        """Say whether some jobs have decided on a span and others, which run, have not yet."""
-        spans = {decision.job: decision.span_end_ms for decision in map(_decided, self._waiting) if decision is not None}
-        if not spans:
-            return False
-        newest = max(spans.values())
-        decided = {job for job, span_end_ms in (*self._answered.items(), *spans.items()) if span_end_ms >= newest}
-        return any(topology.state == "running" and job not in decided for job, topology in self._view.view().jobs.items())
+        read = (_decided(record) for record in self._waiting)
+        return self._controller.awaits_decisions([each for each in read if each is not None], self._view.view())
 
     def _say(self, effects: Effects) -> None:
         for command in effects.commands:
@@ -231,7 +225,6 @@ class ActiveRescaler:
         if self._view.is_in_lockstep:
             accepted = sorted(accepted, key=lambda each: (each.decision.span_end_ms, each.decision.job))
         for decision, headers in accepted:
-            self._answered[decision.job] = max(decision.span_end_ms, self._answered.get(decision.job, 0))
             by_ms = overtaken_by_ms(headers)
             effects += self._controller.on_decision(decision, view, now_ms, newest[decision.job], by_ms)
         return effects

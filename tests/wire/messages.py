@@ -1,6 +1,7 @@
 """One message of every kind, or more, and two windows; ``releases`` holds the bytes of each under its name."""
 
 import msgspec
+from msgspec.structs import replace
 
 from surescale.contracts import commands as c
 from surescale.contracts import decisions as d
@@ -17,6 +18,34 @@ from tests.support.builders import JOB, row, sample, topology
 
 LIMITS = {"parallelism_max": 10, "total_limit": 200, "scale_down_after_minutes": 0}
 """What records of settings named while these limits had no engine's default."""
+
+CANDIDATES = d.Candidates(subtasks=(2, 3), late_minutes=(1.5, 0.25), minutes=60, late_seconds=30.0)
+SCORES = d.ChangeScore(
+    subtasks=3,
+    score=-4.5,
+    present_subtasks=2,
+    present_score=-4.25,
+    gain_needed=0.5,
+    unit="dollars",
+    candidates=CANDIDATES,
+)
+COMPARED = d.Decision(
+    decision_id=f"{JOB}@120000/sure",
+    job=JOB,
+    span_end_ms=120_000,
+    window_id=f"{JOB}@120000/60m/v1",
+    policy=d.PolicyUsed(name="sure", sha256="ab" * 32, asked="sure"),
+    seed=1,
+    settings_version=2,
+    topology_version=1,
+    action="hold",
+    reason="map is 50% busy, no record waits, 200 records come a minute: 2 subtasks stay.",
+    completeness=0.5,
+    minutes_known=30,
+    tasks=(d.TaskDecision(task="map", current=2, ratio=1.0, proposed=2, desired=2),),
+    compared=SCORES,
+    figures_until_ms=60_000,
+)
 
 MESSAGES: dict[str, Message] = {
     "sample": sample(),
@@ -145,56 +174,8 @@ MESSAGES: dict[str, Message] = {
         closed_append_ms=11,
         reached_wall_ms=10,
     ),
-    "decision-candidates": d.Decision(
-        decision_id=f"{JOB}@120000/sure",
-        job=JOB,
-        span_end_ms=120_000,
-        window_id=f"{JOB}@120000/60m/v1",
-        policy=d.PolicyUsed(name="sure", sha256="ab" * 32, asked="sure"),
-        seed=1,
-        settings_version=2,
-        topology_version=1,
-        action="hold",
-        reason="map is 50% busy, no record waits, 200 records come a minute: 2 subtasks stay.",
-        completeness=0.5,
-        minutes_known=30,
-        tasks=(d.TaskDecision(task="map", current=2, ratio=1.0, proposed=2, desired=2),),
-        compared=d.ChangeScore(
-            subtasks=3,
-            score=-4.5,
-            present_subtasks=2,
-            present_score=-4.25,
-            gain_needed=0.5,
-            unit="dollars",
-            candidates=d.Candidates(subtasks=(2, 3), late_minutes=(1.5, 0.25), minutes=60, late_seconds=30.0),
-        ),
-        figures_until_ms=60_000,
-    ),
-    "decision-candidates-slots": d.Decision(
-        decision_id=f"{JOB}@120000/sure",
-        job=JOB,
-        span_end_ms=120_000,
-        window_id=f"{JOB}@120000/60m/v1",
-        policy=d.PolicyUsed(name="sure", sha256="ab" * 32, asked="sure"),
-        seed=1,
-        settings_version=2,
-        topology_version=1,
-        action="hold",
-        reason="map is 50% busy, no record waits, 200 records come a minute: 2 subtasks stay.",
-        completeness=0.5,
-        minutes_known=30,
-        tasks=(d.TaskDecision(task="map", current=2, ratio=1.0, proposed=2, desired=2),),
-        compared=d.ChangeScore(
-            subtasks=3,
-            score=-4.5,
-            present_subtasks=2,
-            present_score=-4.25,
-            gain_needed=0.5,
-            unit="dollars",
-            candidates=d.Candidates(subtasks=(2, 3), late_minutes=(1.5, 0.25), minutes=60, late_seconds=30.0, slots=(1, 2)),
-        ),
-        figures_until_ms=60_000,
-    ),
+    "decision-candidates": COMPARED,
+    "decision-candidates-slots": replace(COMPARED, compared=replace(SCORES, candidates=replace(CANDIDATES, slots=(1, 2)))),
     "command": c.RescheduleCommand(
         command_id=f"{JOB}#3.0",
         cluster="sim",

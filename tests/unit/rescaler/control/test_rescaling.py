@@ -196,6 +196,20 @@ def test_news_of_learners_is_awaited_until_it_is_as_new_as_the_clock() -> None:
     assert not control.awaits_news(later_ms)
 
 
+def test_decisions_of_all_running_jobs_are_awaited() -> None:
+    """Those that have decided on the span, whether that waits or was answered, and those that do not run, hold nobody up."""
+    other, rests = f"{JOB}-2", f"{JOB}-3"
+    control = controller()
+    jobs = {name: job() for name in (JOB, other)} | {rests: msgspec.structs.replace(job(), state="waiting")}
+    seen, one = View(cluster(3, 2), jobs, {}), decision(T0, WIDER)
+    assert not control.awaits_decisions([], seen)
+    assert control.awaits_decisions([one], seen)
+    assert not control.awaits_decisions([one, decision(T0, of=other)], seen)
+    assert control.awaits_decisions([one, decision(T0 - MINUTE_MS, of=other)], seen)
+    control.on_decision(one, seen, T0)
+    assert not control.awaits_decisions([decision(T0, of=other)], seen)
+
+
 def test_silence_about_learners_ends_in_failure_long_after_their_deadline() -> None:
     """Engine and actuator give them up first; only when both are gone the rescaler does."""
     control, seen, command = begun()
