@@ -7,6 +7,7 @@ and ``after_end`` around a rescale. Closed loops that judge policies do the same
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -19,6 +20,7 @@ from surescale.contracts.decisions import Decision, TaskDecision
 from surescale.contracts.job_limits import all_bounds, blocks_ineffective, scale_down_after_minutes, total_limit
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import Host, JobTopology
+from surescale.contracts.plurals import counted
 from surescale.contracts.topology import dealt_to, slots_needed
 from surescale.policies.dealt import carried
 
@@ -29,8 +31,9 @@ EFFECT_MIN = 0.1
 """Least part of the expected growth in throughput; Flink's ``job.autoscaler.scaling.effectiveness.threshold``."""
 SETTLED_MS = 5 * MINUTE_MS
 """How long after a rescale its effect can be judged: a decision reports the mean throughput of five minutes."""
-BLOCKED_MS = 60 * MINUTE_MS
-"""How long growth is not repeated after one that brought nothing."""
+BLOCKED_MS = DAY_MS
+"""How long growth is not repeated after one that brought nothing. It ends at once when more is got through: then what was in the
+way has gone, and the present subtasks show it."""
 TAKEN_BACK_MS = 120 * MINUTE_MS
 """A task that has to grow again so soon after it shrank, at no higher load, shrank in vain."""
 TOO_FEW_MS = 12 * 60 * MINUTE_MS
@@ -62,12 +65,13 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
-    """The last time an overloaded task was given more subtasks, and what it processed before."""
+    """The last time an overloaded task was given more subtasks, what it processed before, and the load of its job then."""
 
     before: int
     after: int
     records_per_minute: float
     ended_ms: int | None = None  # None: under way
+    load: float | None = None  # None: unknown
 
 
 class Shrink(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,11 +193,11 @@ def apply_limits(
     for members in _by_tie(decision.tasks, topology) if blocks_ineffective(settings, engine) else ():
         overloaded = [task for task in members if task.overloaded and task.desired > current[task.task]]
         vain = {
-            task.task: _in_vain(growth, task, dealt[task.task])
+            task.task: why
             for task in overloaded
             if (growth := memory.growths.get(task.task)) is not None
             and growth.after == current[task.task]
-            and _is_in_vain(growth, task, dealt[task.task], decision.span_end_ms)
+            and (why := _why_no_more(growth, task, dealt[task.task], memory.load, decision.span_end_ms))
         }
         if vain and len(vain) == len(overloaded):  # the others grow along with these
             wanted |= {task.task: min(wanted[task.task], current[task.task]) for task in members}
@@ -222,8 +226,10 @@ def after_begin(memory: LimitsMemory, changes: Mapping[str, Change], at_ms: int)
     shrinks = {task: each for task, each in memory.shrinks.items() if at_ms < (each.undone_ms or each.at_ms) + TOO_FEW_MS}
     for task, change in changes.items():
         if change.after > change.before:
-            if change.overloaded_at:
-                growths[task] = Growth(before=change.before, after=change.after, records_per_minute=change.overloaded_at)
+            if change.overloaded_at is not None:
+                growths[task] = Growth(
+                    before=change.before, after=change.after, records_per_minute=change.overloaded_at, load=memory.load
+                )
             shrink = shrinks.get(task)
             if shrink is not None and change.before <= shrink.size and _is_taken_back(shrink, memory.load, at_ms):
                 shrinks[task] = msgspec.structs.replace(shrink, undone_ms=at_ms)
@@ -251,16 +257,27 @@ def _lasting(needs: tuple[Need, ...], at_ms: int, minutes: int, running: int) ->
     return min(settled[-1], running) if settled else running
 
 
-def _is_in_vain(growth: Growth, task: TaskDecision, dealt: int, at_ms: int) -> bool:
-    """Say whether a task that is overloaded still got next to nothing from its last growth; ``dealt`` as of ``dealt_to``.
+def _why_no_more(growth: Growth, task: TaskDecision, dealt: int, load: float | None, at_ms: int) -> str:
+    """Say why an overloaded task gets no more subtasks after its last growth; empty if it may. ``dealt`` as of ``dealt_to``.
 
-    Ask only while it runs at the size that growth brought: from a size that somebody has set since, growing has not been tried.
+    That growth brought next to nothing; or it was for the load that still comes and has had no time to show what it brings. Where
+    all subtasks wait for one thing outside, more of them make each seem slower, and so ask for even more. Ask only while the task
+    runs at the size that growth brought: from a size that somebody has set since, growing has not been tried.
     """
-    if growth.ended_ms is None or task.records_per_minute is None or not task.overloaded:
-        return False
-    if not growth.ended_ms + SETTLED_MS <= at_ms < growth.ended_ms + BLOCKED_MS:
-        return False
-    return _gained(growth, task) < EFFECT_MIN * _gain_expected(growth, dealt)
+    if growth.ended_ms is None or task.records_per_minute is None or at_ms >= growth.ended_ms + BLOCKED_MS:
+        return ""
+    expected = _gain_expected(growth, dealt)
+    if expected <= 0.0:
+        return ""
+    if at_ms < growth.ended_ms + SETTLED_MS:
+        is_for_more = load is None or growth.load is None or load > (1.0 + LOAD_NOISE) * growth.load
+        wait = math.ceil((growth.ended_ms + SETTLED_MS - at_ms) / MINUTE_MS)
+        grew = f"it grew from {growth.before} to {growth.after} for this load, and what that does shows"
+        return "" if is_for_more else f"{grew} within {counted(wait, 'minute')}"
+    if task.records_per_minute > (1.0 + EFFECT_MIN * expected) * growth.records_per_minute:
+        return ""
+    changed = task.records_per_minute / growth.records_per_minute - 1.0 if growth.records_per_minute else 0.0
+    return f"growing from {growth.before} to {growth.after} changed its throughput by {changed:.0%}, not {expected:.0%}"
 
 
 def _is_taken_back(shrink: Shrink, load: float | None, at_ms: int) -> bool:
@@ -279,18 +296,8 @@ def _gain_expected(growth: Growth, dealt: int) -> float:
     return float(after / before - 1.0)
 
 
-def _gained(growth: Growth, task: TaskDecision) -> float:
-    assert task.records_per_minute is not None
-    return task.records_per_minute / growth.records_per_minute - 1.0
-
-
 def _waits(task: TaskDecision, lasting: int, minutes: int) -> str:
     return f"{task.desired} must be enough for {minutes} minutes, until then {lasting}"
-
-
-def _in_vain(growth: Growth, task: TaskDecision, dealt: int) -> str:
-    gained, expected = _gained(growth, task), _gain_expected(growth, dealt)
-    return f"growing from {growth.before} to {growth.after} changed its throughput by {gained:.0%}, not {expected:.0%}"
 
 
 def _by_tie(tasks: Iterable[TaskDecision], topology: JobTopology) -> list[list[TaskDecision]]:

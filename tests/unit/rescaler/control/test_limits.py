@@ -53,6 +53,11 @@ def busy(minutes: int, wanted: int, records: float) -> Decision:
     return msgspec.structs.replace(act, tasks=(msgspec.structs.replace(task, overloaded=True, records_per_minute=records),))
 
 
+def coming(act: Decision, load: float) -> Decision:
+    """Return a decision at a load of its job."""
+    return msgspec.structs.replace(act, load_records_per_minute=load)
+
+
 def test_a_job_is_rescaled_only_so_often_a_day() -> None:
     """The third act of a day is refused, with the figure and the field; a day after the first it may be done again."""
     control, seen = controller(), view(rescales_a_day_max=2)
@@ -158,8 +163,42 @@ def test_growth_that_brought_nothing_is_not_repeated() -> None:
     refused = only(control.on_decision(busy(10, 8, 1_050.0), seen, at(10)))
     assert (refused.status, refused.reason) == ("refused", "ineffective")
     assert refused.detail == "map: growing from 2 to 4 changed its throughput by 5%, not 100%"
-    later, _ = rescaled(control, seen, 90, busy(90, 8, 1_050.0))
+    assert only(control.on_decision(busy(90, 8, 1_050.0), seen, at(90))).reason == "ineffective"
+    later, _ = rescaled(control, seen, 25 * 60, busy(25 * 60, 8, 1_050.0))
     assert only(later).status == "commanded"
+
+
+def test_growth_that_brought_nothing_is_repeated_once_more_is_got_through() -> None:
+    """What was in the way has gone: the service outside is back."""
+    control, seen = controller(), view(block_ineffective=True)
+    _, seen = rescaled(control, seen, 0, busy(0, 4, 1_000.0))
+    assert only(control.on_decision(busy(90, 8, 1_050.0), seen, at(90))).reason == "ineffective"
+    effects, _ = rescaled(control, seen, 91, busy(91, 8, 1_900.0))
+    assert only(effects).status == "commanded"
+
+
+def test_growth_for_one_load_waits_for_the_effect_of_the_one_before() -> None:
+    """Subtasks that all wait for one service seem slower the more they are: 4, 8, 16, 32 within minutes otherwise."""
+    control, seen = controller(), view(block_ineffective=True)
+    _, seen = rescaled(control, seen, 0, coming(busy(0, 4, 1_000.0), 2_000.0))
+    refused = only(control.on_decision(coming(busy(3, 8, 1_000.0), 2_050.0), seen, at(3)))
+    assert (refused.status, refused.reason) == ("refused", "ineffective")
+    assert refused.detail == "map: it grew from 2 to 4 for this load, and what that does shows within 3 minutes"
+    effects, _ = rescaled(control, seen, 4, coming(busy(4, 8, 1_000.0), 3_000.0))
+    assert only(effects).status == "commanded", "more comes than then"
+
+
+def test_growth_of_a_task_that_gets_nothing_through_is_not_repeated() -> None:
+    """All subtasks wait for something that is away: no number of them helps, until it is back."""
+    control, seen = controller(), view(block_ineffective=True)
+    _, seen = rescaled(control, seen, 0, busy(0, 4, 0.0))
+    refused = only(control.on_decision(busy(10, 8, 0.0), seen, at(10)))
+    assert (refused.reason, refused.detail) == (
+        "ineffective",
+        "map: growing from 2 to 4 changed its throughput by 0%, not 100%",
+    )
+    effects, _ = rescaled(control, seen, 11, busy(11, 8, 1.0))
+    assert only(effects).status == "commanded"
 
 
 @pytest.mark.parametrize(
