@@ -178,6 +178,25 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
             simulated=0.0,
         ),
     ] = None
+    # What Flink's job.autoscaler.memory.gc-pressure.threshold began with. Upstream has switched it off since; here a task without
+    # the figure is never held.
+    gc_pressure_max: Annotated[
+        Share | None,
+        Setting(
+            "gc-pressure",
+            "Share of its time that a TaskManager may collect garbage; above it, its tasks keep their sizes; 1: any.",
+            default=0.3,
+        ),
+    ] = None
+    # As Flink's job.autoscaler.memory.heap-usage.threshold: a heap is full before each collection, which is no sign by itself.
+    heap_usage_max: Annotated[
+        Share | None,
+        Setting(
+            "heap-usage",
+            "Share of its heap that a TaskManager may use; above it, its tasks keep their sizes; 1: any.",
+            default=1.0,
+        ),
+    ] = None
     # However short the span: upstream's job.autoscaler.scale-down.interval is an hour.
     scale_down_after_minutes: Annotated[
         Annotated[int, Meta(ge=0, le=10_080)] | None,

@@ -99,6 +99,14 @@ class Input(Part, frozen=True, kw_only=True):
     ship: Literal["forward", "hash", "rebalance", "rescale", "broadcast", "other"] = "other"
 
 
+class TaskMemory(Part, frozen=True, kw_only=True):
+    """Memory of the process that runs a task, of the one that has least room if several do. Null: unknown, never 0."""
+
+    gc_share: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None  # of the last minute, stood still to collect garbage
+    heap_share: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None  # used of the largest heap, with what is garbage
+    managed_share: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None  # used of what Flink manages itself
+
+
 class TaskSpec(Part, frozen=True, kw_only=True):
     """One vertex of a job's graph as the engine runs it."""
 
@@ -123,6 +131,7 @@ class TaskSpec(Part, frozen=True, kw_only=True):
     fixed: Annotated[str, Meta(max_length=512)] = ""  # for people: why no other size can be asked for now, and what to do
     # For people: why a part of what waits is unknown, so that what is counted is the least; empty: all of it is known, or none.
     backlog_partly_unknown: Annotated[str, Meta(max_length=512)] = ""
+    memory: TaskMemory | None = None  # at the topology's ``at_ms``; a change of it makes no version; null: unknown
 
 
 class Checkpointing(Part, frozen=True, kw_only=True):

@@ -39,6 +39,7 @@ from surescale.policies.graph import Int64
 from surescale.policies.guardrails import Proposal, Situation, guard, situation
 from surescale.policies.headline import headline
 from surescale.policies.measure import mean_of_last, waiting_told
+from surescale.policies.memory import cramped_of, held_in_words
 from surescale.policies.policy import Policy, ask, is_span_end
 from surescale.policies.question import Question
 from surescale.policies.rules.target_utilisation import CALIBRATED, TargetUtilisation
@@ -147,7 +148,7 @@ def _decision(
     window, graph, current = question.window, question.graph, question.current
     is_undecided = between_spans or isinstance(answered.answer, NotReady)
     seen = situation(question.measured, graph, current, question.limits.busy_most)
-    seen = _with_emergency(seen, question, answered, emergency)
+    seen = replace(_with_emergency(seen, question, answered, emergency), cramped=cramped_of(question))
     restless = restless_of(question)
     trial = trial_of(question, is_asked=answered.floor_applies and not is_undecided)
     at_once = np.maximum(restless.wanted, trial.back)
@@ -181,7 +182,8 @@ def _decision(
         _headline(question, outcome.desired, figures, load, outlook),
         _overload_in_words(question, emergency),
         unknown_in_words(question, restless.tasks, trial),
-        _hindrance(question)
+        held_in_words(question, outcome)
+        or _hindrance(question)
         or _held_at_limit(question, seen, outcome.desired)
         or full_in_words(question, outcome.desired <= current),
         _above_limits(question, seen, outcome.desired),

@@ -8,13 +8,14 @@ They come in a fixed order, and a later one wins over an earlier one:
 4. ``backlog_hold``: no task shrinks while the job works off a backlog.
 5. ``unproven``: no task shrinks where the newest figures do not prove that it needs less (``policies.witness``).
 6. ``max_step``: no task changes by more than a factor at once; an overloaded one may grow further.
-7. ``tied``: tasks on forward edges keep one parallelism, the widest of them.
-8. ``minimum_within``: in a period in which the owner wants a minimum, no task is below it.
-9. ``bounds``: the narrower of what the owner, the engine, the partitions and the key groups allow; a task above it goes there
-   in steps.
-10. ``aligned``: where key groups or partitions are dealt out, a size that has use for all of its subtasks and carries as much.
-11. ``excluded``: in an excluded period nothing changes, or only an overloaded task grows.
-12. ``total_limit``: the job's total; a job above it goes there in steps.
+7. ``memory``: a task whose process is short of memory stays as it is (``policies.memory``).
+8. ``tied``: tasks on forward edges keep one parallelism, the widest of them.
+9. ``minimum_within``: in a period in which the owner wants a minimum, no task is below it.
+10. ``bounds``: the narrower of what the owner, the engine, the partitions and the key groups allow; a task above it goes there
+    in steps.
+11. ``aligned``: where key groups or partitions are dealt out, a size that has use for all of its subtasks and carries as much.
+12. ``excluded``: in an excluded period nothing changes, or only an overloaded task grows.
+13. ``total_limit``: the job's total; a job above it goes there in steps.
 
 The virtual source and sink of a simulated job are never changed.
 
@@ -36,7 +37,7 @@ from surescale.policies.measure import Measured, mean_of_last, or_zero
 
 ORDER = (
     *("pinned", "floor", "emergency", "backlog_hold", "unproven", "max_step"),
-    *("tied", "minimum_within", "bounds", "aligned", "excluded", "total_limit"),
+    *("memory", "tied", "minimum_within", "bounds", "aligned", "excluded", "total_limit"),
 )
 FLOOR_MINUTES = 15  # known minutes that count as "the measured load"; five would chase noise and cost restarts
 OVERLOAD_BACKLOG_MINUTES = 2.0  # a task with this much work waiting is overloaded whatever its load
@@ -51,7 +52,8 @@ class Situation:
 
     ``backlog_minutes``: minutes each task needs for the work that is waiting; None: nothing waits. ``urgent``: what each task
     needs at once, 0 where nothing is; None: no task needs anything at once. ``unproven``: tasks that must not shrink, because
-    nothing proves that they need less; None: there are none.
+    nothing proves that they need less; None: there are none. ``cramped``: tasks whose process is short of memory; None: there are
+    none.
     """
 
     graph: JobGraph
@@ -61,6 +63,7 @@ class Situation:
     backlog_minutes: Float64 | None = None
     urgent: Int64 | None = None
     unproven: Bool | None = None
+    cramped: Bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,9 @@ def _stages(proposed: Int64, seen: Situation, limits: Limits, *, floor_applies: 
     nearest, farthest = step_range(seen, floor, limits)
     desired = np.clip(desired, nearest, farthest)
     yield "max_step", desired
+    if seen.cramped is not None and floor_applies:
+        desired = np.where(tied(seen.cramped.astype(np.int64), limits) > 0, current, desired)
+        yield "memory", desired
     desired = tied(desired, limits)
     yield "tied", desired
     if limits.within:

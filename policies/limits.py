@@ -45,6 +45,7 @@ class Limits:
         ties: tasks that keep one parallelism.
         align: sizes of tasks whose work is dealt out become even (``policies.dealt.aligned``).
         backlog_hold_minutes: no task shrinks while one has more work than this waiting; 0: never held.
+        gc_most, heap_most: shares of its time and of its heap above which a process is short of memory.
         utilisation: how busy the owner wants tasks to be; None: as the policy has it.
         freeze: what the calendar excludes now.
     """
@@ -59,6 +60,8 @@ class Limits:
     ties: Ties = ()
     align: bool = False
     backlog_hold_minutes: float = 0.0
+    gc_most: float = 1.0
+    heap_most: float = 1.0
     utilisation: float | None = None
     freeze: Freeze = "none"
 
@@ -92,6 +95,8 @@ class Limits:
             ties=ties,
             align=effective(settings, "align"),
             backlog_hold_minutes=backlog_hold_minutes(settings, engine),
+            gc_most=effective(settings, "gc_pressure_max"),
+            heap_most=effective(settings, "heap_usage_max"),
             utilisation=settings.utilisation,
             freeze=freeze_at(settings.excluded or (), at_ms),
         )

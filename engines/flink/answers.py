@@ -145,6 +145,7 @@ class Subtask(Part, frozen=True, rename="kebab"):
     attempt: int = 0
     start_time: int = -1
     metrics: IoMetrics = IoMetrics()
+    taskmanager_id: str = ""
 
 
 class VertexDetail(Part, frozen=True, rename="camel"):

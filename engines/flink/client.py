@@ -111,6 +111,15 @@ class FlinkClient:
         query = urlencode({"get": ",".join(names), "agg": "min,max,avg,sum"}, safe=",")
         return {metric.id: metric for metric in self._get(f"{_metrics(job, vertex)}?{query}", list[Metric])}
 
+    def task_manager_metric_names(self, task_manager: str) -> frozenset[str]:
+        """Return the names of a TaskManager's own metrics."""
+        return frozenset(metric.id for metric in self._get(_task_manager(task_manager), list[Metric]))
+
+    def task_manager_metrics(self, task_manager: str, names: tuple[str, ...]) -> dict[str, Metric]:
+        """Return metrics of a TaskManager, of names that ``task_manager_metric_names`` has."""
+        query = urlencode({"get": ",".join(names)}, safe=",")
+        return {metric.id: metric for metric in self._get(f"{_task_manager(task_manager)}?{query}", list[Metric])}
+
     def parameters(self, job: str) -> dict[str, str]:
         """Return the job's own parameters (``pipeline.global-job-parameters``), which its author set."""
         config = self._get(f"{_job(job)}/config", JobConfig).execution_config
@@ -236,6 +245,10 @@ def _job(job: str) -> str:
 
 def _metrics(job: str, vertex: str) -> str:
     return f"{_job(job)}/vertices/{quote(vertex, safe='')}/subtasks/metrics"
+
+
+def _task_manager(task_manager: str) -> str:
+    return f"/taskmanagers/{quote(task_manager, safe='')}/metrics"
 
 
 def _says_disabled(problem: NotFound) -> bool:

@@ -25,6 +25,7 @@ from surescale.engines.flink.client import PRIMING_S, FlinkClient
 from surescale.engines.flink.errors import FlinkError, NotAdaptive
 from surescale.engines.flink.graph import checkpointing_of, is_over, runs, state_of, tasks_of
 from surescale.engines.flink.identity import Identity, attempt_of, began_of
+from surescale.engines.flink.memory import TaskManagerMemory
 from surescale.engines.flink.requirements import requirement_id as flinks_id
 from surescale.engines.flink.requirements import wanted
 from surescale.engines.flink.rescales import Rescales
@@ -115,6 +116,7 @@ class _Epoch:
     backlogs: dict[str, SourceBacklog] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)  # what of a source's backlog is unknown, by source vertex
+    runs_on: dict[str, frozenset[str]] = field(default_factory=dict)  # TaskManagers of the newest look, by vertex
 
 
 class FlinkJob:
@@ -129,6 +131,7 @@ class FlinkJob:
         events: FlinkEvents,
         clock: Clock,
         operated: Callable[[str], Requirement | None] = lambda job: None,
+        memory: TaskManagerMemory | None = None,
     ) -> None:
         """Look at nothing yet.
 
@@ -140,7 +143,9 @@ class FlinkJob:
             events: what happened.
             clock: of the collector.
             operated: returns what the resource of the Flink operator asks for; None where there is none.
+            memory: of the cluster's TaskManagers; None: this job's own.
         """
+        self._memory = memory or TaskManagerMemory(client)
         self._operated = operated
         self._job, self._find = job, find
         self._client, self._broker, self._events, self._clock = client, broker, events, clock
@@ -185,8 +190,16 @@ class FlinkJob:
         # In the wall's time, whatever the clock: Flink takes as long. Nobody waits for this thread at shutdown.
         time.sleep(max(0.0, PRIMING_S - (time.monotonic() - primed_s)))
         tasks = tasks_of(detail, requirements, last=epoch.parallelism, partitions=epoch.partitions)
+        epoch.runs_on.clear()
         samples = self._samples(epoch, detail, tasks) if detail.state == "RUNNING" else []
-        tasks = tuple(msgspec.structs.replace(each, backlog_partly_unknown=epoch.unknown.get(each.task, "")) for each in tasks)
+        tasks = tuple(
+            msgspec.structs.replace(
+                each,
+                backlog_partly_unknown=epoch.unknown.get(each.task, ""),
+                memory=self._memory.of(epoch.runs_on.get(each.task, ())),
+            )
+            for each in tasks
+        )
         self._note_changes(epoch, detail, tasks, requirements, checkpoints)
         topology = self._under_the_operator(self._topology_of(epoch, detail, tasks, requirements, checkpoints))
         return JobSnapshot(topology, tuple(samples))
@@ -201,6 +214,7 @@ class FlinkJob:
                 continue
             vertex = self._client.vertex(detail.jid, spec.task)
             now_ms = self._clock.now_ms()
+            epoch.runs_on[spec.task] = frozenset(each.taskmanager_id for each in vertex.subtasks)
             own = samples_of(self._job, attempt, spec, vertex, epoch.starts, now_ms)
             if not spec.upstream:
                 own = _with_backlog(
@@ -450,4 +464,5 @@ def _named(parallelism: Mapping[str, int], labels: Mapping[str, str]) -> list[tu
 
 def _lasting(topology: JobTopology) -> JobTopology:
     """Return a topology without what changes all the time."""
-    return msgspec.structs.replace(topology, version=0, at_ms=0, checkpointing=None)
+    tasks = tuple(msgspec.structs.replace(each, memory=None) for each in topology.tasks)
+    return msgspec.structs.replace(topology, version=0, at_ms=0, checkpointing=None, tasks=tasks)

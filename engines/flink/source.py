@@ -19,6 +19,7 @@ from surescale.engines.flink.directory import JobDirectory
 from surescale.engines.flink.errors import FlinkError
 from surescale.engines.flink.identity import Identity
 from surescale.engines.flink.job import ENGINE, FlinkEvents, FlinkJob
+from surescale.engines.flink.memory import TaskManagerMemory
 from surescale.engines.flink_operator.requirement import Requirement
 from surescale.engines.kafka.offsets import TopicOffsets
 from surescale.engines.ports.minutes import Clock, JobSnapshot, MinuteCollectors, WallClock
@@ -48,6 +49,7 @@ class FlinkSource:
         """
         self._settings, self._clock = settings, clock
         self._client = FlinkClient(settings.engine_url, settings.access)
+        self._memory = TaskManagerMemory(self._client)
         self._directory = JobDirectory(self._client, settings.cluster)
         self._requirements = requirements_of(settings)
         self._broker = TopicOffsets(settings.source_kafka())
@@ -126,7 +128,16 @@ class FlinkSource:
         """Return what looks at a job; it outlives the collector, since an upgrade takes a job away for a while."""
         return self._followed.setdefault(
             job,
-            FlinkJob(job, self._find, self._client, self._broker, self._log, self._clock(threading.Event()), self._operated),
+            FlinkJob(
+                job,
+                self._find,
+                self._client,
+                self._broker,
+                self._log,
+                self._clock(threading.Event()),
+                self._operated,
+                self._memory,
+            ),
         )
 
     def close(self) -> None:

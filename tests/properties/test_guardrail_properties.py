@@ -119,7 +119,8 @@ def cases(draw: st.DrawFn) -> Case:
     overloaded = graph.scalable & ((floor > current) | (backlog >= 2.0))
     urgent = np.where(graph.scalable, draw(_row(st.integers(0, 90), count)), 0) if draw(st.booleans()) else None
     unproven = np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count))) if draw(st.booleans()) else None
-    seen = Situation(graph, current, floor, overloaded, backlog, urgent, unproven)
+    cramped = np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count))) if draw(st.booleans()) else None
+    seen = Situation(graph, current, floor, overloaded, backlog, urgent, unproven, cramped)
     limits = Limits.of(settings, topology, NOW_MS)
     return Case(topology, settings, seen, limits, draw(_row(MAD, count)), draw(st.booleans()))
 
@@ -274,6 +275,7 @@ def test_many_rows_are_guarded_as_each_is_alone(case: Case, data: st.DataObject)
         backlog_minutes=np.tile(case.seen.backlog_minutes, (3, 1)),  # type: ignore[arg-type]  # every case has one
         urgent=None if case.seen.urgent is None else np.tile(case.seen.urgent, (3, 1)),
         unproven=None if case.seen.unproven is None else np.tile(case.seen.unproven, (3, 1)),
+        cramped=None if case.seen.cramped is None else np.tile(case.seen.cramped, (3, 1)),
     )
     together = guard_rows(rows, many, case.limits, floor_applies=case.floor_applies)
     for row, desired in zip(rows, together, strict=True):

@@ -19,6 +19,12 @@ from tests.support.builders import JOB, row, sample, topology
 LIMITS = {"parallelism_max": 10, "total_limit": 200, "scale_down_after_minutes": 0}
 """What records of settings named while these limits had no engine's default."""
 
+
+def _with_memory(known: m.JobTopology) -> m.JobTopology:
+    memory = m.TaskMemory(gc_share=0.42, heap_share=0.97, managed_share=0.0)
+    return replace(known, tasks=tuple(replace(spec, memory=memory) for spec in known.tasks))
+
+
 CANDIDATES = d.Candidates(subtasks=(2, 3), late_minutes=(1.5, 0.25), minutes=60, late_seconds=30.0)
 SCORES = d.ChangeScore(
     subtasks=3,
@@ -68,6 +74,8 @@ MESSAGES: dict[str, Message] = {
     ),
     "engine-event": m.EngineEvent(cluster="sim", sequence=4, event_id="9.4", at_ms=9, kind="host_lost", host="m1"),
     "job-settings": JobSettings(job=JOB, version=2, mode="advise", policy="static", set_by="ana", set_at_ms=5, **LIMITS),
+    "job-settings-memory": JobSettings(job=JOB, version=3, gc_pressure_max=0.5, heap_usage_max=0.9, set_by="ana", **LIMITS),
+    "minute-memory": m.MinuteMarker(job=JOB, minute_end_ms=60_000, topology=_with_memory(topology())),
     "job-settings-pause": JobSettings(
         job=JOB,
         version=3,

@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 14e1d777290f1ffc4dce0518b8f2c34b4708cd3d7e134aa7d28d5db013a4dc37.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 15ab2fb3ec7737b31da6c149858ac4d2ffd3e514040de17007197654ba834150.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -210,6 +210,8 @@ export type components = {
             fixed: string;
             /** @default  */
             backlog_partly_unknown: string;
+            /** @default null */
+            memory: components["schemas"]["TaskMemory"] | null;
         };
         /**
          * Input
@@ -222,6 +224,18 @@ export type components = {
              * @enum {unknown}
              */
             ship: "broadcast" | "forward" | "hash" | "other" | "rebalance" | "rescale";
+        };
+        /**
+         * TaskMemory
+         * @description Memory of the process that runs a task, of the one that has least room if several do. Null: unknown, never 0.
+         */
+        TaskMemory: {
+            /** @default null */
+            gc_share: number | null;
+            /** @default null */
+            heap_share: number | null;
+            /** @default null */
+            managed_share: number | null;
         };
         /**
          * Checkpointing
@@ -363,6 +377,10 @@ export type components = {
             step_down_max: number | null;
             /** @default null */
             backlog_hold_minutes: number | null;
+            /** @default null */
+            gc_pressure_max: number | null;
+            /** @default null */
+            heap_usage_max: number | null;
             /** @default null */
             scale_down_after_minutes: number | null;
             /** @default null */
@@ -1971,6 +1989,7 @@ export type AppendedJobTopology = components['schemas']['AppendedJobTopology'];
 export type JobTopology = components['schemas']['JobTopology'];
 export type TaskSpec = components['schemas']['TaskSpec'];
 export type Input = components['schemas']['Input'];
+export type TaskMemory = components['schemas']['TaskMemory'];
 export type Checkpointing = components['schemas']['Checkpointing'];
 export type ConsumerGroup = components['schemas']['ConsumerGroup'];
 export type GroupPartition = components['schemas']['GroupPartition'];
