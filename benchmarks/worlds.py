@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from surescale.simulation.evaluation.clustered import Difference
     from surescale.simulation.evaluation.hours import Hours
 
-WORLDS = ("calm", "drift", "slow", "skew", "skew+drift", "restart@180", "restart@300", "starved", "dealt", "nights", "blind")
+WORLDS = (
+    "calm", "drift", "slow", "skew", "skew+drift", "restart@180", "restart@300", "starved", "dealt", "nights", "waves", "blind"
+)  # fmt: skip
 LOADS = ("clarknet", "nasa", "twitter")
 JOBS = ("j_756953", "j_242616")
 DRAWS = (101,)

@@ -144,7 +144,7 @@ def measured_of(figures: Float32, graph: JobGraph) -> Measured:
     flows = _flows(figures, each, backlog, graph)
     lag = np.zeros_like(backlog)
     lag[..., sources] = backlog[..., sources]
-    service, spread = _present_service(figures, counters, _service(figures, each, graph), warming)
+    service, spread = _present_service(figures, counters, _service(figures, each, graph), warming, sources)
     shares = _shares(came, load, reports, graph)
     lag = flows.carried(lag) - lag if lag.any() else lag
     resting = np.isnan(service) & graph.scalable & (backlog + lag == 0)
@@ -449,11 +449,13 @@ def _hot_share(figures: Float32, graph: JobGraph) -> Float64:
     return np.clip(share * counts, 0.0, 1.0)
 
 
-def _present_service(figures: Float32, counters: list[Float64], service: Float64, warming: Bool) -> tuple[Float64, Float64]:
+def _present_service(
+    figures: Float32, counters: list[Float64], service: Float64, warming: Bool, sources: Int64
+) -> tuple[Float64, Float64]:
     """Return service times and their spread [.., N]: the window's mean, or where that walks its level (``policies.capacity``)."""
     into, out, busy = counters
     idle, held = (_counter(figures, name) for name in ("idle_ms", "backpressured_ms"))
-    records = np.fmax(into, out)
+    records = _entered(into, out, sources)
     offered = busy + or_zero(idle) + or_zero(held)
     known = (records > 0) & (busy > BUSY_LEAST * offered) & ~warming[..., None]
     level = level_of(busy / MINUTE_MS, records, known)

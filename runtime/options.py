@@ -183,8 +183,8 @@ world = click.option(
     show_default=True,
     metavar="NAME[+NAME...][@SECONDS]",
     help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; nights: "
-    "hours without a record; dealt: whole partitions and key groups; blind: figures that show less. Joined by +; "
-    "restart@300 sets the seconds of a restart.",
+    "hours without a record; dealt: whole partitions and key groups; waves: sources, selectivities and timers of "
+    "their own; blind: figures that show less. Joined by +; restart@300 sets the seconds of a restart.",
 )
 world_or_file = click.option(
     "--world",
@@ -194,8 +194,9 @@ world_or_file = click.option(
     show_default=True,
     metavar="NAME[+NAME...][@SECONDS]|FILE",
     help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; nights: "
-    "hours without a record; dealt: whole partitions and key groups; blind: figures that show less; slo. Joined by +; "
-    "restart@300 sets the seconds of a restart. Or a .json file of surescale calibrate.",
+    "hours without a record; dealt: whole partitions and key groups; waves: sources, selectivities and timers of "
+    "their own; blind: figures that show less; slo. Joined by +; restart@300 sets the seconds of a restart. Or a .json file "
+    "of surescale calibrate.",
 )
 world_seed = click.option(
     "--world-seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Seed of the world's random draws."

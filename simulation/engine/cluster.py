@@ -216,7 +216,7 @@ class SimulatedCluster:
         running: dict[str, RunningJob] = {}
         every = self.options.sample_interval_ms // STEP_MS
         for each in jobs:
-            sized = job_in(self.options.world, each)
+            sized = job_in(self.options.world, each, self.workload)
             job = job_id(self.options.cluster, sized.name)
             if job in running:
                 raise RunError(f"job {sized.name} is listed twice")

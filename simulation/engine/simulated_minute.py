@@ -49,7 +49,7 @@ class SimulatedMinute:
 
 def keep_minute(flow: Flow, topology: JobTopology, minute_end_ms: int) -> SimulatedMinute:
     """Return the minute of a flow with one minute and one environment."""
-    counters = counter_floors(flow.served, flow.worked_ms, flow.idle_ms, flow.waited_ms, flow.held_ms)
+    counters = counter_floors(flow.served, flow.sent, flow.worked_ms, flow.idle_ms, flow.waited_ms, flow.held_ms)
     queued = np.floor(flow.waiting[..., 0] + WHOLE)
     return SimulatedMinute(
         minute_end_ms=minute_end_ms,

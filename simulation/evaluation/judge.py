@@ -168,7 +168,8 @@ def setting_of(graph: JobGraph, workload: Workload, asked: EvaluationRequest) ->
     runs = place_runs(workload, part, asked.runs, asked.seed)
     minutes, literal = (part.first, part.end), LITERAL_FACTOR if asked.fitted is None else SECOND_MINUTES
     job = size_job(graph, workload, asked.load_parallelism, minutes=minutes, load=asked.load, literal_factor=literal)
-    return Setting(job_in(world, job), load_in(world, workload), asked, part, runs)
+    load = load_in(world, workload)
+    return Setting(job_in(world, job, load), load, asked, part, runs)
 
 
 def known_names(folder: str = "") -> tuple[str, ...]:

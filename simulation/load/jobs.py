@@ -22,6 +22,7 @@ from surescale.policies.graph import job_graph
 from surescale.policies.guardrails import within_limits
 from surescale.policies.limits import Limits
 from surescale.simulation.load.graphs import JobError, JobGraph, load_graph
+from surescale.simulation.load.waves import Waves
 from surescale.simulation.load.workload import Workload
 
 Float64 = npt.NDArray[np.float64]
@@ -54,6 +55,7 @@ class SizedJob:
             is the minutes that one subtask works on a minute's batch.
         dealt: per task, how many partitions (of one that reads the source) or key groups are dealt out to its subtasks, 0 where
             its work divides; empty: everywhere.
+        waves: what reaches each task in a world where that changes; None: every record, once.
     """
 
     graph: JobGraph
@@ -65,6 +67,7 @@ class SizedJob:
     path_minutes: float
     slo_minutes: float
     dealt: tuple[int, ...] = ()
+    waves: Waves | None = None
 
     @property
     def name(self) -> str:

@@ -94,20 +94,24 @@ class LoopRows:
 
     def __init__(self, job: SizedJob, workload: Workload, first_minutes: Int64, start: Int64, terms: Terms) -> None:
         """Warm up for one window at parallelism ``start`` [B, N]; the first decision is due at ``first_minutes`` [B]."""
-        self.job, self.terms = job_in(terms.world, job), terms
+        workload = load_in(terms.world, workload)
+        self.job, self.terms = job_in(terms.world, job, workload), terms
         self.graph: JobGraph = self.job.tables
-        self._load = _Load.of(load_in(terms.world, workload), (terms.window_minutes, terms.span_minutes, 1))
+        self._load = _Load.of(workload, (terms.window_minutes, terms.span_minutes, 1))
         self._minute = np.asarray(first_minutes, dtype=np.int64) - terms.window_minutes
         assert (self._minute >= 0).all(), "a loop needs one window of workload before its first decision"
         self._core = core_of(self.job, np.asarray(start, dtype=np.int64), terms, self._minute)
-        self._blindness = None if isinstance(self._core, _PipelineRows) else Blindness.of(terms.world, self.job)
+        is_pipeline = isinstance(self._core, _PipelineRows)  # whose own rows show all that follows
+        self._waves = None if is_pipeline else self.job.waves
+        self._blindness = None if is_pipeline else Blindness.of(terms.world, self.job)
         self._pass(terms.window_minutes, None)
 
     def observe(self) -> Observed:
         """Return the observation at the end of the last span."""
         figures = self._core.figures()
-        if self._blindness is not None:  # the pipeline's own rows are blind themselves
-            figures = self._blindness.seen(figures, self._minute - figures.shape[1])
+        for effect in (self._waves, self._blindness):
+            if effect is not None:
+                figures = effect.seen(figures, self._minute - figures.shape[1])
         return Observed(
             figures=figures,
             ends_ms=self._load.trace_start_ms + self._minute * MINUTE_MS,

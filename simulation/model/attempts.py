@@ -38,6 +38,7 @@ class Flow:
         rows: float32 [m, B, N, F], figures in the order of ``contracts.windows.FIGURES``.
         waiting: float64 [m * STEPS, N, B], records waiting at each task at the end of each step.
         served: float64 [m * STEPS, N, B], records served since the attempt began.
+        sent: float64 [m * STEPS, N, B], records sent to each task after it, likewise.
         worked_ms: float64 [m * STEPS, N, B], busy milliseconds of all subtasks since the attempt began, as their counters show.
         waited_ms: float64 [m * STEPS, N, B], record-milliseconds spent waiting since the attempt began.
         idle_ms: float64 [m * STEPS, N, B], idle milliseconds of all subtasks since the attempt began.
@@ -59,6 +60,7 @@ class Flow:
     rows: Float32
     waiting: Float64
     served: Float64
+    sent: Float64
     worked_ms: Float64
     waited_ms: Float64
     idle_ms: Float64
@@ -107,7 +109,7 @@ class FlowRows:
         self._entered_last = np.zeros(shape[1])  # in the last minute
         self._is_rewound = False
         self._lag = np.zeros(shape)
-        self._served, self._waited, self._idle, self._held, self._worked = (np.zeros(shape) for _ in range(5))
+        self._served, self._sent, self._waited, self._idle, self._held, self._worked = (np.zeros(shape) for _ in range(6))
         self._arrived = np.zeros(shape[1])
         self._arrived_before: Float64 | None = None  # [B], whole records at the last minute's end
         self._floors = np.zeros((len(_COUNTERS), *shape))
@@ -135,7 +137,7 @@ class FlowRows:
             self._variation = self._variation.after(0, which)
         self._is_rewound = False
         self._set_parallelism(self._parallelism, parallelism, which)
-        for counter in (self._served, self._waited, self._idle, self._held, self._worked, self._floors):
+        for counter in (self._served, self._sent, self._waited, self._idle, self._held, self._worked, self._floors):
             counter[..., which] = 0.0
         self._down_steps[which] = restart_ms // STEP_MS
         self._lost[which] = restart_ms % STEP_MS / STEP_MS
@@ -240,7 +242,14 @@ class FlowRows:
         idle = np.maximum(0.0, offered_ms - busy_ms)
         held = self._held_of(idle, lags)
         idle -= held
+        sent, queued = served, waiting[1:]
+        if (waves := self.job.waves) is not None:
+            reached, emitted = (
+                np.repeat(waves.at(each, self._minutes, minutes), STEPS, axis=0) for each in (waves.reached, waves.sent)
+            )
+            served, sent, waited, queued = served * reached, served * emitted, waited * reached, queued * reached
         self._served, served_total = _accumulated(self._served, served)
+        self._sent, sent_total = _accumulated(self._sent, sent)
         self._waited, waited_total = _accumulated(self._waited, waited)
         if slowness is None and not self._worked.any():
             worked_total = served_total * (service * MINUTE_MS)
@@ -265,9 +274,10 @@ class FlowRows:
         if up is not None:
             restarting = np.asarray((up.reshape(minutes, STEPS, -1) == 0.0).any(axis=1))
         return Flow(
-            rows=self._rows(waiting[1:], (served_total, shown_total, idle_total, waited_total, held_total), arrived_total),
-            waiting=waiting[1:],
+            rows=self._rows(queued, (served_total, sent_total, shown_total, idle_total, waited_total, held_total), arrived_total),
+            waiting=queued,
             served=served_total,
+            sent=sent_total,
             worked_ms=shown_total,
             waited_ms=waited_total,
             idle_ms=idle_total,
@@ -323,8 +333,8 @@ class FlowRows:
         self._floors = floors[:, -1].copy()
         queued = np.floor(_by_minute(waiting) + WHOLE)
         rows = blank_figures(minutes, waiting.shape[-1], waiting.shape[-2])
-        for index, (names, factor) in enumerate(_COUNTERS):
-            for name in names:
+        for index, units in enumerate(_COUNTERS):
+            for name, factor in units.items():
                 rows[..., FIGURE[name]] = (grown[index] * factor).transpose(0, 2, 1)
         sampled = queued[:, self._sample_every - 1 :: self._sample_every]
         rows[..., FIGURE["queued_records_mean"]] = (sampled.sum(axis=1) / sampled.shape[1]).transpose(0, 2, 1)
@@ -370,8 +380,8 @@ class FlowRows:
         sampled = waits[:, self._sample_every - 1 :: self._sample_every]
         found = {
             name: grown * factor
-            for (names, factor), grown in zip(_COUNTERS, np.diff(totals, axis=1), strict=True)
-            for name in names
+            for units, grown in zip(_COUNTERS, np.diff(totals, axis=1), strict=True)
+            for name, factor in units.items()
         }
         found |= {
             "queued_records_mean": sampled.sum(axis=1) / sampled.shape[1],
@@ -387,15 +397,15 @@ class FlowRows:
             rows[..., FIGURE[name]][is_hidden] = np.nan
 
 
-# For each counter: the figures it becomes, and the value of one counted unit.
+# For each counter: the figures it becomes, with the value of one counted unit.
 _COUNTERS = (
-    (("records_in", "records_out"), 1),
-    (("bytes_in", "bytes_out"), RECORD_BYTES),
-    (("busy_ms",), 1),
-    (("idle_ms",), 1),
-    (("queue_wait_record_ms",), 1),
-    (("latency_record_ms",), 1),
-    (("backpressured_ms",), 1),
+    {"records_in": 1, "bytes_in": RECORD_BYTES},
+    {"records_out": 1, "bytes_out": RECORD_BYTES},
+    {"busy_ms": 1},
+    {"idle_ms": 1},
+    {"queue_wait_record_ms": 1},
+    {"latency_record_ms": 1},
+    {"backpressured_ms": 1},
 )
 
 
@@ -424,10 +434,12 @@ def of_subtask(totals: Float64, subtask: int, parallelism: Int64, busiest: Float
     return part
 
 
-def counter_floors(served: Float64, worked_ms: Float64, idle_ms: Float64, waited_ms: Float64, held_ms: Float64) -> Float64:
-    """Return the whole-numbered counters, float64 [7, .., N, B]: records, records, busy, idle, wait, latency, back pressure."""
+def counter_floors(
+    served: Float64, sent: Float64, worked_ms: Float64, idle_ms: Float64, waited_ms: Float64, held_ms: Float64
+) -> Float64:
+    """Return the whole-numbered counters, float64 [7, .., N, B]: records in, out, busy, idle, wait, latency, back pressure."""
     latency_ms = waited_ms + worked_ms
-    floors: Float64 = np.floor(np.stack([served, served, worked_ms, idle_ms, waited_ms, latency_ms, held_ms]) + WHOLE)
+    floors: Float64 = np.floor(np.stack([served, sent, worked_ms, idle_ms, waited_ms, latency_ms, held_ms]) + WHOLE)
     return floors
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from surescale.contracts.windows import FIGURE, Float32
 from surescale.simulation.load.jobs import SizedJob
-from surescale.simulation.model.course import COURSE_MINUTES, DAY_MINUTES
+from surescale.simulation.load.waves import COURSE_MINUTES, DAY_MINUTES
 from surescale.simulation.model.worlds import World
 
 Float64 = npt.NDArray[np.float64]

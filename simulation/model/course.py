@@ -27,13 +27,13 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.windows import HOUR_MS
 from surescale.policies.dealt import carried
 from surescale.simulation.load.jobs import SizedJob, with_deal
+from surescale.simulation.load.waves import COURSE_MINUTES, DAY_MINUTES, Waves, wandering, waves_of
 from surescale.simulation.load.workload import Workload
 from surescale.simulation.model.worlds import World
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 
-COURSE_MINUTES = 28 * 24 * 60  # then it repeats
 STATE_MINUTES = 720.0
 SLOW_MINUTES = 40
 SLOW_A_DAY = 2.0  # per host
@@ -48,7 +48,6 @@ NIGHT_HOURS = (7, 10)
 _DAY_HOURS = 24
 _EPOCH_WEEKDAY = 3  # 1 January 1970 was a Thursday
 _UNEVEN = 0.25  # a rescale changes a hot key's usual surplus on its subtask by at most this share
-DAY_MINUTES = 24 * 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +64,7 @@ class Course:
         fullest: float64 [N, P], the share of a task's work that its fullest subtask has at p subtasks, p < P; more subtasks leave
             it as it is. NaN where all partitions bring as much; None: everywhere.
         seed: of what a rescale redraws.
+        waves: what reaches each task; None: every record, once.
     """
 
     slowness: Float64 | None
@@ -74,14 +74,16 @@ class Course:
     dealt: Int64 | None
     fullest: Float64 | None
     seed: int
+    waves: Waves | None = None
 
     def slowness_of(self, first_minutes: Int64, minutes: int) -> Float64 | None:
         """Return factors [m, N, B] for m minutes of the trace from ``first_minutes`` [B] on; None: all 1."""
+        work = None if self.waves is None else self.waves.at(self.waves.work, first_minutes, minutes)
         if self.slowness is None:
-            return None
+            return work
         at = (first_minutes + np.arange(minutes)[:, None]) % len(self.slowness)
         factors: Float64 = np.moveaxis(self.slowness[at], -1, 1)
-        return factors
+        return factors if work is None else factors * work
 
     def restart_factor(self, minutes: Int64) -> Float64:
         """Return factors [B] on the length of a restart that begins in these minutes of the trace [B]."""
@@ -107,15 +109,24 @@ def course_of(job: SizedJob, world: World) -> Course | None:
     """Return the course of a world for a job; None if nothing varies."""
     if not world.varies:
         return None
+    assert job.waves is not None or not world.has_waves, "the job has not come through its world"
     works = tuple((job.service_minutes > 0).tolist())
     if not world.is_dealt:
-        return _drawn(world, job.size, works)
-    own = job_in(world, job)
-    return _drawn(world, job.size, works, own.dealt, own.readers)
+        return replace(_drawn(world, job.size, works), waves=job.waves)
+    own = with_own_deal(world, job)
+    return replace(_drawn(world, job.size, works, own.dealt, own.readers), waves=job.waves)
 
 
-def job_in(world: World, job: SizedJob) -> SizedJob:
-    """Return a job as it is in a world: in ``dealt`` the tasks that read the source and those with state have their own deal.
+def job_in(world: World, job: SizedJob, workload: Workload) -> SizedJob:
+    """Return a job as it is in a world under the load as it comes there; one that has come through the world is as it was."""
+    job = with_own_deal(world, job)
+    if not world.has_waves or job.waves is not None:
+        return job
+    return replace(job, waves=waves_of(world.seed, job.graph, workload.requests))
+
+
+def with_own_deal(world: World, job: SizedJob) -> SizedJob:
+    """Return a job as it is in ``dealt``: the tasks that read the source and those with state have their own deal.
 
     In a world that was fitted to the job it has the deal that was seen. A job that has come through the world already is as it
     was.
@@ -163,7 +174,7 @@ def _drawn(
     if world.varies_in_time:
         logs = np.zeros((COURSE_MINUTES, size))
         if world.drift > 0:
-            logs += drift * _wandering(generators[0], world.drift_minutes, size)
+            logs += drift * wandering(generators[0], world.drift_minutes, size)
         if world.slow > 1:
             logs += np.log(world.slow) * _slow_hosts(generators[1], size)
         if world.throttle > 1:
@@ -173,7 +184,7 @@ def _drawn(
         slowness = np.where(at_work, np.exp(logs), 1.0)
     state = None
     if world.state_spread > 0:
-        state = np.exp(world.state_spread * _wandering(generators[4], STATE_MINUTES, 1)[:, 0])
+        state = np.exp(world.state_spread * wandering(generators[4], STATE_MINUTES, 1)[:, 0])
     fullest = _fullest(np.random.default_rng([world.seed, 8]), dealt, readers) if dealt and not world.own else None
     things = np.array(dealt, dtype=np.int64) if dealt else None
     return Course(slowness, hot, state, world.redone_s / 60.0, things, fullest, world.seed)
@@ -192,16 +203,6 @@ def _fullest(generator: np.random.Generator, dealt: tuple[int, ...], readers: tu
             owners = at % size if reads else at * size // things
             found[task, size] = np.bincount(owners, rates).max() / rates.sum()
     return found
-
-
-def _wandering(generator: np.random.Generator, minutes: float, count: int) -> Float64:
-    """Return stationary Ornstein-Uhlenbeck processes of variance 1, [T, n]."""
-    keeps = np.exp(-1.0 / minutes)
-    steps = generator.standard_normal((COURSE_MINUTES, count))
-    steps[1:] *= np.sqrt(1.0 - keeps**2)
-    for minute in range(1, COURSE_MINUTES):
-        steps[minute] += keeps * steps[minute - 1]
-    return steps
 
 
 def _slow_hosts(generator: np.random.Generator, size: int) -> Float64:

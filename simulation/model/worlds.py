@@ -54,6 +54,7 @@ class World:
         has_slo: latency counts beyond an SLO, a batch a minute (mode ``slo``).
         is_blind: what is seen of a job differs from what happens (``simulation.model.blindness``).
         has_nights: no record comes at all in the hours of a night, and perhaps at weekends; that is known, and no gap.
+        has_waves: how many records reach a task changes with its sources, selectivities and timers (``simulation.load.waves``).
         seed: draws all of the above.
         own: per task of one job, source and sink included, in place of ``drift``, ``jitter`` and ``hot_share``, which then hold
             the largest of the tasks, and of what would be drawn for ``is_dealt``; empty: the same for all tasks, and shares drawn
@@ -73,6 +74,7 @@ class World:
     is_dealt: bool = False
     has_slo: bool = False
     has_nights: bool = False
+    has_waves: bool = False
     is_blind: bool = False
     seed: int = 0
     drift_minutes: float = DRIFT_MINUTES
@@ -104,7 +106,7 @@ class World:
     def varies(self) -> bool:
         """Return whether capacity or restarts differ from what is announced, so that a ``Course`` must be played."""
         lasting = self.hot_share > 0.0 or self.state_spread > 0.0 or self.redone_s > 0.0 or self.is_dealt
-        return self.varies_in_time or lasting
+        return self.varies_in_time or lasting or self.has_waves
 
     @property
     def engine(self) -> str:
@@ -136,6 +138,7 @@ _EFFECTS: dict[str, tuple[dict[str, Any], str]] = {
     "slo": ({"has_slo": True}, "a batch a minute; only what is later than an SLO counts"),
     "dealt": ({"is_dealt": True}, "partitions and key groups are dealt out; the fullest subtask is the limit"),
     "nights": ({"has_nights": True}, "at night no record comes at all, in some jobs at weekends neither"),
+    "waves": ({"has_waves": True}, "sources, selectivities and timers go their own ways, so one load does not drive all tasks"),
     "blind": ({"is_blind": True}, "backlogs, subtasks and busy time are not all seen, and positions jump"),
 }
 WORLDS = {

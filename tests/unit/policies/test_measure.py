@@ -24,6 +24,17 @@ def test_service_time_is_busy_time_over_records(make_window: WindowMaker) -> Non
     np.testing.assert_allclose(measured(make_window()).service_minutes, [0, 0.02, 0.01, 0], atol=1e-7)
 
 
+def test_what_a_task_emits_does_not_change_what_a_record_costs_it(make_window: WindowMaker) -> None:
+    """For half an hour a emits three records for each that it takes: its service time has not fallen to a third."""
+    window = make_window()
+    figures = window.figures.copy()
+    figures[30:, 1, FIGURE["records_out"]] *= 3.0
+    figures[:, 1, FIGURE["busy_ms"]] *= np.where(np.arange(len(figures)) % 2, 1.01, 0.99)
+    found = measured(replace(window, figures=figures))
+    assert found.service_minutes[1] == pytest.approx(0.02, rel=0.02)
+    assert found.spread[1] == 0.0
+
+
 def test_demand_is_rate_times_service_time(make_window: WindowMaker) -> None:
     """100 records a minute at 0.02 minutes keep two subtasks busy."""
     np.testing.assert_allclose(measured(make_window()).demand(np.array(100.0)), [0, 2, 1, 0], atol=1e-5)

@@ -72,13 +72,14 @@ def compare(of: SimulatedCluster, job: str) -> int:
 VARYING = world_named("drift+slow+skew+restart+starved", seed=3)
 DEALT = world_named("dealt", seed=2)
 BLIND = world_named("blind", seed=3)
-BLIND_AND_ALL = world_named("blind+dealt+skew+drift+starved", seed=3)
+BLIND_AND_ALL = world_named("blind+dealt+skew+drift+starved+waves", seed=3)
+WAVES = world_named("waves", seed=3)
 
 
 @pytest.mark.parametrize(
     "world",
-    [CALM, PRESSURE, VARYING, DEALT, BLIND, BLIND_AND_ALL],
-    ids=["calm", "pressure", "straying", "dealt", "blind", "blind+"],
+    [CALM, PRESSURE, VARYING, DEALT, BLIND, WAVES, BLIND_AND_ALL],
+    ids=["calm", "pressure", "straying", "dealt", "blind", "waves", "blind+"],
 )
 @pytest.mark.parametrize("interval_ms", [15_000, 30_000, 60_000])
 def test_samples_add_up_to_the_rows(interval_ms: int, world: World) -> None:

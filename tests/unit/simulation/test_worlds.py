@@ -1,20 +1,25 @@
 """The worlds: what varies, by how much, the same for the array cores and the simulated engine, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from benchmarks.archive import load_graph, load_job
 from surescale.contracts.windows import FIGURE
+from surescale.policies.measure import measure
 from surescale.policies.rules.reading import read_figures
 from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.errors import RunError
 from surescale.simulation.evaluation.judge import EvaluationError, EvaluationRequest, setting_of
 from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.load.jobs import load_job as load_ours
+from surescale.simulation.load.waves import COURSE_MINUTES, waves_of
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.loops.rows import LoopRows
 from surescale.simulation.loops.terms import Terms
 from surescale.simulation.model.blindness import Blindness
-from surescale.simulation.model.course import COURSE_MINUTES, DEALT, course_of, job_in, load_in
+from surescale.simulation.model.course import DEALT, course_of, job_in, load_in
 from surescale.simulation.model.worlds import CALM, World, cluster_world, world_named
 from tests.unit.simulation.cases import chain, sized, workload
 
@@ -36,7 +41,9 @@ def plans(seed: int, spans: int, rows: int = 2) -> list[np.ndarray]:
 
 PLAYED_ALIKE = ("drift", "slow", "skew", "skew+drift", "starved", "restart+drift")
 PLAYED_ALIKE += ("dealt", "dealt+skew+drift", "dealt+starved", "nights", "blind", "blind+dealt+skew", "blind+starved")
+PLAYED_ALIKE += ("waves", "waves+drift+starved", "blind+waves")
 FIGURES_ALIKE = ("queued_records_last", "records_in", "busy_ms", "busy_ms_max", "parallelism", "restarts", "coverage", "arrived")
+FIGURES_ALIKE += ("records_out",)
 
 
 @pytest.mark.parametrize("name", PLAYED_ALIKE)
@@ -124,7 +131,7 @@ def test_work_done_twice_takes_time_and_earns_nothing() -> None:
 def test_a_deal_is_announced_and_bounds_what_can_be_used() -> None:
     """Readers have partitions, tasks with state key groups, the others nothing; nobody runs more subtasks than there are."""
     plain = load_job("j_242616", WORKLOAD, 5.0)
-    job = job_in(world_named("dealt", seed=6), plain)
+    job = job_in(world_named("dealt", seed=6), plain, WORKLOAD)
     assert set(job.dealt) - {0} <= set(DEALT)
     for spec, things, reads, stateful in zip(job.specs(), job.dealt, job.readers, job.graph.stateful, strict=True):
         assert (things > 0) == (reads or stateful)
@@ -134,9 +141,10 @@ def test_a_deal_is_announced_and_bounds_what_can_be_used() -> None:
             assert {edge.ship for edge in spec.inputs} == {"hash"}
     assert (job.limits.most[1:-1] <= 10).all()
     assert min(job.limits.most[1:-1]) == 8
-    assert job_in(world_named("dealt", seed=6), plain).dealt == job.dealt == job_in(world_named("dealt", seed=6), job).dealt
-    assert job_in(world_named("dealt", seed=7), plain).dealt != job.dealt
-    assert job_in(CALM, plain) is plain
+    again = [job_in(world_named("dealt", seed=6), each, WORKLOAD).dealt for each in (plain, job)]
+    assert again == [job.dealt, job.dealt]
+    assert job_in(world_named("dealt", seed=7), plain, WORKLOAD).dealt != job.dealt
+    assert job_in(CALM, plain, WORKLOAD) is plain
     assert plain.specs()[1].vnodes == 256
 
 
@@ -144,7 +152,7 @@ def test_the_fullest_subtask_has_whole_partitions() -> None:
     """Of K even ones ceil(K / p); rates of their own put more on it, never less than the mean."""
     even = uneven = 0
     for seed in range(8):
-        job = job_in(world_named("dealt", seed=seed), load_job("j_242616", WORKLOAD, 5.0))
+        job = job_in(world_named("dealt", seed=seed), load_job("j_242616", WORKLOAD, 5.0), WORKLOAD)
         course = course_of(job, world_named("dealt", seed=seed))
         assert course is not None
         for size in (1, 3, 5, 6, 8):
@@ -165,7 +173,7 @@ def test_even_sizing_of_a_constant_load_flaps_where_work_is_dealt_out() -> None:
     dealt = next(
         world
         for seed in range(99)
-        if job_in(world := world_named("dealt", seed=seed), job).dealt[1] == 8
+        if job_in(world := world_named("dealt", seed=seed), job, load).dealt[1] == 8
         and course_of(job, world).busiest(np.full((3, 1), 8), np.zeros(1, np.int64))[1, 0] == pytest.approx(1.0)  # type: ignore[union-attr]
     )
     rescales, late = {}, {}
@@ -181,6 +189,52 @@ def test_even_sizing_of_a_constant_load_flaps_where_work_is_dealt_out() -> None:
     assert rescales["calm"] == 0
     assert rescales["dealt"] >= 8
     assert late["dealt"] > late["calm"] + 0.5
+
+
+def test_waves_leave_the_work_of_a_week_as_it_is_and_move_it_among_the_hours() -> None:
+    """Under the load's own weights each task works as much as in calm; some hours ask it for half as much again."""
+    job = job_in(world_named("waves", seed=3), load_job("j_242616", WORKLOAD, 5.0), WORKLOAD)
+    assert job.waves is not None
+    came = np.maximum(WORKLOAD.requests, 1)
+    np.testing.assert_allclose(np.average(job.waves.work, axis=0, weights=came), 1.0, atol=0.02)
+    hourly = (job.waves.work * came[:, None]).reshape(-1, 60, job.size).sum(axis=1) / came.reshape(-1, 60).sum(axis=1)[:, None]
+    assert (hourly[:, 1:-1].max(axis=0) > 1.3).sum() > (job.size - 2) / 2
+    assert job_in(world_named("waves", seed=3), job, WORKLOAD) is job
+    again, other = (waves_of(seed, job.graph, WORKLOAD.requests) for seed in (3, 4))
+    assert (again.reached == job.waves.reached).all()
+    assert (other.reached != job.waves.reached).any()
+
+
+def test_a_timer_releases_later_what_it_held_back() -> None:
+    """A burst of one minute leaves a task that holds records back some time later, and nothing is lost."""
+    came = np.full(2_000, 100)
+    came[1_000] = 5_000
+    found = 0
+    graph = replace(chain(1.0, 1.0), stateful=(False, True, False, False))
+    for seed in range(20):
+        waves = waves_of(seed, graph, came)
+        taken, sent = waves.reached[:, 1] * came, waves.sent[:, 1] * came
+        held = int(np.argmax(sent[1_000:] > 1.3 * sent[999]))
+        if 5 <= held <= 20:
+            found += 1
+            assert sent[1_000:1_100].sum() == pytest.approx(taken[1_000:1_100].sum(), rel=0.3)
+    assert found
+
+
+def test_a_policy_measures_what_reaches_each_task_and_what_a_record_costs_it() -> None:
+    """Records in and out show the shares of sources, the selectivities and joins; the service time stays what it is."""
+    for name in ("inventory", "search-index"):
+        plain = load_ours(name, WORKLOAD, 5.0)
+        rows = rows_in(world_named("waves", seed=3), job=plain)
+        rows.step(np.tile(np.where(plain.scalable, 10, 1), (2, 1)))
+        figures, waves = rows.observe().figures, rows.job.waves
+        measured = measure(figures, rows.graph)
+        assert waves is not None
+        came = figures[..., 0, FIGURE["arrived"]].sum(axis=1)
+        reached = np.nansum(figures[..., FIGURE["records_in"]], axis=1) / came[:, None]
+        np.testing.assert_allclose(measured.visits[:, 1:-1], reached[:, 1:-1], rtol=0.1)
+        costs = plain.service_minutes * waves.work.mean(axis=0) / waves.reached.mean(axis=0)
+        np.testing.assert_allclose(measured.service_minutes[:, 1:-1], np.tile(costs[1:-1], (2, 1)), rtol=1e-3)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
@@ -290,7 +344,7 @@ def test_blindness_is_drawn_from_the_seed() -> None:
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("storm", {}, "--world: 'storm' is not a world; known: calm, pressure, drift, .*, slo, dealt, nights, blind, or several"),
+        ("storm", {}, "--world: 'storm' is not a world; known: calm, pressure, .*, slo, dealt, nights, waves, blind, or several"),
         ("drift+storm", {}, "'storm' is not a world"),
         ("calm+drift", {}, "calm cannot be joined"),
         ("slo+drift", {}, "slo runs batches"),

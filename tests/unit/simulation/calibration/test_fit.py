@@ -101,7 +101,7 @@ def test_a_fitted_world_that_is_played_and_recorded_is_fitted_again() -> None:
 def test_a_deal_is_no_hot_key_and_is_played_again() -> None:
     """Partitions and key groups are those that were announced; what even ones put on one subtask is no share of a key."""
     world = world_named("dealt", seed=0)  # in this draw all partitions of a task bring as much
-    found, deal = fitted(SMALL, world, 12).world, job_in(world, SMALL).dealt
+    found, deal = fitted(SMALL, world, 12).world, job_in(world, SMALL, WORKLOAD).dealt
     assert tuple(task.dealt for task in found.tasks) == deal[1:-1] == (8, 12, 100, 24)
     assert not any(task.hot_share for task in found.tasks)
     job = size_job(found.graph(), WORKLOAD, load="literal", literal_factor=SECOND_MINUTES)
