@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from surescale.contracts.capabilities import UNKNOWN
 from surescale.contracts.errors import RecordRejected, SettingsError
 from surescale.contracts.ids import cluster_of, split_job
 from surescale.contracts.job_settings import JobSettings
@@ -198,7 +199,8 @@ def note(before: JobSettings, after: JobSettings, snapshot: SettingsSnapshot) ->
     applied = applied_to(snapshot.history, snapshot.job)
     owned = applied.by_hand(after).keys() & differences(before, after).keys() if applied and after.applied_from is None else ()
     again = f"{applied.name} sets this job: the next `surescale job apply` takes the change back" if applied and owned else None
-    return "; ".join(filter(None, (effect, _no_actuator(before, after, snapshot), again))) or None
+    engine = (_no_actuator(before, after, snapshot), _cannot_rest(before, after, snapshot))
+    return "; ".join(filter(None, (effect, *engine, again))) or None
 
 
 def _no_actuator(before: JobSettings, after: JobSettings, snapshot: SettingsSnapshot) -> str | None:
@@ -208,6 +210,18 @@ def _no_actuator(before: JobSettings, after: JobSettings, snapshot: SettingsSnap
         return None
     more = ", or give Flink the adaptive scheduler" if engine.engine == "flink" else ""
     return f"nothing can act on it, so act is no more than advise: set SURESCALE_ACTUATOR of monitor and rescaler{more}"
+
+
+def _cannot_rest(before: JobSettings, after: JobSettings, snapshot: SettingsSnapshot) -> str | None:
+    """Return that a job's engine cannot take it to no subtasks, as was just asked for; None where it can, or nobody knows."""
+    engine, minutes = snapshot.hosts.engine if snapshot.hosts else None, after.idle_to_zero_minutes
+    if not minutes or minutes == before.idle_to_zero_minutes or engine is None or engine == UNKNOWN or engine.can_rest:
+        return None
+    if engine.engine == "kafka" and engine.acts == "none":
+        why = "nothing starts and stops its workers; set SURESCALE_ACTUATOR of monitor and rescaler"
+    else:
+        why = "its engine keeps at least one subtask of each task; only consumer groups on processes or Kubernetes can go to none"
+    return f"--idle-to-zero {minutes} has no effect: {why}"
 
 
 def _near(name: str, known: Collection[str]) -> list[str]:

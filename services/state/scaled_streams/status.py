@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from surescale.contracts.messages import TimeMs
+from surescale.contracts.plurals import counted
 from surescale.contracts.rescaler_state import Condition
 from surescale.services.state.documents import JobDocument
 from surescale.services.state.read.decision_lines import progress_line
@@ -81,8 +82,19 @@ def status_of(before: Mapping[str, Any], generation: int, verdict: Verdict, job:
         if decision
         else None,
         "nextDecision": rfc3339(job.next_decision.at_ms) if job and job.next_decision else None,
+        "nextDecisionWaitsFor": _waits_for(job) if job else None,
         "conditions": conditions,
     }
+
+
+def _waits_for(job: JobDocument) -> str | None:
+    """Return what the next decision waits for. It does not change each minute while all is well, or each would be a write."""
+    due = job.next_decision
+    if due is None:
+        return job.next_in_words or None
+    if due.minutes_missing:
+        return f"the end of its span, and {counted(due.minutes_missing, 'more minute')} of known figures"
+    return "the end of its span"
 
 
 def _of(condition: Condition) -> dict[str, Any]:

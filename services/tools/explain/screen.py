@@ -142,6 +142,7 @@ def _show_candidates(out: Console, explained: Explanation) -> None:
     """Print what each size that was compared would cost and suffer."""
     compared, grown = explained.compared, sum(task.desired - task.current for task in explained.tasks)
     if compared is None or compared.candidates is None:
+        out.print(plain("No sizes were compared, so there is no curve of rent against late minutes: rules work out one size."))
         return
     candidates, present, price = compared.candidates, compared.present_subtasks, explained.slot_price_per_s
     sizes, slots = candidates.subtasks, candidates.slots

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -15,6 +16,8 @@ from surescale.engines.kubernetes.answers import ObjectMeta
 from surescale.services.job_settings.changes import Recorded
 from surescale.services.job_settings.files import Plan
 from surescale.services.job_settings.snapshot import KnownJobs
+from surescale.services.state.documents import JobDocument
+from surescale.services.state.read.staleness import NextDecision
 from surescale.services.state.record_documents import CommandDocument, DecisionDocument
 from surescale.services.state.scaled_streams.definition import ScaledStream, definition
 from surescale.services.state.scaled_streams.plan import NAME_MAX, plans_of
@@ -168,6 +171,29 @@ def test_a_condition_keeps_its_time_while_it_holds() -> None:
     assert [each["conditions"][0]["lastTransitionTime"] for each in (first, again, other)] == [NOW, NOW, LATER]
     assert (other["conditions"][0]["status"], other["conditions"][0]["observedGeneration"]) == ("False", 2)
     assert (first["health"], first["subtasks"], first["decision"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("due", "words", "waits"),
+    [
+        (NextDecision(at_ms=600_000, minutes_missing=0, words="due at 00:10"), "due at 00:10", "the end of its span"),
+        (
+            NextDecision(at_ms=600_000, minutes_missing=1, words="due"),
+            "due",
+            "the end of its span, and 1 more minute of known figures",
+        ),
+        (None, "held up: no figures", "held up: no figures"),
+        (None, "", None),
+    ],
+)
+def test_the_status_says_when_the_next_decision_is_due_and_what_it_waits_for(
+    due: NextDecision | None, words: str, waits: str | None
+) -> None:
+    """In words that stay the same from minute to minute while all is well: each change is a write."""
+    shown = JobDocument(**(dict.fromkeys(JobDocument.__struct_fields__) | {"job": JOB, "conditions": (), "next_decision": due}))
+    told = status_of({}, 1, Verdict(True, "Set", ""), msgspec.structs.replace(shown, next_in_words=words), NOW)
+    assert told["nextDecision"] == ("1970-01-01T00:10:00Z" if due else None)
+    assert told["nextDecisionWaitsFor"] == waits
 
 
 def test_what_acts_led_to_and_how_commands_went_is_told_and_holds_are_not() -> None:

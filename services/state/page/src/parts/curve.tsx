@@ -17,10 +17,15 @@ interface Size {
 }
 
 /** `rent` is the job's of now: the price of a slot is not in the decision. */
-export function Curve({ decision, rent }: { decision: Decision; rent: JobRent | null }): JSX.Element | null {
+export function Curve({ decision, rent }: { decision: Decision; rent: JobRent | null }): JSX.Element {
   const compared = decision.record.compared;
   const candidates = compared?.candidates;
-  if (!compared || !candidates) return null;
+  if (!compared || !candidates)
+    return (
+      <Card title="Sizes that were compared">
+        <p class="quiet">None, so there is no curve of rent against late minutes: rules work out one size.</p>
+      </Card>
+    );
   const present = compared.present_subtasks;
   const chosen = decision.record.tasks.reduce((total, task) => total + task.desired - task.current, present);
   const sizes = candidates.subtasks.map((subtasks, at): Size => {

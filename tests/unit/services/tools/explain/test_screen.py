@@ -115,6 +115,12 @@ def test_a_rent_that_nobody_knows_in_dollars_is_said(slots: tuple[int, ...], say
     assert "present" in text
 
 
+def test_of_a_rule_it_is_said_that_there_is_no_curve() -> None:
+    """Rather than nothing, which might be missing."""
+    assert "No sizes were compared, so there is no curve" in screen(explanation(replace(decided(), compared=None), NOTHING))
+    assert "No sizes were compared" not in curve((10, 12, 18), 0.5)
+
+
 @pytest.mark.parametrize(("known", "says"), [(1, "the last minute"), (2, "mean of 2 minutes"), (60, "mean of 5 minutes")])
 def test_the_load_is_the_mean_of_the_minutes_that_are_known(known: int, says: str) -> None:
     """Of five at most."""

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from surescale.contracts.capabilities import Capabilities
+from surescale.contracts.capabilities import UNKNOWN, Capabilities
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_labels import FIELDS
 from surescale.contracts.job_settings import SETTINGS, ExcludedPeriod, JobSettings, TaskLimits
@@ -244,6 +244,28 @@ def test_act_where_nothing_can_act_is_said_once(engine: Capabilities | None, sai
     told = note(before, act, seen)
     assert (told is None) if said is None else (told is not None and said in told)
     assert note(act, change(act, parallelism_max=3), seen) is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "said"),
+    [
+        (Capabilities(engine="flink", acts="counts"), "--idle-to-zero 30 has no effect: its engine keeps at least one subtask"),
+        (Capabilities(engine="kafka"), "--idle-to-zero 30 has no effect: nothing starts and stops its workers; set SURESCALE_AC"),
+        (Capabilities(engine="kafka", acts="counts", can_rest=True), None),
+        (UNKNOWN, None),
+        (None, None),
+    ],
+)
+def test_a_rest_that_the_engine_cannot_give_is_said_at_once(engine: Capabilities | None, said: str | None) -> None:
+    """And once; to switch it off has an effect everywhere."""
+    hosts = ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=(), engine=engine) if engine else None
+    seen = SettingsSnapshot(job=JOB, known=TOPOLOGY, history=(), now_ms=0, release=None, hosts=hosts)
+    before = JobSettings(job=JOB)
+    after = change(before, idle_to_zero_minutes=30)
+    told = note(before, after, seen)
+    assert (told is None) if said is None else (told is not None and said in told)
+    assert note(after, change(after, parallelism_max=3), seen) is None
+    assert note(after, change(after, idle_to_zero_minutes=0), seen) is None
 
 
 @pytest.mark.parametrize(
