@@ -79,6 +79,13 @@ def slots_of(topology: JobTopology, sizes: Mapping[str, int] | None = None) -> i
     return slots_needed(topology.tasks, sizes)
 
 
+def slots_configured(topology: JobTopology) -> int | None:
+    """Return how many slots a job would need at the size that its author configured; None where nobody knows that size."""
+    configured = {spec.task: spec.configured_parallelism for spec in topology.tasks if spec.configured_parallelism is not None}
+    is_known = all(spec.task in configured for spec in topology.tasks if spec.scalable)
+    return slots_needed(topology.tasks, configured) if is_known else None
+
+
 def priced_hosts(cluster: ClusterTopology) -> list[Host]:
     """Return the hosts with slots, sorted by name, if the price of any is known."""
     hosts = sorted((host for host in cluster.hosts if host.slots), key=lambda host: host.host)

@@ -18,7 +18,9 @@ from msgspec import Meta
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.messages import Count, Identity, JobTopology, Share, Text, TimeMs
+from surescale.contracts.rent import slots_configured
 from surescale.contracts.source_load import source_load
+from surescale.contracts.topology import RESTING, slots_needed
 from surescale.contracts.windows import FIGURE, Float32, Window
 from surescale.contracts.wire import decode, encode
 
@@ -74,6 +76,10 @@ class JobMinute(msgspec.Struct, frozen=True, kw_only=True):
     """Subtasks of all scalable tasks."""
     ran: Known = None
     """Share of the time in which its scalable tasks ran, on average: 0 while it is down."""
+    slots: Count | None = None
+    """Slots that it needed at the end of the minute: tasks of one sharing group share them."""
+    slots_configured: Count | None = None
+    """Slots that it would have needed at the size that its author configured."""
     utilisation: Known = None
     """Busy share of the busiest task."""
 
@@ -113,8 +119,20 @@ def job_minute(tasks: TaskMinutes, topology: JobTopology) -> JobMinute:
         overloaded=sum(_is_overloaded(tasks, at) for at, spec in enumerate(topology.tasks) if spec.scalable),
         parallelism=round(sum(sizes)) if sizes else None,
         ran=_rounded(math.fsum(ran) / len(ran)) if ran else None,
+        slots=_slots(tasks, topology),
+        slots_configured=slots_configured(topology),
         utilisation=max(worked, default=None),
     )
+
+
+def _slots(tasks: TaskMinutes, topology: JobTopology) -> int | None:
+    """Return what the sizes of the minute need; None where one is unknown. A task that has finished needs none."""
+    if topology.state == RESTING:
+        return 0
+    running = [spec for spec in topology.tasks if spec.state != "finished"]
+    sizes = dict(zip(tasks.tasks, tasks.parallelism, strict=True))
+    known = {spec.task: round(size) for spec in running if (size := sizes.get(spec.task)) is not None}
+    return slots_needed(running, known) if len(known) == len(running) else None
 
 
 def _is_overloaded(tasks: TaskMinutes, at: int) -> bool:

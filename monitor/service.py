@@ -27,6 +27,7 @@ from surescale.contracts.wire import encode
 from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable, UnknownJob
 from surescale.engines.registry import NO_ACTUATOR
 from surescale.monitor import metrics
+from surescale.monitor.first_sizes import FirstSizes
 from surescale.monitor.prices import NO_PRICES, PriceTable
 from surescale.monitor.progress import OtherMonitors, last_markers, last_topologies, own_header
 from surescale.monitor.settings import MonitorSettings
@@ -153,7 +154,7 @@ class Monitor:
         self._listed: frozenset[str] = frozenset()  # jobs the source listed last time
         self._knows_markers = False
         self._ends: EndedJobs | None = None  # once the topic has been read
-        self._restart_ms: dict[str, int | None] = {}  # as the topic has it
+        self._known: dict[str, JobTopology] = {}  # as the topic has it
         self._source_answers = False  # when last asked for its jobs
         self._troubled: set[str] = set()  # jobs whose last minute Kafka refused, or whose watcher met a fault
         self._written, self._source_errors, self._faults = Tally(), Tally(), Tally()
@@ -173,7 +174,7 @@ class Monitor:
             markers = self._read("the last markers", lambda: last_markers(self._settings, jobs))
             known = self._read("the last topologies", lambda: last_topologies(self._settings))
             self._ends = EndedJobs(self._source, self._outbox(shared), known)
-            self._restart_ms = {topology.job: topology.restart_ms for topology in known}
+            self._known = {topology.job: topology for topology in known}
             self._knows_markers = True
             while not self._stop.is_set():
                 self._listed = frozenset(jobs)
@@ -247,7 +248,7 @@ class Monitor:
             return
         watcher = self._jobs.get(job) or JobWatcher(
             job, self._source, self._outbox(shared), cluster, after_ms, self._marked, tracer=self._tracer,
-            restart_ms=self._restart_ms.get(job),
+            known=self._known.get(job),
         )  # fmt: skip
         if watcher.is_done:
             return
@@ -387,7 +388,7 @@ class JobWatcher:
         on_marked: Callable[[FinishedMinute], None] = lambda _: None,
         *,
         tracer: Tracer = NO_TRACER,
-        restart_ms: int | None = None,
+        known: JobTopology | None = None,
     ) -> None:
         """Send nothing yet.
 
@@ -399,7 +400,7 @@ class JobWatcher:
             after_ms: end of the last minute that was marked.
             on_marked: is called for each minute whose marker was sent.
             tracer: begins a trace with each minute.
-            restart_ms: what rescales of the job took so far; None: unknown.
+            known: what was last said of the job; None: nothing.
         """
         self.job = job
         self.outbox = outbox
@@ -413,7 +414,8 @@ class JobWatcher:
         self._marked_ms = 0
         self._topology: JobTopology | None = None
         self._history: tuple[HourlyLoad, ...] | None = None
-        self._restarts = RestartMeter(restart_ms)
+        self._restarts = RestartMeter(known.restart_ms if known is not None else None)
+        self._first_sizes = FirstSizes(known)
 
     def begin_again(self, outbox: Outbox) -> None:
         """Forget all but the last minute and what rescales took: a job that comes back may be another one of the same name."""
@@ -435,7 +437,7 @@ class JobWatcher:
             DeliveryFailed: the broker refused a record; the next step starts after the last acknowledged marker.
             runtime.backoff.Stopped: the process was told to stop while there was no room for a record.
         """
-        minutes = [self._with_restart(minute) for minute in self._source.minutes(self.job, self.after_ms)]
+        minutes = [self._completed(minute) for minute in self._source.minutes(self.job, self.after_ms)]
         if not minutes:
             self.is_done = self._source.is_finite
             return
@@ -447,8 +449,8 @@ class JobWatcher:
             self._marked_ms = self.after_ms
             raise
 
-    def _with_restart(self, minute: FinishedMinute) -> FinishedMinute:
-        """Return a minute whose topology says how long a rescale stops the job, as far as source or earlier minutes tell.
+    def _completed(self, minute: FinishedMinute) -> FinishedMinute:
+        """Return a minute whose topology says how long a rescale stops the job, and the author's sizes, as far as is known.
 
         The simulated engine knows it itself, and a recording has what was known then.
         """
@@ -456,9 +458,8 @@ class JobWatcher:
         if self._source.is_finite or is_simulated(topology.engine):
             return minute
         self._restarts.note(minute.minute_end_ms, look_at(topology, minute.samples), is_resting=topology.state == RESTING)
-        if topology.restart_ms is not None or self._restarts.restart_ms is None:
-            return minute
-        return dataclasses.replace(minute, topology=replace(topology, restart_ms=self._restarts.restart_ms))
+        restart_ms = self._restarts.restart_ms if topology.restart_ms is None else topology.restart_ms
+        return dataclasses.replace(minute, topology=replace(self._first_sizes.noted(topology), restart_ms=restart_ms))
 
     def _send(self, minutes: Sequence[FinishedMinute]) -> None:
         if self._history is None:

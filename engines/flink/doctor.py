@@ -14,6 +14,7 @@ from surescale.engines.ports.findings import Finding
 from surescale.engines.settings import SourceSettings
 
 TIMEOUT_S = 5.0
+PACKS = "jobmanager.adaptive-scheduler.prefer-minimal-taskmanagers"
 JOBS_SHOWN_MAX = 30  # each takes a handful of requests
 LOOP_RESTARTS, LOOP_MS = 3, 600_000
 """A job that has failed so often within ten minutes restarts for ever."""
@@ -35,6 +36,7 @@ def flink(settings: SourceSettings) -> Iterator[Finding]:
             yield from (Finding("problem", "engine", each.problem, each.remedy) for each in problems)
             return
         yield from _cluster(*found, problems)
+        yield from _packing(found[2])
         yield from _jobs(settings, found[0], found[2])
     finally:
         for client in clients:
@@ -61,6 +63,21 @@ def _cluster(
         yield Finding(
             "warning", "engine", detail, "set jobmanager.scheduler: adaptive, and no scheduler-mode, in Flink's configuration"
         )
+
+
+def _packing(configuration: dict[str, str]) -> Iterator[Finding]:
+    """Say if the scheduler spreads slots: then a job that does without some frees no TaskManager, and no money."""
+    mode = configuration.get("taskmanager.load-balance.mode", "").upper()
+    if mode in ("SLOTS", "TASKS"):
+        spread, remedy = f"taskmanager.load-balance.mode is {mode}", "set it to NONE"
+    elif not mode and configuration.get("cluster.evenly-spread-out-slots", "").lower() == "true":
+        spread, remedy = "cluster.evenly-spread-out-slots is true", "leave it out"
+    elif configuration.get(PACKS, "").lower() == "false":
+        spread, remedy = f"{PACKS} is false", "leave it out (Flink packs from 1.20.2 on)"
+    else:
+        return
+    detail = f"{spread}: slots are spread over all TaskManagers, so slots that become free free no machine and save no money"
+    yield Finding("warning", "engine", detail, f"{remedy} in Flink's configuration, unless machines are shared evenly on purpose")
 
 
 def _jobs(settings: SourceSettings, client: FlinkClient, configuration: dict[str, str]) -> Iterator[Finding]:

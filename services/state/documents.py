@@ -28,6 +28,19 @@ from surescale.services.state.record_documents import (
 # --- jobs ----------------------------------------------------------------------------------------------------------------------
 
 
+class SummedCost(ViewDocument, frozen=True, kw_only=True):
+    """What a job cost over some days, at the present price of a slot: of its slots, minute by minute."""
+
+    since: str
+    """The first of the days, like 2026-11-28, in the pipeline's time, UTC."""
+    minutes: int
+    """Minutes of these days that are known."""
+    dollars: float
+    """For these minutes."""
+    saved_configured: float | None
+    """Dollars less than at the size that its author configured, over the minutes in which that size was known; null: in none."""
+
+
 class JobRent(ViewDocument, frozen=True, kw_only=True):
     """What a job costs now. Where the rescaler places, every host on which it has a unit counts in full; else its slots count."""
 
@@ -47,6 +60,12 @@ class JobRent(ViewDocument, frozen=True, kw_only=True):
     """Slots that it needs, or workers of consumer groups; null where the rescaler places."""
     saved_configured_per_day: float | None = None
     """Dollars per day less than at the size that its author configured; negative: more; null where nobody knows that size."""
+    days: tuple[SummedCost, ...] = ()
+    """Each of the last 31 days of which minutes are known, the newest first; empty where the rescaler places."""
+    month: SummedCost | None = None
+    """Those of the last 30 days together; null: none is known."""
+    frees_no_host: str = ""
+    """Why slots that it does without save no money yet, and what to do, for people; empty: they do, or it does without none."""
 
 
 class TaskMinuteDocument(ViewDocument, frozen=True, kw_only=True):
@@ -186,6 +205,8 @@ class JobOverview(JobFigures, frozen=True, kw_only=True):
     """Number of tasks whose parallelism may change."""
     ran: float | None = None
     """Share of that minute in which its tasks ran, 0 to 1; 0 while it is down."""
+    saved_per_day: float | None = None
+    """Dollars a day that it costs less than at its author's size; negative: more; null: unknown, or the rescaler places."""
     is_at_limit: bool = False
     """Whether its latest decision left an overloaded task below what its load needs, because a limit allows no more."""
     decided_ms: int | None = None

@@ -17,7 +17,7 @@ _PARTS = ("", ".bodies", ".groups")
 
 _SINGLE = "|".join((JOBS, CLUSTERS, CLOCKS, COUNTS, FLOORS, SIZES, POSITIONS))
 _OF_TIMELINES = (f"{name}{part}" for name in TIMELINES for part in _PARTS)
-_OWNED = "|".join(map(re.escape, ("job", "cluster", "releases", "minutes", *_OF_TIMELINES)))
+_OWNED = "|".join(map(re.escape, ("job", "cluster", "releases", "minutes", "days", *_OF_TIMELINES)))
 
 
 def job(of: str) -> str:
@@ -38,6 +38,11 @@ def releases(cluster: str) -> str:
 def minutes(job: str) -> str:
     """Return the name of the hash of one job's last minutes, task by task."""
     return f"minutes:{job}"
+
+
+def days(job: str) -> str:
+    """Return the name of the hash of one job's sums by day."""
+    return f"days:{job}"
 
 
 def timeline(name: str, owner: str) -> str:

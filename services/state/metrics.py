@@ -121,6 +121,20 @@ JOB_DRIFT_USUAL = Metric(
     "ratio",
     _JOB,
 )
+JOB_COST = Metric(
+    "surescale_state_job_cost_dollars_per_second",
+    "gauge",
+    "What the job costs now, at the prices that the monitor was given: its slots or workers, or the hosts that it is on.",
+    "dollars_per_second",
+    _JOB,
+)
+JOB_SAVED = Metric(
+    "surescale_state_job_saved_dollars_per_second",
+    "gauge",
+    "What the job costs less than at the size that its author configured; negative: more.",
+    "dollars_per_second",
+    _JOB,
+)
 _UNITS = {"percent": "ratio", "duration": "seconds"}
 FIGURES = {
     figure: Metric(figure.metric, "gauge", figure.help, _UNITS.get(figure.form, ""), _JOB)
@@ -136,6 +150,8 @@ JOBS = (
     JOB_AT_LIMIT,
     JOB_FALLBACK,
     JOB_GENERATION,
+    JOB_COST,
+    JOB_SAVED,
     *FIGURES.values(),
     JOB_DRIFT,
     JOB_DRIFT_USUAL,
@@ -248,11 +264,17 @@ def of_jobs(jobs: Iterable[JobOverview]) -> Iterator[Reading]:
             JOB_AT_LIMIT: job.is_at_limit,
             JOB_FALLBACK: job.fallback_reason is not None,
             JOB_GENERATION: job.applied_generation,
+            JOB_COST: _a_second(job.rent_per_day),
+            JOB_SAVED: _a_second(job.saved_per_day),
             **{metric: _in_unit(figure, getattr(job, figure.field)) for figure, metric in FIGURES.items()},
             JOB_DRIFT: job.feature_drift,
             JOB_DRIFT_USUAL: job.feature_drift_usual,
         }
         yield from (Reading(metric, float(value), (job.job,)) for metric, value in figures.items() if value is not None)
+
+
+def _a_second(dollars_per_day: float | None) -> float | None:
+    return None if dollars_per_day is None else dollars_per_day / DAY_S
 
 
 def _in_unit(figure: JobFigure, value: float | None) -> float | None:

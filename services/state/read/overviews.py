@@ -197,6 +197,7 @@ def _overview(job: str, bodies: _Bodies, place: _Place, now: Present, span_minut
         configured_parallelism=sum(filter(None, configured)) if configured and None not in configured else None,
         scalable_tasks=sum(task.scalable for task in tasks),
         ran=minute.ran,
+        saved_per_day=place.prices.saved_per_day(topology) if place.prices and topology else None,
         is_at_limit=is_at_limit(decision.tasks, tasks) if decision else False,
         decided_ms=decision.span_end_ms if decision else None,
         came=outcome_in_words(decision.action, outcome) if decision else None,

@@ -312,7 +312,8 @@ class Queries(View):
         """What the job costs now; its savings are known if its generation came from a command with a placement."""
         steps = [command_id(topology.job, topology.generation, step) for step in range(STEPS_MAX)]
         commands = read.each("command", self._bodies("commands", topology.job, steps), Appended[RescheduleCommand])
-        return job_rent(topology, hosts, commands[-1].record if commands else None)
+        sums = self._client.hgetall(self._key(keys.days(topology.job)))
+        return job_rent(topology, hosts, commands[-1].record if commands else None, sums)
 
     def _required(self, kind: str, job: str, of: str) -> str:
         """Return a decision or a command; NotFound names what there is instead."""

@@ -4,23 +4,45 @@ Where the rescaler places, a job's hosts come from its newest topology, so moves
 savings come from the placement in the command that led to the topology's generation.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
+from types import MappingProxyType
+from typing import Final
 
 from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.figures import known_count
 from surescale.contracts.messages import ClusterTopology, JobTopology
-from surescale.contracts.rent import DAY_S, occupancy_of, priced_hosts, prices_of, rent_per_s, slot_price_per_s, slots_of
+from surescale.contracts.plurals import counted
+from surescale.contracts.rent import (
+    DAY_S,
+    occupancy_of,
+    priced_hosts,
+    prices_of,
+    rent_per_s,
+    slot_price_per_s,
+    slots_configured,
+    slots_of,
+)
 from surescale.contracts.topology import units_of
-from surescale.services.state.documents import JobRent
+from surescale.runtime.instants import to_the_minute
+from surescale.services.state.documents import JobRent, SummedCost
 from surescale.services.state.fleet_documents import ClusterRent
 
+NO_SUMS: Mapping[str, str] = MappingProxyType({})
+MONTH_DAYS: Final = 30
+MINUTE_S: Final = 60
 
-def job_rent(topology: JobTopology, cluster: ClusterTopology, command: RescheduleCommand | None) -> JobRent | None:
+
+def job_rent(
+    topology: JobTopology, cluster: ClusterTopology, command: RescheduleCommand | None, sums: Mapping[str, str] = NO_SUMS
+) -> JobRent | None:
     """Return a job's hosts, its rent, and its savings; None where no price is known.
 
-    ``command`` is the one for the topology's generation. Without one, savings by placement are unknown.
+    ``command`` is the one for the topology's generation. Without one, savings by placement are unknown. ``sums``: by day, as the
+    view has them.
     """
     if cluster.engine.places != "commanded":
-        return _slots_rent(topology, slot_price_per_s(cluster))
+        return _slots_rent(topology, cluster, sums)
     placement = command.placement if command and not command.advice else None
     stay = occupancy_of(topology, cluster.hosts, placement)
     rent = rent_per_s(stay.hosts, prices_of(cluster.hosts))
@@ -34,12 +56,12 @@ def job_rent(topology: JobTopology, cluster: ClusterTopology, command: Reschedul
     )
 
 
-def _slots_rent(topology: JobTopology, price: float | None) -> JobRent | None:
+def _slots_rent(topology: JobTopology, cluster: ClusterTopology, sums: Mapping[str, str]) -> JobRent | None:
+    price = slot_price_per_s(cluster)
     if price is None:
         return None
-    slots = slots_of(topology)
-    configured = {spec.task: spec.configured_parallelism for spec in topology.tasks if spec.configured_parallelism is not None}
-    is_known = all(spec.task in configured for spec in topology.tasks if spec.scalable)
+    slots, configured = slots_of(topology), slots_configured(topology)
+    days = _days(sums, price)
     return JobRent(
         hosts=(),
         per_s=_per_s(slots * price),
@@ -48,8 +70,61 @@ def _slots_rent(topology: JobTopology, price: float | None) -> JobRent | None:
         saved_round_robin_per_day=None,
         saved_default_per_day=None,
         slots=slots,
-        saved_configured_per_day=_per_day((slots_of(topology, configured) - slots) * price) if is_known else None,
+        saved_configured_per_day=None if configured is None else _per_day((configured - slots) * price),
+        days=days,
+        month=_summed(days[:MONTH_DAYS]),
+        frees_no_host=_frees_no_host(cluster) if configured is not None and configured > slots else "",
     )
+
+
+def _days(sums: Mapping[str, str], price: float) -> tuple[SummedCost, ...]:
+    """Return the days, the newest first. ``price``: dollars a second of a slot."""
+    by_day: dict[int, dict[str, int]] = {}
+    for place, told in sums.items():
+        of_day, _, name = place.partition(".")
+        number, total = known_count(of_day), _number(told)
+        if number is not None and total is not None:
+            by_day.setdefault(number, {})[name] = total
+    found = []
+    for day, of in sorted(by_day.items(), reverse=True):
+        saved = of.get("saved", 0) * MINUTE_S * price if of.get("compared") else None
+        found.append(
+            SummedCost(
+                since=to_the_minute(day * DAY_S * 1000)[: len("2026-11-28")],
+                minutes=of.get("minutes", 0),
+                dollars=round(of.get("slots", 0) * MINUTE_S * price, 6),
+                saved_configured=None if saved is None else round(saved, 6),
+            )
+        )
+    return tuple(found)
+
+
+def _number(told: str) -> int | None:
+    """Return a whole number, which may be negative."""
+    found = known_count(told.removeprefix("-"))
+    return found if found is None or not told.startswith("-") else -found
+
+
+def _summed(days: Sequence[SummedCost]) -> SummedCost | None:
+    if not days:
+        return None
+    saved = [day.saved_configured for day in days if day.saved_configured is not None]
+    return SummedCost(
+        since=days[-1].since,
+        minutes=sum(day.minutes for day in days),
+        dollars=round(fsum(day.dollars for day in days), 6),
+        saved_configured=round(fsum(saved), 6) if saved else None,
+    )
+
+
+def _frees_no_host(cluster: ClusterTopology) -> str:
+    """Return why slots that are free save no money; empty where a host is free as a whole, or hosts come and go by themselves."""
+    hosts = priced_hosts(cluster)
+    free = sum(host.free_slots or 0 for host in hosts)
+    if not free or any(host.free_slots == host.slots for host in hosts):
+        return ""
+    held = f"{counted(free, 'slot')} of the cluster {'is' if free == 1 else 'are'} free, but no host is"
+    return f"{held}, so all of them are paid; have the engine pack them (surescale doctor says how)"
 
 
 def cluster_rent(topologies: Iterable[JobTopology], cluster: ClusterTopology) -> ClusterRent | None:
@@ -98,6 +173,13 @@ class Prices:
             return None if self._slot is None else _per_day(slots_of(topology) * self._slot)
         used = {name for unit in units_of(topology) for name in self._names.get(unit, ())}
         return _per_day(rent_per_s(used, self._prices))
+
+    def saved_per_day(self, topology: JobTopology) -> float | None:
+        """Return by how many dollars a day the author's size would cost more, as in `job_rent`; None: unknown."""
+        configured = slots_configured(topology)
+        if self._is_placed or self._slot is None or configured is None:
+            return None
+        return _per_day((configured - slots_of(topology)) * self._slot)
 
 
 def _per_s(rent: float) -> float:

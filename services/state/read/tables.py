@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec import UnsetType
@@ -18,7 +18,7 @@ from surescale.contracts.summaries import JobMinute, WindowSummary
 from surescale.runtime import terminal
 from surescale.runtime.instants import to_the_minute, to_the_second
 from surescale.runtime.terminal import Column, fitting, middle_cut, plain
-from surescale.services.state.documents import JobDocument, JobOverview, JobRent
+from surescale.services.state.documents import JobDocument, JobOverview, JobRent, SummedCost
 from surescale.services.state.read.decision_lines import amended, progress_line
 from surescale.services.state.read.staleness import Stale, at_fault
 from surescale.services.state.read.status import AT_REST, Status
@@ -27,6 +27,7 @@ from surescale.services.state.record_documents import record_in
 
 PARTITIONS_SHOWN = 12  # of a group, unless all are asked for
 LABEL_WIDTH = 40  # of a task in a table: SQL makes labels of a hundred letters and more
+DAY_MINUTES = 24 * 60
 _GOOD_WHEN_TRUE = ("Available", "Balanced", "Owned", "Measured")  # conditions that are good when they hold; all others are bad
 _BAD = "bold red"
 _URGENT = ("down", "overloaded", "restarting", "unknown", "stalled")
@@ -286,13 +287,32 @@ def _rent_line(rent: JobRent) -> str:
     if rent.slots is not None:
         line = f"${rent.per_day:.2f} a day for {counted(rent.slots, 'slot')}"
         saved = rent.saved_configured_per_day
-        more = "" if saved is None else f", ${abs(saved):.2f} {'less' if saved >= 0 else 'more'} than at its author's size"
-        return f"{line}{more}"
+        more = "" if saved is None else f"{_than(saved)} than at its author's size"
+        lines = [f"{line}{more}", *(_summed_line(each, name) for each, name in _sums(rent)), rent.frees_no_host]
+        return "; ".join(filter(None, lines))
     line = f"${rent.per_day:.2f} a day for {', '.join(rent.hosts) or 'no host'}"
     saved, default = rent.saved_round_robin_per_day, rent.saved_default_per_day
     if saved is None or default is None:
         return line
     return f"{line}; by {rent.algorithm}, ${saved:.2f} less than round robin, ${default:.2f} less than Flink's default"
+
+
+def _sums(rent: JobRent) -> Iterator[tuple[SummedCost, str]]:
+    """Yield the last full day, and the month if it is more than that."""
+    if len(rent.days) > 1:
+        yield rent.days[1], f"on {rent.days[1].since}"
+    if rent.month is not None and len(rent.days) > 1:
+        yield rent.month, "in the last 30 days"
+
+
+def _summed_line(cost: SummedCost, when: str) -> str:
+    saved = "" if cost.saved_configured is None else _than(cost.saved_configured)
+    known = f"{cost.minutes / 60:.0f} h" if cost.minutes < 2 * DAY_MINUTES else f"{cost.minutes / DAY_MINUTES:.1f} days"
+    return f"{when} ${cost.dollars:.2f}{saved} ({known} known)"
+
+
+def _than(saved: float) -> str:
+    return f", ${abs(saved):.2f} {'less' if saved >= 0 else 'more'}"
 
 
 def _status(holds: bool | None) -> str:

@@ -67,6 +67,10 @@ class Remember:
     keep: int
     group: str
     adds: tuple[tuple[str, int], ...] = ()
+    day: int = 0
+    """Day (since 1970) of ``of_day``."""
+    of_day: tuple[tuple[str, int], ...] = ()
+    """Added to the owner's sums of that day, the first time."""
     latest_wins: bool = False
 
 

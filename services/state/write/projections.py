@@ -30,7 +30,7 @@ from surescale.contracts.rescaler_state import (
     memory_key,
     memory_of,
 )
-from surescale.contracts.summaries import SummaryHeader, decode_header, header_of
+from surescale.contracts.summaries import JobMinute, SummaryHeader, decode_header, header_of
 from surescale.contracts.windows import decode_window
 from surescale.contracts.wire import decode, encode, learned
 from surescale.services.state import keys
@@ -39,6 +39,7 @@ from surescale.services.state.record_documents import TaskMinutesAt
 from surescale.services.state.write.operations import AddMember, DropField, Operation, Remember, SetField
 
 WINDOWS_KEPT = 240
+DAY_MS = 24 * 60 * MINUTE_MS
 TASK_MINUTES_KEPT = 120_000  # of all tasks of a job: four hours of 500 tasks, two of a thousand
 DECISIONS_KEPT = 500
 # Per task, those with the highest weight: all of them may take 100 KB per decision, and Kafka keeps them. Acts are few.
@@ -187,11 +188,22 @@ def _window(record: Record) -> tuple[Operation, ...]:
         WINDOWS_KEPT,
         "windows",
         adds=(("metrics", summary.samples), ("late", summary.late), ("duplicates.metrics", summary.duplicates)),
+        day=(summary.window_end_ms - 1) // DAY_MS,
+        of_day=_sums(summary.minute),
     )
     minute = TaskMinutesAt(version=summary.window_end_ms, tasks=header.tasks)
     place = minute_place(minute.version, summary.tasks)
     # A window that is delivered again must not take the place of a newer one.
     return *_job_index(job), remembered, SetField(keys.minutes(job), place, _document(record, minute), minute.version)
+
+
+def _sums(minute: JobMinute) -> tuple[tuple[str, int], ...]:
+    """Return what a minute adds to its day: slots that were paid, and by how many the author's size would have needed more."""
+    if minute.slots is None:
+        return ()
+    configured = minute.slots_configured
+    saved = (0, 0) if configured is None else (1, configured - minute.slots)
+    return ("minutes", 1), ("slots", minute.slots), ("compared", saved[0]), ("saved", saved[1])
 
 
 def minute_place(end_ms: int, tasks: int) -> str:

@@ -20,13 +20,26 @@ from surescale.services.state.write.operations import AddMember, AddUp, DropFiel
 Positions = dict[tuple[str, int], int]
 """Next offset by (bare topic, partition)."""
 
+DAYS_KEPT = 31
+"""Days of which a job's sums are kept, with the present one."""
+
 # The offsets move last: if the script fails because a key is of another kind, they stay where they are.
 _TAKE_IN = """
 local positions, floors, counts = KEYS[1], KEYS[2], KEYS[3]
 local added = {}
 local function add(count, by) added[count] = (added[count] or 0) + by end
 
-local function remember(timeline, bodies, groups, id, score, body, keep, group, latest_wins, name, adds)
+local function add_to_day(days, day, sums, keep)
+  if #sums == 0 then return end
+  for i = 1, #sums do redis.pcall('HINCRBY', days, day .. '.' .. sums[i][1], string.format('%.0f', sums[i][2])) end
+  if redis.call('HLEN', days) <= keep * #sums then return end
+  for _, field in ipairs(redis.call('HKEYS', days)) do
+    if tonumber(string.match(field, '^%d+')) <= day - keep then redis.call('HDEL', days, field) end
+  end
+end
+
+local function remember(timeline, bodies, groups, days, body, about)
+  local id, score, keep, group, latest_wins, name, adds, day, of_day, days_kept = unpack(about)
   local known = redis.call('ZSCORE', timeline, id)
   if not known then
     -- A record below the highest score ever dropped was seen and dropped before.
@@ -40,6 +53,7 @@ local function remember(timeline, bodies, groups, id, score, body, keep, group, 
     if before then add(before, -1) end
   else
     for i = 1, #adds do add(adds[i][1], adds[i][2]) end
+    add_to_day(days, day, of_day, days_kept)
   end
   redis.call('ZADD', timeline, score, id)
   redis.call('HSET', bodies, id, body)
@@ -55,8 +69,8 @@ end
 
 local items, sums, moves = unpack(cmsgpack.unpack(ARGV[1]))
 for number, item in ipairs(items) do
-  local at, id, score, keep, group, latest_wins, name, adds = unpack(item)
-  remember(KEYS[at], KEYS[at + 1], KEYS[at + 2], id, score, ARGV[number + 1], keep, group, latest_wins, name, adds)
+  local at, about = unpack(item)
+  remember(KEYS[at], KEYS[at + 1], KEYS[at + 2], KEYS[at + 3], ARGV[number + 1], about)
 end
 for _, sum in ipairs(sums) do add(sum[1], sum[2]) end
 -- Write a sum of 0 too: which counts exist must not depend on how records were batched.
@@ -229,7 +243,8 @@ class ViewStore:
             if at is None:
                 at = places[owner] = len(names) + 1  # Lua counts from 1
                 names += _of_timeline(item)
-            packed.append((at, item.id, item.score, item.keep, item.group, item.latest_wins, item.timeline, item.adds))
+            about = (item.id, item.score, item.keep, item.group, item.latest_wins, item.timeline, item.adds)
+            packed.append((at, (*about, item.day, item.of_day, DAYS_KEPT)))
         sums = [(operation.count, operation.by) for operation in operations if isinstance(operation, AddUp)]
         said = msgspec.msgpack.encode((packed, sums, _places(positions)))
         bodies = [pack(item.body) for item in items]  # not packed: Redis' msgpack knows text only
@@ -248,9 +263,9 @@ def _changed_by(operations: Iterable[Operation]) -> set[str]:
     return found
 
 
-def _of_timeline(item: Remember) -> tuple[str, str, str]:
+def _of_timeline(item: Remember) -> tuple[str, str, str, str]:
     owner = (item.timeline, item.owner)
-    return keys.timeline(*owner), keys.bodies(*owner), keys.groups(*owner)
+    return keys.timeline(*owner), keys.bodies(*owner), keys.groups(*owner), keys.days(item.owner)
 
 
 def _goes_through(pipe: Pipeline) -> bool:

@@ -1,6 +1,7 @@
 """The header that travels beside a window."""
 
 import pytest
+from msgspec.structs import replace
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import RecordRejected
@@ -28,6 +29,22 @@ def test_a_window_without_load_has_none() -> None:
     """Not zero: nobody reported."""
     silent = WindowHistory(JOB, 3).close(MINUTE_MS, {}, topology())
     assert header_of(silent).summary.load_records_per_minute is None
+
+
+def test_a_summary_says_how_many_slots_the_minute_took() -> None:
+    """By the sizes of the minute and the sharing groups; what nobody reported is unknown, and a job at rest takes none."""
+    groups = {"source": "default", "map": "gpu", "sink": "default"}
+    tasks = tuple(
+        replace(spec, sharing_group=groups.get(spec.task, "default"), configured_parallelism=4) for spec in topology().tasks
+    )
+    job = replace(topology(), tasks=tasks)
+    rows = {spec.task: row(parallelism=2 if spec.task == "map" else 1) for spec in tasks}
+    minute = header_of(WindowHistory(JOB, 3).close(MINUTE_MS, rows, job)).summary.minute
+    assert (minute.slots, minute.slots_configured) == (3, 8)
+    del rows["map"]
+    assert header_of(WindowHistory(JOB, 3).close(MINUTE_MS, rows, job)).summary.minute.slots is None
+    resting = replace(job, state="resting")
+    assert header_of(WindowHistory(JOB, 3).close(MINUTE_MS, {}, resting)).summary.minute.slots == 0
 
 
 def restarts_after(*minutes: tuple[int, int] | None) -> int:

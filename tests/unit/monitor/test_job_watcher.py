@@ -123,7 +123,8 @@ class GroupsSource(TraceSource):
     def run(self, restart_ms: int | None = None) -> list[int | None]:
         """Return what the markers say of a rescale's length, for a watcher that knew this much."""
         box = FailingOutbox()
-        watched = JobWatcher(JOB, self, box, ClusterWatcher(self, box), 0, restart_ms=restart_ms)  # type: ignore[arg-type]
+        known = msgspec.structs.replace(job_chain(JOB), restart_ms=restart_ms)
+        watched = JobWatcher(JOB, self, box, ClusterWatcher(self, box), 0, known=known)  # type: ignore[arg-type]
         watched.step()
         return [each.topology.restart_ms for each in box.delivered if isinstance(each, MinuteMarker)]
 

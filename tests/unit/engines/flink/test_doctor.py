@@ -59,6 +59,26 @@ def test_a_full_cluster_is_one_in_which_nothing_can_grow() -> None:
     assert "TaskManagers" in full.remedy
 
 
+@pytest.mark.parametrize(
+    ("configuration", "spread"),
+    [
+        ({"taskmanager.load-balance.mode": "SLOTS"}, "taskmanager.load-balance.mode is SLOTS"),
+        ({"taskmanager.load-balance.mode": "tasks"}, "taskmanager.load-balance.mode is TASKS"),
+        ({"cluster.evenly-spread-out-slots": "true"}, "cluster.evenly-spread-out-slots is true"),
+        ({"jobmanager.adaptive-scheduler.prefer-minimal-taskmanagers": "false"}, "prefer-minimal-taskmanagers is false"),
+        ({"cluster.evenly-spread-out-slots": "true", "taskmanager.load-balance.mode": "NONE"}, ""),
+        ({}, ""),
+    ],
+)
+def test_slots_that_are_spread_free_no_machine_and_it_is_said(configuration: dict[str, str], spread: str) -> None:
+    """With what to set; the newer key wins over the older one."""
+    manager = FakeJobManager()
+    manager.configuration.update(configuration)
+    with manager.serving() as server:
+        found = [each for each in _found(server.url) if "save no money" in each.detail]
+    assert [(each.verdict, spread in each.detail) for each in found] == ([("warning", True)] if spread else [])
+
+
 def _of_jobs(manager: FakeJobManager, failed_at: Sequence[int] = ()) -> list[Finding]:
     """Return what is said of each job; one of them failed at these times."""
     entries = [{"timestamp": at_ms, "stacktrace": "x"} for at_ms in failed_at]

@@ -22,6 +22,13 @@ def test_each_job_is_shown_with_its_figures() -> None:
     assert ("latency_seconds", "sim/b") not in found
 
 
+def test_what_a_job_costs_and_saves_is_shown_a_second() -> None:
+    """Prometheus makes days and months of it; where no price is known there is no series."""
+    found = shown(overview(job="sim/a", rent_per_day=86_400.0, saved_per_day=-43_200.0), overview(job="sim/b", rent_per_day=None))
+    assert (found["cost_dollars_per_second", "sim/a"], found["saved_dollars_per_second", "sim/a"]) == (1.0, -0.5)
+    assert not [name for name, job in found if "dollars" in name and job == "sim/b"]
+
+
 def test_a_job_that_is_down_is_not_up_and_one_that_is_gone_has_no_series() -> None:
     """Else its last figures would stay for ever."""
     found = shown(overview(job="sim/a", status="down"), overview(job="sim/b", status="ended"))

@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 15ab2fb3ec7737b31da6c149858ac4d2ffd3e514040de17007197654ba834150.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is bb0241fbbd08fa4af36386d90427503cd8ccb5ccc83319daca95142d76bb8c42.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -36,6 +36,8 @@ export type components = {
             scalable_tasks: number;
             /** @default null */
             ran: number | null;
+            /** @default null */
+            saved_per_day: number | null;
             /** @default false */
             is_at_limit: boolean;
             /** @default null */
@@ -573,6 +575,10 @@ export type components = {
             /** @default null */
             ran: number | null;
             /** @default null */
+            slots: number | null;
+            /** @default null */
+            slots_configured: number | null;
+            /** @default null */
             utilisation: number | null;
         };
         /**
@@ -1078,6 +1084,22 @@ export type components = {
             slots: number | null;
             /** @default null */
             saved_configured_per_day: number | null;
+            /** @default [] */
+            days: components["schemas"]["SummedCost"][];
+            /** @default null */
+            month: components["schemas"]["SummedCost"] | null;
+            /** @default  */
+            frees_no_host: string;
+        };
+        /**
+         * SummedCost
+         * @description What a job cost over some days, at the present price of a slot: of its slots, minute by minute.
+         */
+        SummedCost: {
+            since: string;
+            minutes: number;
+            dollars: number;
+            saved_configured: number | null;
         };
         /**
          * TaskMinuteDocument
@@ -2036,6 +2058,7 @@ export type WaitingAct = components['schemas']['WaitingAct'];
 export type CommandUnderway = components['schemas']['CommandUnderway'];
 export type Condition = components['schemas']['Condition'];
 export type JobRent = components['schemas']['JobRent'];
+export type SummedCost = components['schemas']['SummedCost'];
 export type TaskMinuteDocument = components['schemas']['TaskMinuteDocument'];
 export type Capabilities = components['schemas']['Capabilities'];
 export type TaskBoundsDocument = components['schemas']['TaskBoundsDocument'];

@@ -1,7 +1,7 @@
 // One job: how it is, its graph, its last hours with every decision, its tasks.
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { Condition, ConsumerGroup, HistoryDocument as History, JobDocument, JobRent, DecisionMark as Mark, TaskBoundsDocument as Bounds, TaskSpec as Task, TaskMinuteDocument as TaskMinute } from "../api/documents";
+import type { Condition, ConsumerGroup, HistoryDocument as History, JobDocument, JobRent, DecisionMark as Mark, SummedCost, TaskBoundsDocument as Bounds, TaskSpec as Task, TaskMinuteDocument as TaskMinute } from "../api/documents";
 import { jobPath } from "../api/client";
 import { useLive } from "../api/live";
 import { Card, Empty, type Fact, Facts, Heading, Notice, StatusWord, Table, figures } from "../parts/basics";
@@ -117,12 +117,22 @@ function costs(rent: JobRent | null): Fact[] {
   if (rent && rent.slots !== null) {
     return [
       ["Cost a day", dollars(rent.per_day), rent.slots === 1 ? "For 1 slot" : `For ${count(rent.slots)} slots`],
-      ["Saved a day", dollars(rent.saved_configured_per_day), "Against the size that its author configured"],
+      ["Saved a day", dollars(rent.saved_configured_per_day), rent.frees_no_host || "Against the size that its author configured"],
+      ...(rent.month ? summed(rent.month) : []),
     ];
   }
   return [
     ["Cost a day", dollars(rent?.per_day), rent ? `Hosts: ${rent.hosts.join(", ")}` : "Its hosts are not known"],
     ["Saved a day", dollars(rent?.saved_round_robin_per_day), "Against as many subtasks dealt out over all hosts in turn"],
+  ];
+}
+
+/** The last 30 days, minute by minute, at the present price of a slot. */
+function summed(month: SummedCost): Fact[] {
+  const known = `${duration(month.minutes * 60_000)} known since ${month.since}`;
+  return [
+    ["30 days", dollars(month.dollars), known],
+    ["Saved in them", dollars(month.saved_configured), "Against the size that its author configured"],
   ];
 }
 

@@ -20,9 +20,9 @@ from surescale.services.state.read.overviews import JOBS_AT_ONCE
 from surescale.services.state.read.queries import Queries
 from surescale.services.state.read.stored import UnreadableView
 from surescale.services.state.read.tables import print_job, print_jobs
-from surescale.services.state.write.operations import condensed
+from surescale.services.state.write.operations import Remember, condensed
 from surescale.services.state.write.projections import Record, project
-from surescale.services.state.write.view_store import ViewStore
+from surescale.services.state.write.view_store import DAYS_KEPT, ViewStore
 from tests.support.builders import JOB, window_at
 
 # Every field that has a default is left out, as one who writes the record by hand does, or a version before the field was added.
@@ -198,6 +198,26 @@ def test_what_cannot_be_read_is_said_in_the_tables(
     print_jobs(queries.jobs())
     print_job(queries.job(JOB))
     assert capsys.readouterr().out.count("sim/clicks: gate cannot be read and is left out") == 2
+
+
+def test_a_jobs_days_are_summed_once_for_each_minute_and_the_oldest_go(client: redis.Redis) -> None:
+    """A window that comes again adds nothing, and a sum that no number holds does not stop the view."""
+    store, at = ViewStore(client, "sparse-"), {("decisions", 0): 0}
+
+    def minute(number: int, day: int, slots: int = 3) -> Remember:
+        sums = (("minutes", 1), ("slots", slots), ("compared", 1), ("saved", -2))
+        return Remember("windows", JOB, str(number), number, b"{}", 240, "windows", day=day, of_day=sums)
+
+    assert store.write([minute(1, 100), minute(2, 100), minute(1, 100)], at, at)
+    days = Keys("sparse-")(keys.days(JOB))
+    told = {name.decode(): int(value) for name, value in client.hgetall(days).items()}
+    assert told == {"100.minutes": 2, "100.slots": 6, "100.compared": 2, "100.saved": -4}
+    assert store.write([minute(day, day) for day in range(101, 100 + DAYS_KEPT)], at, at)
+    assert client.hexists(days, "100.slots")
+    assert store.write([minute(1_000, 100 + DAYS_KEPT), minute(1_001, 100 + DAYS_KEPT, 2**53)], at, at)
+    assert not client.hexists(days, "100.slots")
+    assert client.hlen(days) == DAYS_KEPT * 4
+    assert store.is_whole()
 
 
 def test_an_overview_says_the_same_as_the_whole_job(queries: Queries) -> None:

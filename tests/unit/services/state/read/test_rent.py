@@ -1,5 +1,6 @@
 """What jobs and clusters cost now."""
 
+import msgspec
 import pytest
 
 from surescale.contracts.capabilities import Capabilities
@@ -102,6 +103,60 @@ def test_slots_that_free_no_host_are_paid_all_the_same() -> None:
     assert rent is not None
     assert (rent.hosts, rent.free_slots, rent.spare_hosts) == (("a", "b"), 5, ("b",))
     assert rent.per_day == pytest.approx(2 * 0.4 * 24)
+
+
+def test_days_are_summed_at_the_price_of_now() -> None:
+    """Minute by minute, the newest day first; what was saved where the author's size was known, and how much of it is known."""
+    cluster = where_the_engine_places(manager("a", free=0))
+    sums = {
+        "20000.minutes": "1440",
+        "20000.slots": "5760",
+        "20000.compared": "1440",
+        "20000.saved": "7200",
+        "20001.minutes": "60",
+        "20001.slots": "240",
+        "20001.compared": "0",
+        "20001.saved": "0",
+        "19000.minutes": "1440",
+        "19000.slots": "1440",
+        "19000.compared": "1",
+        "19000.saved": "-60",
+        "oops": "x",
+    }
+    rent = job_rent(FLINK, cluster, None, sums)
+    assert rent is not None
+    assert [day.since for day in rent.days] == ["2024-10-05", "2024-10-04", "2022-01-08"]
+    newest, full, old = rent.days
+    assert (newest.dollars, newest.minutes, newest.saved_configured) == (pytest.approx(4 * 0.1), 60, None)
+    assert (full.dollars, full.saved_configured) == (pytest.approx(4 * 0.1 * 24), pytest.approx(5 * 0.1 * 24))
+    assert old.saved_configured == pytest.approx(-0.1)
+    assert rent.month is not None
+    assert (rent.month.since, rent.month.minutes) == ("2022-01-08", 2940)
+    assert rent.month.dollars == pytest.approx(sum(day.dollars for day in rent.days))
+    assert rent.month.saved_configured == pytest.approx(11.9)
+    assert Prices(cluster).saved_per_day(FLINK) == rent.saved_configured_per_day
+
+
+@pytest.mark.parametrize(
+    ("free", "words"),
+    [
+        ((1, 2), "3 slots of the cluster are free, but no host is, so all of them are paid"),
+        ((0, 1), "1 slot of the cluster is free, but no host is"),
+        ((4, 1), ""),
+        ((0, 0), ""),
+    ],
+)
+def test_freed_slots_that_free_no_host_are_said(free: tuple[int, int], words: str) -> None:
+    """Only of a job that does without some."""
+    cluster = where_the_engine_places(manager("a", free=free[0]), manager("b", free=free[1]))
+    rent = job_rent(FLINK, cluster, None)
+    assert rent is not None
+    assert rent.frees_no_host.startswith(words)
+    assert bool(rent.frees_no_host) == bool(words)
+    full = msgspec.structs.replace(FLINK, tasks=tuple(msgspec.structs.replace(each, configured_parallelism=1) for each in TASKS))
+    wide = job_rent(full, cluster, None)
+    assert wide is not None
+    assert wide.frees_no_host == ""
 
 
 def test_workers_whose_hosts_nobody_knows_have_a_price_of_their_own() -> None:

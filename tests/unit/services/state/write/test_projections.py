@@ -15,12 +15,12 @@ from surescale.contracts.errors import RecordRejected
 from surescale.contracts.job_settings import JobSettings, Pause
 from surescale.contracts.messages import DeadLetter
 from surescale.contracts.rescaler_state import CommandUnderway, Condition, JobSummary, RescalerRecord, WaitingAct
-from surescale.contracts.summaries import encode_header, header_of
+from surescale.contracts.summaries import JobMinute, encode_header, header_of
 from surescale.contracts.window_history import WindowHistory
 from surescale.contracts.windows import WindowCounts, decode_window, encode_window
 from surescale.contracts.wire import encode
 from surescale.services.state.write.operations import AddMember, DropField, Operation, Remember, SetField
-from surescale.services.state.write.projections import PROJECTED, Record, project
+from surescale.services.state.write.projections import PROJECTED, Record, _sums, project
 from tests.support.builders import JOB, row, topology
 
 
@@ -79,6 +79,14 @@ def test_a_window_adds_the_samples_of_its_minute_to_the_counts() -> None:
     """The windows that carry samples count them: distinct, late and repeated ones separately."""
     item = remembered(project(record(topics.SNAPSHOTS, window_bytes())))
     assert dict(item.adds) == {"metrics": 12, "late": 2, "duplicates.metrics": 3}
+
+
+def test_a_window_adds_the_slots_of_its_minute_to_its_day() -> None:
+    """The minute that ends at midnight is the last of its day; what is unknown adds nothing."""
+    assert _sums(JobMinute(slots=3, slots_configured=8)) == (("minutes", 1), ("slots", 3), ("compared", 1), ("saved", 5))
+    assert _sums(JobMinute(slots=3)) == (("minutes", 1), ("slots", 3), ("compared", 0), ("saved", 0))
+    assert _sums(JobMinute(slots_configured=8)) == ()
+    assert remembered(project(record(topics.SNAPSHOTS, window_bytes()))).day == 0
 
 
 def test_a_window_with_its_summary_beside_it_is_not_unpacked() -> None:
