@@ -12,7 +12,7 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.windows import encode_window
 from surescale.services.state import keys
 from surescale.services.state.api import make_app
-from surescale.services.state.connection import connect
+from surescale.services.state.connection import as_text, connect
 from surescale.services.state.documents import HealthDocument
 from surescale.services.state.keys import Keys
 from surescale.services.state.read.decision_lines import print_decisions
@@ -210,7 +210,7 @@ def test_a_jobs_days_are_summed_once_for_each_minute_and_the_oldest_go(client: r
 
     assert store.write([minute(1, 100), minute(2, 100), minute(1, 100)], at, at)
     days = Keys("sparse-")(keys.days(JOB))
-    told = {name.decode(): int(value) for name, value in client.hgetall(days).items()}
+    told = {name: int(value) for name, value in as_text(client).hgetall(days).items()}
     assert told == {"100.minutes": 2, "100.slots": 6, "100.compared": 2, "100.saved": -4}
     assert store.write([minute(day, day) for day in range(101, 100 + DAYS_KEPT)], at, at)
     assert client.hexists(days, "100.slots")
