@@ -110,6 +110,15 @@ class ChangeScore(Part, frozen=True, kw_only=True):
     candidates: Candidates | None = None  # null: not told
 
 
+class LatencyBudget(Part, frozen=True, kw_only=True):
+    """How many of a job's minutes were above its bound on latency in the last 24 hours, whole hours but for the present one."""
+
+    seconds: Annotated[float, Meta(gt=0.0)]  # the bound
+    allowed_minutes: Annotated[float, Meta(gt=0.0)]  # of a day
+    used_minutes: Annotated[int, Meta(ge=0, le=1_440)]
+    known_minutes: Annotated[int, Meta(ge=0, le=1_440)]  # whose latency is known; the others are in neither count
+
+
 class Overload(Part, frozen=True, kw_only=True):
     """The overload that a decision answers at once (``policies.emergency``)."""
 
@@ -171,6 +180,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     # On a real engine: too little was known to ask a policy, or it was not its turn, so a task that stays may need less.
     undecided: bool = False
     figures_until_ms: TimeMs | None = None  # end of the window's newest minute with figures; null: it has none
+    budget: LatencyBudget | None = None  # null: the job has no bound on latency
 
     def __post_init__(self) -> None:
         """Check that the id is that of this job, span and policy: nobody can answer under another decision's id.

@@ -4,13 +4,16 @@ from typing import get_args
 
 import msgspec
 
+from surescale.contracts.decisions import LatencyBudget
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_settings import LatencyBound, Objective
+from surescale.contracts.plurals import counted
 from surescale.contracts.wire import learned
 
 WORDS: tuple[Objective, ...] = get_args(Objective)
 HOW = "give cost, balanced, latency, or latency=SECONDS[@SHARE], like latency=30@0.01 for 30 s in 99 % of the minutes"
 LIMITS = " (seconds lie above 0 and up to 86400, the share between 0.0001 and 0.5)"
+DAY_MINUTES = 24 * 60
 _BOUND = "latency="
 
 
@@ -45,6 +48,30 @@ def in_words(objective: Objective | LatencyBound | None) -> str | None:
     if isinstance(objective, LatencyBound):
         return f"{_BOUND}{objective.seconds:g}@{objective.share:g}"
     return objective
+
+
+def used_in_words(budget: LatencyBudget) -> str:
+    """Return how many of a day's minutes above a bound are used up; what is unknown is said, and never counts as kept.
+
+    >>> used_in_words(LatencyBudget(seconds=30.0, allowed_minutes=14.4, used_minutes=3, known_minutes=1380))
+    'at least 3 of 14.4 minutes above 30 s used today, 60 minutes unknown'
+    """
+    unknown = DAY_MINUTES - budget.known_minutes
+    allowed = minutes_in_words(budget.allowed_minutes)
+    if unknown == DAY_MINUTES:
+        return f"nobody knows how many of today's minutes were above {budget.seconds:g} s; {allowed} may be"
+    least = "at least " if unknown else ""
+    untold = f", {counted(unknown, 'minute')} unknown" if unknown else ""
+    return f"{least}{budget.used_minutes} of {allowed} minutes above {budget.seconds:g} s used today{untold}"
+
+
+def minutes_in_words(minutes: float) -> str:
+    """Return minutes as people read them.
+
+    >>> [minutes_in_words(minutes) for minutes in (14.4, 720.0)]
+    ['14.4', '720']
+    """
+    return f"{minutes:.1f}".removesuffix(".0")
 
 
 def _share(text: str) -> float:

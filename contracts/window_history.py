@@ -11,6 +11,7 @@ from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.messages import HourlyLoad, JobTopology, Saturation
 from surescale.contracts.saturation import SEEN_MINUTES, remembered
 from surescale.contracts.source_load import source_load
+from surescale.contracts.waits import HourlyWaits
 from surescale.contracts.windows import (
     FIGURES,
     HOUR_MS,
@@ -86,7 +87,7 @@ class WindowHistory:
     ``rows`` maps a minute's end to the rows of that minute.
     ``hours`` maps an hour's start to (records, known minutes), ``peaks`` to the most records in five consecutive minutes ending
     in it; five minutes with an unknown one among them do not count. ``saturations`` is what is remembered of tasks that never
-    rested; nothing on the simulated engine, whose counters cover all of the work.
+    rested; nothing on the simulated engine, whose counters cover all of the work. ``waits`` is how long records waited lately.
     """
 
     job: str
@@ -95,6 +96,7 @@ class WindowHistory:
     hours: dict[int, tuple[float, int]] = field(default_factory=dict)
     peaks: dict[int, float] = field(default_factory=dict)
     saturations: tuple[Saturation, ...] = ()
+    waits: HourlyWaits = field(default_factory=HourlyWaits)
     _last: _Stacked | None = field(default=None, repr=False, compare=False)
     _sources: tuple[str, ...] = field(default=(), repr=False, compare=False)
     _loads: dict[int, float] = field(default_factory=dict, repr=False, compare=False)  # of these, in the last minutes by end
@@ -133,6 +135,8 @@ class WindowHistory:
         for old in [end for end in self.rows if end <= first]:
             del self.rows[old]
         figures = self._stack(minute_end_ms, topology)
+        back = lambda minutes: self._load(minute_end_ms - minutes * MINUTE_MS, topology)  # noqa: E731
+        self.waits.close(minute_end_ms, figures[-1], topology, lambda: figures, back)
         if not is_simulated(topology.engine):
             lately = of_all_subtasks(figures[-SEEN_MINUTES:])
             self.saturations = remembered(self.saturations, lately, topology, minute_end_ms)
@@ -147,6 +151,7 @@ class WindowHistory:
             reached_wall_ms=reached_wall_ms,
             hourly_peak=hourly_peak(self.peaks, minute_end_ms),
             saturations=self.saturations,
+            waits=self.waits.until(minute_end_ms),
         )
 
     def _stack(self, minute_end_ms: int, topology: JobTopology) -> Float32:
@@ -163,7 +168,13 @@ class WindowHistory:
         return figures.copy()  # our copy is safe from changes to the window
 
     def _add_hour(self, minute_end_ms: int, topology: JobTopology) -> None:
-        load = self._load_at(minute_end_ms, topology)
+        sources = tuple(spec.task for spec in topology.tasks if not spec.upstream)
+        if sources != self._sources:  # the minutes before count those of today, as after a restart
+            self._sources, self._loads = sources, {}
+        first = minute_end_ms - max(self.window_minutes, PEAK_MINUTES) * MINUTE_MS
+        for old in [end for end in self._loads if end <= first]:
+            del self._loads[old]
+        load = self._load(minute_end_ms, topology)
         if math.isnan(load):
             return
         hour = hour_of(minute_end_ms)
@@ -173,13 +184,13 @@ class WindowHistory:
         for old in [start for start in self.hours if start < oldest]:
             del self.hours[old]
             self.peaks.pop(old, None)
-        sources = tuple(spec.task for spec in topology.tasks if not spec.upstream)
-        if sources != self._sources:  # the minutes before count those of today, as after a restart
-            self._sources, self._loads = sources, {}
         ends = [minute_end_ms - back * MINUTE_MS for back in range(PEAK_MINUTES)]
-        self._loads[minute_end_ms] = load
-        self._loads = {end: self._loads[end] if end in self._loads else self._load_at(end, topology) for end in ends}
-        add_peak(self.peaks, hour, tuple(self._loads.values()))
+        add_peak(self.peaks, hour, tuple(self._load(end, topology) for end in ends))
+
+    def _load(self, minute_end_ms: int, topology: JobTopology) -> float:
+        if minute_end_ms not in self._loads:
+            self._loads[minute_end_ms] = self._load_at(minute_end_ms, topology)
+        return self._loads[minute_end_ms]
 
     def _load_at(self, minute_end_ms: int, topology: JobTopology) -> float:
         return source_load(self.rows.get(minute_end_ms, {}), topology, self.rows.get(minute_end_ms - MINUTE_MS))

@@ -8,11 +8,13 @@ The header names the figures; other figures, or others in number, need another l
 import math
 import struct
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import zstandard
+from msgspec import Meta
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import UNREADABLE, RecordRejected
@@ -28,6 +30,8 @@ HOURS = 192  # eight days
 HOUR_MS = 60 * MINUTE_MS
 FIGURES_MAX = 2**26  # of one window, 256 MiB: figures pack so well that a record of 200 KB could claim gigabytes
 PEAK_MINUTES = 5  # an hour's peak is the largest mean over this many consecutive minutes ending in it
+WAITED_HOURS = 24  # of which waits are told: the hour that the window ends in, and those before it
+WAITED_MOST_S = 86_400  # nobody waits longer
 
 FIGURES = (
     # Counters: their growth in this minute over all subtasks. If the samples are not a minute apart: per 60,000 ms.
@@ -56,6 +60,8 @@ FIGURES = (
 FIGURE = {name: index for index, name in enumerate(FIGURES)}
 
 Float32 = npt.NDArray[np.float32]
+Waits = tuple[tuple[int, int], ...]
+"""How many minutes waited so long, as (seconds, minutes) by seconds; minutes whose wait is unknown are in none."""
 
 _MAGIC = b"SSW"
 _PREFIX = struct.Struct(">3sBI")
@@ -99,6 +105,10 @@ def of_all_subtasks(figures: Float32) -> Float32:
     return whole
 
 
+_WaitedS = Annotated[int, Meta(ge=0, le=WAITED_MOST_S)]
+_WaitedMinutes = Annotated[int, Meta(ge=1, le=WAITED_HOURS * 60)]
+
+
 class _Header(msgspec.Struct, frozen=True, kw_only=True):
     job: Text
     window_end_ms: TimeMs
@@ -111,6 +121,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     reached_wall_ms: TimeMs | None
     hourly_peak: tuple[float | None, ...]
     saturations: tuple[Saturation, ...] = ()
+    waits: Annotated[tuple[tuple[_WaitedS, _WaitedMinutes], ...], Meta(max_length=WAITED_HOURS * 60)] = ()
 
 
 def unknown_hours() -> Float32:
@@ -131,6 +142,7 @@ class Window:
             per minute. NaN where unknown: an engine's history may lack it.
         closed_append_ms: broker's append time of the record that closed the newest minute.
         saturations: what is remembered of tasks that never rested (``contracts.saturation``), by task.
+        waits: how long records waited in the minutes of the last ``WAITED_HOURS`` (``contracts.waits``).
         unusable: in one line, which figures of a record were no usable numbers, and so count as unknown; empty: none.
     """
 
@@ -144,6 +156,7 @@ class Window:
     reached_wall_ms: int | None = None
     hourly_peak: Float32 = field(default_factory=unknown_hours)
     saturations: tuple[Saturation, ...] = ()
+    waits: Waits = ()
     unusable: str = ""
 
     @property
@@ -202,6 +215,7 @@ def encode_window(window: Window) -> bytes:
         reached_wall_ms=window.reached_wall_ms,
         hourly_peak=_with_none(window.hourly_peak),
         saturations=window.saturations,
+        waits=window.waits,
     )
     head = msgspec.json.encode(header, order="deterministic")
     values = np.ascontiguousarray(window.figures, dtype="<f4")
@@ -256,6 +270,7 @@ def decode_window(raw: bytes | None) -> Window:
         reached_wall_ms=header.reached_wall_ms,
         hourly_peak=_with_nan(header.hourly_peak),
         saturations=header.saturations,
+        waits=header.waits,
         unusable=_unusable_in_words(is_unusable, header) if is_unusable.any() else "",
     )
 

@@ -38,6 +38,8 @@ from surescale.policies.fullest import full_in_words
 from surescale.policies.graph import Int64
 from surescale.policies.guardrails import Proposal, Situation, guard, situation
 from surescale.policies.headline import headline
+from surescale.policies.latency_budget import budget_of
+from surescale.policies.latency_budget import in_words as budget_in_words
 from surescale.policies.measure import mean_of_last, waiting_told
 from surescale.policies.memory import cramped_of, held_in_words
 from surescale.policies.policy import Policy, ask, is_span_end
@@ -171,6 +173,7 @@ def _decision(
     else:
         outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
     doubts: tuple[Doubt, ...] = ()
+    budget = budget_of(question)
     would_shrink = (outcome.desired < current).any() or bool(_held(outcome))
     if would_shrink and (doubts := doubts_of(question)):
         seen = _with_doubts(seen, doubts)
@@ -178,6 +181,7 @@ def _decision(
     acts = bool((outcome.desired != current).any())
     figures = _Figures.of(question)
     outlook = answered.answer.outlook if isinstance(answered.answer, RawAnswer) else None
+    compared = answered.answer.compared if isinstance(answered.answer, RawAnswer) else None
     facts = _Facts(
         _headline(question, outcome.desired, figures, load, outlook),
         _overload_in_words(question, emergency),
@@ -188,6 +192,7 @@ def _decision(
         or full_in_words(question, outcome.desired <= current),
         _above_limits(question, seen, outcome.desired),
         _doubt_in_words(question, doubts, outcome),
+        budget_in_words(budget, compared),
         "" if is_unready else _periods_in_words(question, seen, outcome.desired),
         _labels_in_words(window.topology.labels),
         _amended_by(outcome, is_emergency=emergency is not None or bool(at_once.any())),
@@ -209,12 +214,13 @@ def _decision(
         load_records_per_minute=load if np.isfinite(load) else None,
         closed_append_ms=window.closed_append_ms,
         reached_wall_ms=window.reached_wall_ms,
-        compared=answered.answer.compared if isinstance(answered.answer, RawAnswer) else None,
+        compared=compared,
         outlook=outlook,
         emergency=None if emergency is None else _overload(question, emergency),
         drift=answered.drift,
         undecided=is_undecided and not is_simulated(window.topology.engine),
         figures_until_ms=window.figures_until_ms,
+        budget=budget,
     )
 
 
@@ -444,6 +450,7 @@ class _Facts:
     hindrance: str
     above: str
     doubt: str
+    budget: str
     periods: str
     labels: str
     amended: str
@@ -459,7 +466,8 @@ def _sentence(answer: RawAnswer | NotReady, facts: _Facts) -> str:
     else:
         said = answer.reason or "The policy gave no reason."
     told = (
-        facts.headline, facts.overload, facts.unknown, facts.hindrance, facts.above, facts.doubt, facts.periods, facts.labels,
+        facts.headline, facts.overload, facts.unknown, facts.hindrance, facts.above, facts.doubt, facts.budget, facts.periods,
+        facts.labels,
     )  # fmt: skip
     last = f" {facts.amended}" if facts.amended else ""
     first = " ".join(_shortened(each, HINDRANCE_MAX) for each in told if each)

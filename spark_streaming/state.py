@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from surescale.contracts.errors import SurescaleError
 from surescale.contracts.messages import JobTopology, Saturation
+from surescale.contracts.waits import HourlyWaits
 from surescale.contracts.window_history import MinuteRows, WindowHistory
 from surescale.contracts.windows import FIGURES, Float32
 from surescale.contracts.wire import decoder
@@ -88,7 +89,7 @@ def to_arrays(minutes: Minutes) -> Arrays:
     """Return the state without the rows of closed minutes; the same state gives the same arrays.
 
     Arrays: ``header`` uint8 (JSON); ``hours`` float64 [h] with ``hour_keys`` int64 [h, 3] (job, hour start, known minutes);
-    ``hour_peaks`` float64 [h], NaN where unknown;
+    ``hour_peaks`` float64 [h], NaN where unknown; ``waits`` int64 [w, 4] (job, hour start, seconds waited, minutes);
     ``baseline`` and ``open`` int64 [b, C] with ``baseline_jobs`` int64 [b]; ``open`` has its lengths in the header.
     """
     jobs = [minutes.jobs[name] for name in sorted(minutes.jobs)]
@@ -106,6 +107,7 @@ def to_arrays(minutes: Minutes) -> Arrays:
         "hour_keys": np.array([(index, hour, known) for index, hour, _, known in hours], dtype=np.int64).reshape(-1, 3),
         "hours": np.array([records for _, _, records, _ in hours], dtype=np.float64),
         "hour_peaks": np.array([jobs[index].history.peaks.get(hour, np.nan) for index, hour, _, _ in hours], dtype=np.float64),
+        "waits": _waits_of(jobs),
         "baseline": _stacked([job.baseline.samples for job in jobs]),
         "baseline_jobs": np.repeat(np.arange(len(jobs)), [len(job.baseline.samples) for job in jobs]).astype(np.int64),
         "open": _stacked(opened),
@@ -148,14 +150,23 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[np.generic]], parts: Iterable[R
     count, first_open = len(header.jobs), 0
     baselines = _by_job(arrays["baseline_jobs"], count)
     hours = _by_job(arrays["hour_keys"][:, 0], count)
-    for each, baseline, known in zip(header.jobs, baselines, hours, strict=True):
+    every_wait = _int64(arrays.get("waits", np.zeros((0, 4))))  # none in states from before waits were kept
+    waits = _by_job(every_wait[:, 0], count)
+    for each, baseline, known, waited in zip(header.jobs, baselines, hours, waits, strict=True):
         lengths = [opened.samples for opened in each.open]
         chunks = np.split(arrays["open"][first_open : first_open + sum(lengths)], np.cumsum(lengths)[:-1]) if lengths else []
         first_open += sum(lengths)
         minutes.jobs[each.job] = JobMinutes(
             job=each.job,
             rules=rules,
-            history=WindowHistory(each.job, rules.window_minutes, {}, *_hours_of(arrays, known), each.saturations),
+            history=WindowHistory(
+                each.job,
+                rules.window_minutes,
+                {},
+                *_hours_of(arrays, known),
+                each.saturations,
+                _hourly_waits(every_wait[waited]),
+            ),
             closed_ms=each.closed_ms,
             highest_ms=each.highest_ms,
             late=each.late,
@@ -243,6 +254,24 @@ def _hours_of(arrays: Mapping[str, npt.NDArray[np.generic]], own: slice) -> tupl
     keys, records, peaks = arrays["hour_keys"][own].tolist(), arrays["hours"][own].tolist(), arrays["hour_peaks"][own].tolist()
     hours = {hour: (total, minutes) for (_, hour, minutes), total in zip(keys, records, strict=True)}
     return hours, {hour: peak for (_, hour, _), peak in zip(keys, peaks, strict=True) if not math.isnan(peak)}
+
+
+def _waits_of(jobs: Sequence[JobMinutes]) -> Int64:
+    rows = [
+        (index, hour, wait_s, minutes)
+        for index, job in enumerate(jobs)
+        for hour, own in sorted(job.history.waits.hours.items())
+        for wait_s, minutes in sorted(own.items())
+    ]
+    return np.array(rows, dtype=np.int64).reshape(-1, 4)
+
+
+def _hourly_waits(rows: Int64) -> HourlyWaits:
+    """Return what is kept of a job's waits [w, 4]."""
+    hours: dict[int, dict[int, int]] = {}
+    for _, hour, wait_s, minutes in rows.tolist():
+        hours.setdefault(hour, {})[wait_s] = minutes
+    return HourlyWaits(hours)
 
 
 def _text(header: msgspec.Struct) -> npt.NDArray[np.generic]:

@@ -8,6 +8,7 @@ Windows come straight from the simulator's rows, without samples and only in min
 of ``contracts.window_history.WindowHistory``, which the pipeline builds from summed samples.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +22,9 @@ from surescale.contracts.commands import RescheduleCommand, TaskChange
 from surescale.contracts.decisions import Decision
 from surescale.contracts.ids import command_id
 from surescale.contracts.messages import HourlyLoad
+from surescale.contracts.waits import HourlyWaits
 from surescale.contracts.window_history import add_peak, hour_of, hourly_mean, hourly_peak
-from surescale.contracts.windows import FIGURE, FIGURES, PEAK_MINUTES, Window
+from surescale.contracts.windows import FIGURE, FIGURES, PEAK_MINUTES, Float32, Window
 from surescale.simulation.engine.checked_changes import EngineRefusal
 from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.engine.hosts import NewHost
@@ -38,12 +40,13 @@ _SOURCE = 0  # index of the virtual source, the one task without upstream
 
 @dataclass(slots=True)
 class WindowBuffer:
-    """The last ``window_minutes`` minutes of one job, with its hourly load and hourly peaks."""
+    """The last ``window_minutes`` minutes of one job, with its hourly load and hourly peaks, and how long records waited."""
 
     window_minutes: int
     _minutes: deque[SimulatedMinute] = field(default_factory=deque)
     _hours: dict[int, tuple[float, int]] = field(default_factory=dict)  # start -> records, known minutes
     _peaks: dict[int, float] = field(default_factory=dict)  # start -> most records in five minutes
+    _waits: HourlyWaits = field(default_factory=HourlyWaits)
 
     @classmethod
     def after(cls, history: tuple[HourlyLoad, ...], window_minutes: int) -> "WindowBuffer":
@@ -63,9 +66,22 @@ class WindowBuffer:
         newest = list(islice(reversed(self._minutes), PEAK_MINUTES))
         if not any(each.topology.state == "waiting" for each in newest):
             add_peak(self._peaks, hour, [_load(each) for each in newest])
+        self._waits.close(minute.minute_end_ms, minute.rows, minute.topology, self._figures, self._load_before)
 
     def window(self) -> Window:
         """Return the window that ends with the last minute added; minutes without subtasks are masked."""
+        last = self._minutes[-1]
+        return Window(
+            job=last.topology.job,
+            window_end_ms=last.minute_end_ms,
+            figures=self._figures(),
+            topology=last.topology,
+            hourly_load=hourly_mean(self._hours, last.minute_end_ms),
+            hourly_peak=hourly_peak(self._peaks, last.minute_end_ms),
+            waits=self._waits.until(last.minute_end_ms),
+        )
+
+    def _figures(self) -> Float32:
         last = self._minutes[-1]
         tasks = len(last.topology.tasks)
         figures = np.full((self.window_minutes, tasks, len(FIGURES)), np.nan, dtype=np.float32)
@@ -73,14 +89,14 @@ class WindowBuffer:
             back = (last.minute_end_ms - minute.minute_end_ms) // MINUTE_MS
             if minute.topology.state != "waiting":
                 figures[self.window_minutes - 1 - back] = minute.rows
-        return Window(
-            job=last.topology.job,
-            window_end_ms=last.minute_end_ms,
-            figures=figures,
-            topology=last.topology,
-            hourly_load=hourly_mean(self._hours, last.minute_end_ms),
-            hourly_peak=hourly_peak(self._peaks, last.minute_end_ms),
-        )
+        return figures
+
+    def _load_before(self, minutes: int) -> float:
+        """Return what came so many minutes ago."""
+        if minutes >= len(self._minutes):
+            return math.nan
+        minute = self._minutes[-1 - minutes]
+        return math.nan if minute.topology.state == "waiting" else _load(minute)
 
 
 def _load(minute: SimulatedMinute) -> float:

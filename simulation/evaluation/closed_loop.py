@@ -14,6 +14,7 @@ from msgspec import structs
 from surescale.contracts.job_limits import answers_emergencies
 from surescale.contracts.job_settings import JobSettings, LatencyBound, Objective
 from surescale.contracts.messages import JobTopology
+from surescale.contracts.waits import counted_waits
 from surescale.contracts.windows import Window
 from surescale.policies.decide import decide_if_due
 from surescale.policies.emergency import may_gather
@@ -152,4 +153,5 @@ class Serving:
             hourly_load=seen.hourly_load[row].astype(np.float32),
             hourly_peak=seen.hourly_peak[row].astype(np.float32),
             saturations=self._topologies.saturations(seen, row, topology),
+            waits=() if seen.waits_s is None else counted_waits(seen.waits_s[row]),
         )

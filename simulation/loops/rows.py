@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.windows import FIGURES, Float32
+from surescale.contracts.windows import FIGURES, WAITED_HOURS, Float32
 from surescale.policies.graph import JobGraph
 from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload
@@ -39,6 +39,7 @@ from surescale.simulation.model.attempts import Flow, FlowRows
 from surescale.simulation.model.blindness import Blindness
 from surescale.simulation.model.course import job_in, load_in
 
+HOUR_MINUTES = 60
 _NONE_INSIDE = 1e-6  # records: rounding of the recursion
 
 
@@ -80,13 +81,17 @@ Number = TypeVar("Number", np.float64, np.bool_)
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a policy sees of B rows: figures [B, L, N, F], window ends [B], hourly loads and peaks [B, 192], sizes [B, N]."""
+    """What a policy sees of B rows: figures [B, L, N, F], window ends [B], hourly loads and peaks [B, 192], sizes [B, N].
+
+    Where there is a bound on latency it also sees how long records waited.
+    """
 
     figures: Float32
     ends_ms: Int64
     hourly_load: Float64
     hourly_peak: Float64
     current: Int64
+    waits_s: Float64 | None = None  # [B, W] of the last day's minutes, NaN where unknown; None: nobody counts them
 
 
 class LoopRows:
@@ -101,6 +106,9 @@ class LoopRows:
         self._minute = np.asarray(first_minutes, dtype=np.int64) - terms.window_minutes
         assert (self._minute >= 0).all(), "a loop needs one window of workload before its first decision"
         self._core = core_of(self.job, np.asarray(start, dtype=np.int64), terms, self._minute)
+        self._waits_s: Float64 | None = None
+        if terms.latency_bound is not None:
+            self._waits_s = np.full((len(self._minute), WAITED_HOURS * HOUR_MINUTES), np.nan)
         is_pipeline = isinstance(self._core, _PipelineRows)  # whose own rows show all that follows
         self._waves = None if is_pipeline else self.job.waves
         self._blindness = None if is_pipeline else Blindness.of(terms.world, self.job)
@@ -118,7 +126,14 @@ class LoopRows:
             hourly_load=self._load.hours.before(self._minute),
             hourly_peak=self._load.peaks.before(self._minute),
             current=self._core.parallelism,
+            waits_s=None if self._waits_s is None else self._of_whole_hours(self._waits_s),
         )
+
+    def _of_whole_hours(self, waits_s: Float64) -> Float64:
+        """Return waits [B, W] without the minutes before the hours that a window tells of."""
+        of_hour = (self._minute - 1) % HOUR_MINUTES + 1
+        oldest = HOUR_MINUTES - of_hour
+        return np.where(np.arange(waits_s.shape[1]) >= oldest[:, None], waits_s, np.nan)
 
     @property
     def minutes(self) -> Int64:
@@ -165,6 +180,7 @@ class LoopRows:
         assert isinstance(self._core, RecordRows | PressureRows | BatchRows), "rows that run as in the pipeline stay together"
         twin = copy(self)
         twin._core, twin._minute = self._core.chosen(rows), self._minute[rows]
+        twin._waits_s = None if self._waits_s is None else self._waits_s[rows]
         return twin
 
     def _pass(self, minutes: int, desired: Int64 | None, *, is_full: bool = False) -> Span:
@@ -176,7 +192,11 @@ class LoopRows:
         if bound is None or desired is None:
             return span
         assert span.inside is not None, "this core does not tell how many records are inside"
-        late = self._load.arrivals.ages(self._minute, span.inside) + self.job.path_minutes > bound.seconds / 60.0
+        ages = self._load.arrivals.ages(self._minute, span.inside)
+        assert self._waits_s is not None, "there is a bound"
+        waits_s = 60.0 * (ages if counted is None else np.where(counted, ages, np.nan))
+        self._waits_s = np.concatenate([self._waits_s[:, minutes:], waits_s], axis=1)
+        late = ages + self.job.path_minutes > bound.seconds / 60.0
         return replace(span, late_minutes=(late if counted is None else late & counted).sum(axis=1).astype(np.float64))
 
 

@@ -53,6 +53,8 @@ COMPARED = d.Decision(
     figures_until_ms=60_000,
 )
 
+BUDGET = d.LatencyBudget(seconds=30.0, allowed_minutes=14.4, used_minutes=3, known_minutes=1_380)
+
 MESSAGES: dict[str, Message] = {
     "sample": sample(),
     "topology": topology(),
@@ -182,6 +184,7 @@ MESSAGES: dict[str, Message] = {
         closed_append_ms=11,
         reached_wall_ms=10,
     ),
+    "decision-budget": replace(COMPARED, budget=BUDGET),
     "decision-candidates": COMPARED,
     "decision-candidates-slots": replace(COMPARED, compared=replace(SCORES, candidates=replace(CANDIDATES, slots=(1, 2)))),
     "command": c.RescheduleCommand(
@@ -315,4 +318,12 @@ def window_bytes_with_peaks() -> bytes:
     """Return the bytes of a small window after five minutes, the fewest for which an hour's peak is known."""
     history = WindowHistory(job=JOB, window_minutes=1)
     windows = [history.close(end * MINUTE_MS, {"source": row(records_in=3 * end)}, topology()) for end in range(1, 6)]
+    return encode_window(windows[-1])
+
+
+def window_bytes_with_waits() -> bytes:
+    """Return the bytes of a small window in whose minutes 30 and 90 of 60 records a minute waited."""
+    history = WindowHistory(job=JOB, window_minutes=2)
+    rows = [{"source": row(records_in=60, arrived=60, queued_records_last=waiting)} for waiting in (30, 90)]
+    windows = [history.close(end * MINUTE_MS, each, topology()) for end, each in enumerate(rows, 1)]
     return encode_window(windows[-1])

@@ -25,13 +25,17 @@ from surescale.services.state.write.projections import Record, project
 from surescale.services.tools.recording.format import Header, RawRecord, RecordedTopic, Recording, RecordingWriter
 from tests.support.builders import JOB
 from tests.unit.services.tools.recording.windows import FIRST_MINUTE, windows
-from tests.wire.messages import MESSAGES, window_bytes, window_bytes_with_peaks
+from tests.wire.messages import MESSAGES, window_bytes, window_bytes_with_peaks, window_bytes_with_waits
 
 RELEASES = sorted((Path(__file__).parent / "releases").iterdir())
 NEWEST = RELEASES[-1]
 SUMS = "SHA256SUMS"
 RECORDING = "recording.ssrec"
-WINDOWS = {"window.bin": window_bytes, "window-peaks.bin": window_bytes_with_peaks}
+WINDOWS = {
+    "window.bin": window_bytes,
+    "window-peaks.bin": window_bytes_with_peaks,
+    "window-waits.bin": window_bytes_with_waits,
+}
 TOPIC_OF = {
     "sample": topics.TASK_METRICS,
     "minute": topics.TASK_METRICS,

@@ -10,7 +10,15 @@ from typing import Literal
 import msgspec
 
 from surescale.contracts.commands import Balance, Outcome, Progress, RescheduleCommand
-from surescale.contracts.decisions import ChangeScore, Decision, FeatureDrift, PolicyUsed, SampledMinute, TaskDecision
+from surescale.contracts.decisions import (
+    ChangeScore,
+    Decision,
+    FeatureDrift,
+    LatencyBudget,
+    PolicyUsed,
+    SampledMinute,
+    TaskDecision,
+)
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import EngineEvent
 from surescale.contracts.own_acts import WHY, OwnAct
@@ -112,6 +120,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     window: WindowFacts
     compared: ChangeScore | None
     drift: FeatureDrift | None
+    budget: LatencyBudget | None
     tasks: tuple[TaskDecision, ...]
     labels: dict[str, str]
     outcomes: tuple[Outcome, ...]
@@ -195,6 +204,7 @@ def explanation(
         ),
         compared=decision.compared,
         drift=decision.drift,
+        budget=decision.budget,
         tasks=decision.tasks,
         labels=dict(labels or {}),
         outcomes=aftermath.outcomes,

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.archive import load_job
+from surescale.contracts.job_settings import LatencyBound
 from surescale.contracts.messages import JobTopology
+from surescale.contracts.waits import counted_waits, minutes_above
 from surescale.contracts.window_history import WindowHistory
 from surescale.contracts.windows import FIGURE, FIGURES
 from surescale.policies.features import encode
@@ -53,6 +55,28 @@ def test_whole_minutes_agree_with_the_quarters_of_the_pipeline(name: str) -> Non
             np.testing.assert_allclose(here[..., at], there[..., at], atol=1.01, rtol=1e-6, err_msg=figure)
         np.testing.assert_allclose(here[..., FIGURE["busy_ms"]], there[..., FIGURE["busy_ms"]], atol=1.5, rtol=1e-5)
         np.testing.assert_allclose(here[..., FIGURE["idle_ms"]], there[..., FIGURE["idle_ms"]], atol=1.5, rtol=1e-5)
+
+
+def test_a_bound_on_latency_shows_how_long_records_waited_on_the_last_day() -> None:
+    """As many minutes above it as were counted, whatever the time of day; without a bound nobody counts them."""
+    job, bound = load_job("j_2521346", clarknet()), LatencyBound(seconds=30.0)
+    rows = loop(job, clarknet(), Terms(span_minutes=10, latency_bound=bound), 2)
+    late, own = np.zeros((2, 0)), 60.0 * job.path_minutes
+    for at in range(30 * 6):
+        span = rows.step(np.tile(job.start_parallelism if at % 40 else np.ones_like(job.start_parallelism), (2, 1)))
+        assert span.late_minutes is not None
+        late = np.concatenate([late, span.late_minutes[:, None]], axis=1)
+    seen = rows.observe()
+    assert seen.waits_s is not None
+    of_hour = (rows.minutes - 1) % 60 + 1
+    assert of_hour.tolist() == [60, 60]
+    above = [minutes_above(counted_waits(waits), bound.seconds - own) for waits in seen.waits_s]
+    assert above == late[:, -24 * 6 :].sum(axis=1).tolist() != [0, 0]
+    rows.step(np.tile(job.start_parallelism, (2, 1)))
+    later = rows.observe().waits_s
+    assert later is not None
+    assert np.isfinite(later).sum(axis=1).tolist() == [23 * 60 + 10] * 2
+    assert loop(job, clarknet(), Terms()).observe().waits_s is None
 
 
 def test_spans_of_ten_minutes_end_in_the_same_queues_as_one_hour() -> None:

@@ -67,6 +67,21 @@ def test_the_same_state_gives_the_same_arrays() -> None:
     assert as_bytes(rows_to_arrays(again, {})) == as_bytes(rows)
 
 
+def test_a_state_from_before_waits_were_kept_goes_on_without_them() -> None:
+    """Nothing else is lost; a state of today has them back."""
+    minutes = Minutes(RULES)
+    feed(*BEFORE, minutes=minutes)
+    arrays, rows = to_arrays(minutes), [rows_of(rows_to_arrays(minutes, {}))]
+    waits = {name: job.history.waits for name, job in minutes.jobs.items()}
+    assert any(each.hours for each in waits.values())
+    assert {name: job.history.waits for name, job in from_arrays(arrays, rows, RULES).jobs.items()} == waits
+    older = from_arrays({name: array for name, array in arrays.items() if name != "waits"}, rows, RULES)
+    assert {name: job.history.hours for name, job in older.jobs.items()} == {
+        name: job.history.hours for name, job in minutes.jobs.items()
+    }
+    assert not any(job.history.waits.hours for job in older.jobs.values())
+
+
 def test_a_topology_that_stays_is_decoded_once() -> None:
     """A worker loads states before each batch, and topologies are most of what there is to decode; one that changed is new."""
     minutes = Minutes(RULES)

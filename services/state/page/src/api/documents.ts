@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is bb0241fbbd08fa4af36386d90427503cd8ccb5ccc83319daca95142d76bb8c42.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 36aebfb8da804e008311f430beb560776d7377f4c83c7ff84b336052b6df78ba.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -640,6 +640,8 @@ export type components = {
             undecided: boolean;
             /** @default null */
             figures_until_ms: number | null;
+            /** @default null */
+            budget: components["schemas"]["LatencyBudget"] | null;
         };
         /**
          * PolicyUsed
@@ -790,6 +792,16 @@ export type components = {
             mean: number;
             low: number;
             high: number;
+        };
+        /**
+         * LatencyBudget
+         * @description How many of a job's minutes were above its bound on latency in the last 24 hours, whole hours but for the present one.
+         */
+        LatencyBudget: {
+            seconds: number;
+            allowed_minutes: number;
+            used_minutes: number;
+            known_minutes: number;
         };
         /**
          * AppendedOutcome
@@ -2042,6 +2054,7 @@ export type Candidates = components['schemas']['Candidates'];
 export type LoadOutlook = components['schemas']['LoadOutlook'];
 export type Overload = components['schemas']['Overload'];
 export type FeatureDrift = components['schemas']['FeatureDrift'];
+export type LatencyBudget = components['schemas']['LatencyBudget'];
 export type AppendedOutcome = components['schemas']['AppendedOutcome'];
 export type Outcome = components['schemas']['Outcome'];
 export type CommandDocument = components['schemas']['CommandDocument'];

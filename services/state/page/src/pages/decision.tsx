@@ -9,7 +9,7 @@ import { Curve } from "../parts/curve";
 import { TaskGraph } from "../parts/graph";
 import { clusterLink, decisionLink, jobLink, jobOf } from "../parts/links";
 import { WhatIf } from "../parts/what-if";
-import { DAY_S, GUARDRAILS, MINUTE_MS, bytes, clock, count, dollars, duration, moment, percent, plural, reason } from "../parts/words";
+import { DAY_S, GUARDRAILS, MINUTE_MS, budgetFact, bytes, clock, count, dollars, duration, moment, percent, plural, reason } from "../parts/words";
 
 const ROWS_MAX = 12;
 const HOLD_ROWS = 8;
@@ -91,6 +91,7 @@ function About({ decision, next }: { decision: Decision; next: string }): JSX.El
         ["Span ended", moment(decision.record.span_end_ms)],
         ...(next ? [["Next decision", next] as [string, string]] : []),
         ["Load", count(decision.record.load_records_per_minute), "Records a minute, mean of the last five known ones"],
+        ...budgetFact(decision.record.budget),
         ["Minutes known", String(decision.record.minutes_known), `${percent(decision.record.completeness)} of the window`],
         ["Settings", `version ${decision.record.settings_version}`, `Topology version ${decision.record.topology_version}`],
         ["Freshness", duration(decision.freshness_ms), "From the record that closed the minute to the decision"],

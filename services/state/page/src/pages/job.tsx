@@ -10,7 +10,7 @@ import { TaskGraph, heat } from "../parts/graph";
 import { Groups } from "../parts/groups";
 import { clusterLink, decisionLink, jobLink, taskLink } from "../parts/links";
 import { Operate } from "../parts/operate";
-import { clock, count, dollars, duration, percent, plural, reason } from "../parts/words";
+import { budgetFact, clock, count, dollars, duration, percent, plural, reason } from "../parts/words";
 
 const TOPICS = ["snapshots", "decisions", "job-topology", "rescaler-state", "reschedule-events", "reschedule-commands", "job-settings"];
 const GOOD_WHEN_TRUE = ["Available", "Balanced", "Owned", "Measured"];
@@ -105,6 +105,7 @@ function Figures({ document }: { document: JobDocument }): JSX.Element {
         ["Busiest task", percent(minute?.utilisation), "Share of its time that it works"],
         ["Waiting", count(minute?.backlog), "Records at all tasks"],
         ["Latency", duration(minute?.latency_ms), "Mean, along the slowest path"],
+        ...budgetFact(document.decision?.record.budget),
         ...(document.engine?.places === "commanded" || document.rent ? costs(document.rent) : []),
         ...(groups.length ? [oldest(groups)] : []),
         ["Mode", `${document.mode}`, `Set by: ${document.mode_set_by}`],

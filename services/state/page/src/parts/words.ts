@@ -1,5 +1,5 @@
 import table from "../../words.json";
-import type { JobOverview } from "../api/documents";
+import type { JobOverview, LatencyBudget } from "../api/documents";
 
 // Figures as people read them. Times are UTC, as everywhere in surescale.
 
@@ -43,6 +43,15 @@ export function duration(ms: number | null | undefined): string {
 export function bytes(value: number | null | undefined): string {
   if (value == null) return NONE;
   return value < 2 ** 20 ? `${Math.round(value / 1024)} KiB` : `${(value / 2 ** 20).toFixed(value < 10 * 2 ** 20 ? 1 : 0)} MiB`;
+}
+
+/** Return how many of a day's minutes above the job's bound are used up; what is unknown never counts as kept. */
+export function budgetFact(budget: LatencyBudget | null | undefined): [string, string, string][] {
+  if (!budget) return [];
+  const unknown = DAY_S / 60 - budget.known_minutes;
+  const used = unknown ? `at least ${budget.used_minutes}` : `${budget.used_minutes}`;
+  const about = unknown ? `Minutes in which records waited longer; ${plural(unknown, "minute")} unknown` : "Minutes in which records waited longer";
+  return [[`Above ${duration(1_000 * budget.seconds)} today`, `${used} of ${count(budget.allowed_minutes)}`, about]];
 }
 
 /** Return hours and minutes; seconds too where they say something. */

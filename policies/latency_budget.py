@@ -1,0 +1,56 @@
+"""The minutes above a bound on latency that a job may have in a day: how many are used up, and what it takes to keep it."""
+
+from surescale.contracts.decisions import ChangeScore, LatencyBudget
+from surescale.contracts.objectives import DAY_MINUTES, used_in_words
+from surescale.contracts.plurals import counted
+from surescale.contracts.waits import minutes_above, minutes_known
+from surescale.policies.latency_bound import Bound, path_minutes
+from surescale.policies.question import Question
+
+
+def bound_of(question: Question) -> Bound | None:
+    """Return the bound of a job for waits: without the work on a record; None: it has none."""
+    wanted = question.latency_bound
+    return None if wanted is None else Bound.of(wanted, float(path_minutes(question.measured.alone(), question.graph)[0]))
+
+
+def budget_of(question: Question) -> LatencyBudget | None:
+    """Return how much of the day's minutes above the job's bound is used up; None: it has no bound."""
+    wanted, bound = question.latency_bound, bound_of(question)
+    if wanted is None or bound is None:
+        return None
+    waits = question.window.waits
+    return LatencyBudget(
+        seconds=wanted.seconds,
+        allowed_minutes=round(wanted.share * DAY_MINUTES, 2),
+        used_minutes=min(minutes_above(waits, 60.0 * bound.minutes), DAY_MINUTES),
+        known_minutes=min(minutes_known(waits), DAY_MINUTES),
+    )
+
+
+def in_words(budget: LatencyBudget | None, compared: ChangeScore | None) -> str:
+    """Return how much of the budget is used, and what it takes once it is spent; empty: there is none."""
+    if budget is None:
+        return ""
+    used = used_in_words(budget)
+    used = used[0].upper() + used[1:]
+    if budget.used_minutes < budget.allowed_minutes:
+        return f"{used}."
+    return f"{used}: the budget is spent. {_what_it_takes(budget, compared)}".rstrip()
+
+
+def _what_it_takes(budget: LatencyBudget, compared: ChangeScore | None) -> str:
+    candidates = None if compared is None else compared.candidates
+    if candidates is None:
+        return ""
+    allowed = budget.allowed_minutes / DAY_MINUTES * candidates.minutes
+    rows = list(zip(candidates.subtasks, candidates.late_minutes, strict=True))
+    enough = [size for size, late in rows if late <= allowed]
+    within = f"in the next {candidates.minutes / 60.0:g} hours"
+    if enough:
+        return f"{counted(enough[0], 'subtask')} should keep the bound {within}."
+    size, late = min(rows, key=lambda row: row[1])
+    return (
+        f"No size that was compared should keep the bound {within}: {counted(size, 'subtask')} would be above it for {late:.1f} "
+        "minutes, the fewest. Allow more subtasks, a longer latency or a larger share."
+    )
