@@ -119,7 +119,7 @@ chart: install ## Make the Helm chart's templates from compose/kubernetes, and t
 	@$(BIN)/python -m compose.chart
 
 reference: install ## Regenerate docs/reference/ from the code
-	@$(BIN)/surescale reference
+	@$(BIN)/surescale dev reference
 
 $(DOCS)/.installed: locks/docs.txt
 	@$(PYTHON) -m venv $(DOCS)
@@ -134,7 +134,7 @@ bench: install ## Run every benchmark (more than half an hour); each prints the 
 	@for name in agent assign cost coverage gate "inference --states 50" "margin --world calm" "placement --scale-only" \
 	    "policies --quick" projector rescale reschedule recovery simulator spark step "tournament --world calm --days 1" tracing \
 	    "worlds --quick"; do \
-	  echo "== surescale bench $$name"; $(BIN)/surescale bench $$name || exit 1; \
+	  echo "== surescale dev bench $$name"; $(BIN)/surescale dev bench $$name || exit 1; \
 	done
 
 page: ## Build the web page into services/state/page/built (needs Node 20 or later; whoever runs surescale needs none)

@@ -1,4 +1,4 @@
-"""`surescale bench assign`: learner assignment at scale. Measures seconds a round, moves and rounds against their bounds.
+"""`surescale dev bench assign`: learner assignment at scale. Measures seconds a round, moves and rounds against their bounds.
 
 In each case hosts join a cluster, and rounds run until the cluster has converged. A learner is ready a fixed number of rounds
 after it starts. Times are processor seconds of a whole round (`rescaler.learners.assign`); the input objects are made

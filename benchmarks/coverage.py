@@ -1,4 +1,4 @@
-"""``surescale bench coverage``: how often the load stays within the band that the outlook of ``sure`` gives, per load.
+"""``surescale dev bench coverage``: how often the load stays within the band that the outlook of ``sure`` gives, per load.
 
 Nominally 80 % of a stage's means lie within 1.28 deviations. Beside the shipped band stand two that are corrected by split
 conformal prediction over a moving window (Papadopoulos et al., ECML 2002). *Remembered*: per stage, by the quantile of the errors

@@ -1,4 +1,4 @@
-"""`surescale bench gate`: one gate over a million events. Measures processor seconds and the growth of memory."""
+"""`surescale dev bench gate`: one gate over a million events. Measures processor seconds and the growth of memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``surescale bench margin``: what another margin would be worth in each world, and how much of that can be learned.
+"""``surescale dev bench margin``: what another margin would be worth in each world, and how much of that can be learned.
 
 The margin is how wide the plan of ``sure`` takes its scenarios (*spread*), how much longer than measured it takes service times
 (*caution*), and what a change must gain (*hurdle*). In every state each candidate is played against the same future

@@ -1,4 +1,4 @@
-"""`surescale bench reschedule`: plans for a thousand fragments. Measures seconds, and vnodes moved against the formula."""
+"""`surescale dev bench reschedule`: plans for a thousand fragments. Measures seconds, and vnodes moved against the formula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``surescale bench simulator``: environment steps per second of the simulator on one core, by mode, world and job size."""
+"""``surescale dev bench simulator``: environment steps per second of the simulator on one core, by mode, world and job size."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""``surescale bench step``: how policies answer a load that becomes four times as large, in every world of the simulator."""
+"""``surescale dev bench step``: how policies answer a load that becomes four times as large, in every world of the simulator."""
 
 from __future__ import annotations
 

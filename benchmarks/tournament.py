@@ -1,4 +1,4 @@
-"""``surescale bench tournament``: what a tournament on a job's last days is worth on the days that follow, in every world.
+"""``surescale dev bench tournament``: what a tournament on a job's last days is worth on the days that follow, in every world.
 
 A job lives in a world under ``sure`` for three days and three hours. A tournament is held on these days. From the same moment on,
 the following days are lived again under its winner (with its rule to fall back), under ``sure``, and under each single policy as

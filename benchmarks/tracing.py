@@ -1,4 +1,4 @@
-"""`surescale bench tracing`: what traces cost, off and on, beside the decision that they describe."""
+"""`surescale dev bench tracing`: what traces cost, off and on, beside the decision that they describe."""
 
 from __future__ import annotations
 

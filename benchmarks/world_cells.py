@@ -1,4 +1,4 @@
-"""Cells of ``surescale bench worlds``: a policy judged on one job, under one load, in one draw of a world. Kept, so resumable."""
+"""Cells of ``dev bench worlds``: a policy judged on one job, under one load, in one draw of a world. Kept and resumable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``surescale bench worlds``: the shipped policy beside calibrated rules and the best constant, in every world.
+"""``surescale dev bench worlds``: the shipped policy beside calibrated rules and the best constant, in every world.
 
 Rules and the constant are calibrated on the first week (or third) of a load, in each world, for each job and draw; what follows
 judges. The best rival of a world is the one with the highest mean reward in these very hours, picked with hindsight. So is the

@@ -108,7 +108,7 @@ VALUES: dict[tuple[str, str], dict[str, Any]] = {
         "/spec/metrics/0/resource/target/averageUtilization": Template("{{ .Values.agent.averageCpuPercent }}"),
     },
     ("StatefulSet", "spark"): {
-        "/spec/template/spec/containers/0/command/3": Template('"local[{{ int .Values.spark.threads }}]"'),
+        "/spec/template/spec/containers/0/command/4": Template('"local[{{ int .Values.spark.threads }}]"'),
         "/spec/volumeClaimTemplates/0/spec/storageClassName": When(
             ".Values.spark.storage.className", Template("{{ .Values.spark.storage.className }}")
         ),

@@ -25,7 +25,7 @@ from surescale.contracts.topics import (
 
 Role = Literal["monitor", "spark", "agent", "rescaler", "state-service", "engine", "operator"]
 ROLES: tuple[Role, ...] = get_args(Role)
-"""``engine`` is the simulated one, ``operator`` a user who runs ``surescale job``, ``policy``, ``topics skip`` or ``record``."""
+"""``engine`` is the simulated one, ``operator`` who uses ``surescale job``, ``policy``, ``topics skip``, ``recording create``."""
 
 Resource = Literal["topic", "group", "transactional-id"]
 Operation = Literal["Read", "Write", "Describe", "DescribeConfigs"]

@@ -1,8 +1,8 @@
 """The limits that the user sets for a job, as a record, and all that is said of each of them in one place.
 
 ``JobSettings`` is the table of job settings: a field with its type and range, and a `Setting` with its option, its help, its
-default and its reader. Options, labels, groups files, `job show`, the history and what-if are made of ``SETTINGS``. What a limit
-means for one task says ``contracts.job_limits``. Records follow the conventions of ``contracts.messages``.
+default and its reader. Options, labels, groups files, `job settings`, the history and what-if are made of ``SETTINGS``. What a
+limit means for one task says ``contracts.job_limits``. Records follow the conventions of ``contracts.messages``.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The commands ``surescale train`` and ``surescale export``. Torch is imported only when one of them runs."""
+"""The commands ``surescale policy train`` and ``surescale policy export``. Torch is imported only when one of them runs."""
 
 import os
 from importlib import import_module
@@ -111,7 +111,7 @@ def train(
             click.echo(f"{world}: validation reward {reward:.4f} (the plan alone {run.rule_by_world[world]:.4f})")
     if judges:
         _judge(run)
-    click.echo(f"validation reward {run.best:.4f} (the plan alone {run.rule:.4f}); next: surescale export --run {out}")
+    click.echo(f"validation reward {run.best:.4f} (the plan alone {run.rule:.4f}); next: surescale policy export --run {out}")
 
 
 def _judge(run: "Run") -> None:
@@ -237,7 +237,7 @@ def export(run_folder: Path, out: Path, name: str, scores: bool, only_ranges: bo
 
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     if not (run_folder / CHECKPOINT).is_file():
-        raise SurescaleError(f"--run: there is no training run in {run_folder}; start one with `surescale train`")
+        raise SurescaleError(f"--run: there is no training run in {run_folder}; start one with `surescale policy train`")
     check_name(out, name)
     package = export_package(resume(run_folder), out, name)
     click.echo(f"wrote {package}")

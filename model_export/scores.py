@@ -1,4 +1,4 @@
-"""Judges an exported package as `surescale evaluate` would, on jobs and a week it was not trained on, and writes its scores.
+"""Judges an exported package as `surescale policy evaluate` would, on jobs and a week it was not trained on; writes its scores.
 
 `gains` says what a trained network gains over its plan alone where it was neither trained nor chosen: on graphs that training and
 validation never see, in the week after the part of each load that they may see, and in other draws of each world. Both live
@@ -58,7 +58,7 @@ def score_package(
 
 def _terms(asked: EvaluationRequest) -> dict[str, str | int | float]:
     return {
-        "command": f"surescale evaluate --workload {WORKLOAD} --calibrate {asked.calibrate} --runs {asked.runs}",
+        "command": f"surescale policy evaluate --workload {WORKLOAD} --calibrate {asked.calibrate} --runs {asked.runs}",
         "latency_weight": asked.latency_weight,
         "rules": "calibrated on week 1 for each job",
         "week": 2,

@@ -1,4 +1,4 @@
-"""``surescale monitor``: publishes an engine, or a recording of one, to Kafka.
+"""``surescale run monitor``: publishes an engine, or a recording of one, to Kafka.
 
 A demo publishes one segment of the clock that runs several times as fast, so that minutes are short. Real deployments have no
 such clock.

@@ -8,7 +8,7 @@ from surescale.monitor.prices import PriceTable
 
 @dataclass(frozen=True, slots=True)
 class MonitorSettings(SourceSettings):
-    """Settings of ``surescale monitor``, from ``SURESCALE_*`` and its options."""
+    """Settings of ``surescale run monitor``, from ``SURESCALE_*`` and its options."""
 
     trace_file: str = ""
     """File of recorded task metrics (JSON lines) to send; empty: ask the engine."""

@@ -102,7 +102,7 @@ def policies(*default: str, help: str = "Policy by name; repeatable.") -> Callab
 
 JOBS = ("clicks", "orders", "payments")
 """Shipped jobs that commands run by default."""
-_JOB = "Job by name (surescale jobs), or a CSV of a graph, FILE or FILE#JOB"
+_JOB = "Job by name (surescale demo jobs), or a CSV of a graph, FILE or FILE#JOB"
 job = click.option("--job", required=True, help=f"{_JOB}.")
 
 
@@ -114,7 +114,7 @@ def jobs(default: tuple[str, ...] = JOBS) -> Callable[[F], F]:
 def workload(*, required: bool = False) -> Callable[[F], F]:
     """Return the option that names the trace."""
     default: dict[str, Any] = {"required": True} if required else {"default": "online-shop", "show_default": True}
-    return click.option("--workload", help="Load by name (surescale jobs), or a CSV with columns minute,requests.", **default)
+    return click.option("--workload", help="Load by name (surescale demo jobs), or a CSV: columns minute,requests.", **default)
 
 
 def minutes(least: int = 1, most: int | None = None) -> Callable[[F], F]:
@@ -169,7 +169,7 @@ restart_ms = click.option(
 
 
 def _one_world(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> str:
-    """Return the only world. Two are refused: `train` and `bench worlds` take several, and here the first would be lost."""
+    """Return the only world. Two are refused: `train` and `dev bench worlds` take several, and here the first would be lost."""
     if len(given) > 1:
         raise click.BadParameter(f"give it once; worlds are joined by +, as in {'+'.join(given)[:80]}", ctx, param)
     return given[0]
@@ -196,7 +196,7 @@ world_or_file = click.option(
     help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; nights: "
     "hours without a record; dealt: whole partitions and key groups; waves: sources, selectivities and timers of "
     "their own; blind: figures that show less; slo. Joined by +; restart@300 sets the seconds of a restart. Or a .json file "
-    "of surescale calibrate.",
+    "of surescale recording calibrate.",
 )
 world_seed = click.option(
     "--world-seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Seed of the world's random draws."

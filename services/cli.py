@@ -1,12 +1,12 @@
-"""The command ``surescale``. Its commands are entry points of ``surescale.commands``; each is imported when it is called."""
+"""The command ``surescale``. `services.command_table` lists its commands; each is imported when it is called."""
 
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from difflib import get_close_matches
-from importlib.metadata import entry_points
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,50 +17,54 @@ from surescale.contracts.errors import SurescaleError
 from surescale.runtime.printable import printable
 from surescale.services import command_table
 
-COMMANDS = "surescale.commands"
-BENCHMARKS = "surescale.bench"
 CHECKOUT = Path(surescale.__file__).parents[2]
 """Where benchmarks/ and reproductions/ lie, which no wheel holds."""
 FIND_THEIR_FILE = ("up", "init")
 """Commands that look for the pipeline's file themselves, or write it."""
 EXIT_CODES = """\
-Exit codes: 0 done; 1 it failed, and the last line says why; 2 the command line cannot be read, or the input document of `gate`,
-`place`, `reschedule` or `assign` is wrong; 3 `place` found no host for some subtasks, or `job apply --dry-run` would change
-something; 130 interrupted."""
+Exit codes: 0 done; 1 it failed, and the last line says why; 2 the command line cannot be read, or the input document of
+`dev gate`, `place`, `reschedule` or `assign` is wrong; 3 `dev place` found no host for some subtasks, or `job apply --dry-run`
+would change something; 130 interrupted."""
 
 
 class LazyGroup(click.Group):
-    """A group of entry points. Each command is loaded when it is called; help shows a static table and loads none."""
+    """A group of the table. Each command is loaded when it is called; help shows the table and loads none."""
 
-    def __init__(self, *args: Any, entry_group: str, table: Mapping[str, Mapping[str, str]], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, table: command_table.Group, **kwargs: Any) -> None:
         """``table`` holds a section's title, and in it each command's name and line."""
+        kwargs.setdefault("help", "\n\n".join(filter(None, (f"{table.line}.", table.more))))
         super().__init__(*args, **kwargs)
-        self._entry_group = entry_group
-        self._table = table
+        self._sections = table.sections
+        self._listed = table.commands()
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, sorted."""
-        return sorted(point.name for point in entry_points(group=self._entry_group))
+        """Return the names, in the order of help."""
+        return list(self._listed)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load one command."""
-        found = entry_points(group=self._entry_group, name=cmd_name)
-        if self._entry_group == BENCHMARKS and str(CHECKOUT) not in sys.path and (CHECKOUT / "benchmarks").is_dir():
-            sys.path.append(str(CHECKOUT))
-        return next(iter(found)).load() if found else None
+        match self._listed.get(cmd_name):
+            case command_table.Group() as below:
+                return LazyGroup(cmd_name, table=below)
+            case command_table.Command(at=at):
+                module, _, name = at.partition(":")
+                if not module.startswith("surescale.") and str(CHECKOUT) not in sys.path and (CHECKOUT / "benchmarks").is_dir():
+                    sys.path.append(str(CHECKOUT))
+                command: click.Command = getattr(import_module(module), name)
+                return command
+        return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table, its lines aligned over all sections."""
-        width = max(len(name) for lines in self._table.values() for name in lines)
-        for title, lines in self._table.items():
+        width = max(map(len, self._listed))
+        for title, lines in self._sections.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), line) for name, line in lines.items()])
+                formatter.write_dl([(name.ljust(width), each.line) for name, each in lines.items()])
 
 
 @click.group(
     cls=LazyGroup,
-    entry_group=COMMANDS,
-    table=command_table.COMMANDS,
+    table=command_table.ROOT,
     epilog=EXIT_CODES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -71,14 +75,6 @@ def cli(debug: bool) -> None:
 
     `surescale COMMAND --help` explains a command.
     """
-
-
-bench = LazyGroup(
-    "bench",
-    entry_group=BENCHMARKS,
-    table=command_table.BENCHMARKS,
-    help="Measure, or reproduce a published evaluation.\n\nPrints targets and published figures next to ours.",
-)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -135,23 +131,38 @@ def _check_variables() -> None:
 
 
 def _with_suggestion(error: click.ClickException) -> str:
-    """Return an error's message; of a command that there is not, with the nearest name of its group, however deep."""
+    """Return an error's message; of a command that there is not, with what may be meant, however deep in the table."""
     message = error.format_message()
     context = error.ctx if isinstance(error, click.UsageError) else None
     named = re.fullmatch(r"No such command '(.*)'\.?", message)
     if named is None or context is None or not isinstance(context.command, click.Group):
         return message
-    if context.command is cli and named[1] in command_table.OTHER_WORDS:
-        return f"{message.rstrip('.')}; {command_table.OTHER_WORDS[named[1]]}"
-    near = get_close_matches(named[1], context.command.list_commands(context), n=1)
-    return f"{message.rstrip('.')}; did you mean {near[0]}?" if near else message
+    said, word = message.rstrip("."), named[1]
+    if context.command is cli and word in command_table.OTHER_WORDS:
+        return f"{said}; {command_table.OTHER_WORDS[word]}"
+    meant = _meant(word, context.command.list_commands(context))
+    return f"{said}; did you mean {' or '.join(meant)}?" if meant else message
+
+
+def _meant(word: str, own: Sequence[str]) -> list[str]:
+    """Return what a word may mean: a look, the same word elsewhere, else one that looks like it here, or elsewhere."""
+    if word in command_table.LOOKS and (looks := [name for name in ("list", "show") if name in own]):
+        return looks
+    elsewhere: dict[str, list[str]] = {}
+    for name, path in command_table.ROOT.paths():
+        elsewhere.setdefault(name, []).append(f"`{path}`")
+    if word in elsewhere:
+        return elsewhere[word]
+    if near := get_close_matches(word, own, n=1):
+        return near
+    return next((elsewhere[name] for name in get_close_matches(word, elsewhere, n=1)), [])
 
 
 def _how_to_get(module: str) -> str:
     extra = command_table.EXTRAS.get(module)
     if extra is None:
         return "run the command from a checkout of the repository, after `make install`"
-    return f"pip install 'surescale[{extra}]', or 'surescale[all]' for every command but train and export"
+    return f"pip install 'surescale[{extra}]', or 'surescale[all]' for every command but `policy train` and `policy export`"
 
 
 def _fail(message: str, code: int = 1) -> None:

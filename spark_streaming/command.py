@@ -1,4 +1,4 @@
-"""The command ``surescale spark``: settings in, the job run. Holds no logic."""
+"""The command ``surescale run spark``: settings in, the job run. Holds no logic."""
 
 import click
 

@@ -9,7 +9,7 @@ from surescale.contracts.settings import PipelineSettings
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings(PipelineSettings):
-    """Settings of ``surescale spark``, from ``SURESCALE_*`` and its options."""
+    """Settings of ``surescale run spark``, from ``SURESCALE_*`` and its options."""
 
     spark_master: str = "local[*]"
     """Any Spark master: local[n], spark://host:port, k8s://..., yarn."""

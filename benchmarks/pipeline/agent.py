@@ -1,4 +1,4 @@
-"""``surescale bench agent``: processor time and memory of a decision, and windows per second that agents take from Kafka."""
+"""``surescale dev bench agent``: processor time and memory of a decision, and windows per second that agents take from Kafka."""
 
 import contextlib
 import itertools
@@ -245,7 +245,7 @@ def command(policy: str, seconds: float, kafka: bool, seed: int, as_json: bool) 
             report["one_agent"], report["two_agents"] = through_kafka(policy, 1), through_kafka(policy, 2)
     except StopRequested as asked:
         raise SystemExit(asked.exit_code) from None
-    show("surescale bench agent", report, as_json=as_json)
+    show("surescale dev bench agent", report, as_json=as_json)
 
 
 if __name__ == "__main__":

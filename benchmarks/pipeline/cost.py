@@ -1,4 +1,4 @@
-"""``surescale bench cost``: what a job costs, as processor time and memory of each role.
+"""``surescale dev bench cost``: what a job costs, as processor time and memory of each role.
 
 Two runs. In the first, one job runs at its own pace: what every role takes though there is next to nothing to do. In the
 second, many jobs run as fast as the pipeline answers: what each further hour of a job takes.
@@ -109,4 +109,4 @@ def command(jobs: int, minutes: int, rest_minutes: int, policy: str, seed: int, 
         report["at_work"] = working(graphs, minutes, policy, seed, rest["cores"])
     except StopRequested as asked:
         raise SystemExit(asked.exit_code) from None
-    show("surescale bench cost", report, as_json=as_json)
+    show("surescale dev bench cost", report, as_json=as_json)

@@ -1,4 +1,4 @@
-"""``surescale bench projector``: records per second through the state projector, and the memory they take in Redis."""
+"""``surescale dev bench projector``: records per second through the state projector, and the memory they take in Redis."""
 
 import time
 from collections import Counter, defaultdict
@@ -229,4 +229,4 @@ def command(jobs: int, tasks: int, minutes: int, rounds: int, policy: str, seed:
         "as_measured": round(found["redis"]["used_mb"] * 1000 / (jobs * tasks), 1),
         "when_every_timeline_is_full": round(full_mb * 1000 / tasks, 1),
     }
-    show("surescale bench projector", report, as_json=as_json)
+    show("surescale dev bench projector", report, as_json=as_json)

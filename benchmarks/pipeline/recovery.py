@@ -1,4 +1,4 @@
-"""``surescale bench recovery``: time from nothing to the first decision, and recovery after each role is killed."""
+"""``surescale dev bench recovery``: time from nothing to the first decision, and recovery after each role is killed."""
 
 import contextlib
 import time
@@ -191,7 +191,7 @@ def command(kills: tuple[str, ...], speed: float, policy: str, seed: int, as_jso
             follower.close()
     except StopRequested as asked:
         raise SystemExit(asked.exit_code) from None
-    show("surescale bench recovery", report, as_json=as_json)
+    show("surescale dev bench recovery", report, as_json=as_json)
 
 
 def _said(role: str, found: Document) -> Document:

@@ -1,4 +1,4 @@
-"""``surescale bench spark``: raw records per second through the snapshot stage, and how fresh its windows are."""
+"""``surescale dev bench spark``: raw records per second through the snapshot stage, and how fresh its windows are."""
 
 import time
 from collections.abc import Iterable
@@ -312,4 +312,4 @@ def command(
                 report["growth"] = growth(partial(_freshness_of, pipeline, Sender(pipeline)), seed)
     except StopRequested as asked:
         raise SystemExit(asked.exit_code) from None
-    show("surescale bench spark", report, as_json=as_json)
+    show("surescale dev bench spark", report, as_json=as_json)

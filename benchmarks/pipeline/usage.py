@@ -13,12 +13,12 @@ _KINDS = (
     ("org.apache.spark.executor", "spark_executors"),
     ("org.apache.spark", "spark_jvm"),
     ("worker_daemon", "spark_workers"),
-    ("surescale.services.cli spark", "spark_driver"),
-    ("surescale.services.cli agent", "agent"),
-    ("surescale.services.cli state-service", "projector"),
-    ("surescale.services.cli monitor", "monitor"),
-    ("surescale.services.cli engine", "engine"),
-    ("surescale.services.cli rescaler", "rescaler"),
+    ("surescale.services.cli run spark", "spark_driver"),
+    ("surescale.services.cli run agent", "agent"),
+    ("surescale.services.cli run state-service", "projector"),
+    ("surescale.services.cli run monitor", "monitor"),
+    ("surescale.services.cli run engine", "engine"),
+    ("surescale.services.cli run rescaler", "rescaler"),
     ("redis-server", "redis"),
 )
 

@@ -1,6 +1,6 @@
 """Graphs wider than those of the archive, joined from them.
 
-`python -m benchmarks.pipeline.wide_job 998 > wide.csv` writes one as a file for `surescale engine --job wide.csv`.
+`python -m benchmarks.pipeline.wide_job 998 > wide.csv` writes one as a file for `surescale run engine --job wide.csv`.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""`surescale bench rescale`: the same rescale by restart, cold, and with learners, in the simulator."""
+"""`surescale dev bench rescale`: the same rescale by restart, cold, and with learners, in the simulator."""
 
 from __future__ import annotations
 

@@ -25,7 +25,10 @@ def command() -> None:
 
 @command.command("list")
 def list_workers() -> None:
-    """List every worker that lives, with its uptime and log, also of jobs that the groups file no longer has."""
+    """List every worker that lives.
+
+    With its uptime and log, also of jobs that the groups file no longer has.
+    """
     reconciler = _reconciler()
     if not reconciler.store.jobs():
         click.echo("no worker lives here and none is asked for; the rescaler starts those of SURESCALE_GROUPS_FILE")
@@ -48,7 +51,10 @@ def list_workers() -> None:
 @command.command("stop")
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 def stop_workers(jobs: tuple[str, ...]) -> None:
-    """Let all workers of a job finish what they have in hand, and wait for their end. They stay stopped."""
+    """Let all workers of a job finish, and wait for their end.
+
+    They finish what they have in hand, and stay stopped.
+    """
     reconciler = _reconciler()
     jobs = _known(jobs, reconciler.store.jobs())
     chains = dict(reconciler.chains)
@@ -65,7 +71,10 @@ def stop_workers(jobs: tuple[str, ...]) -> None:
 @command.command("start")
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 def start_workers(jobs: tuple[str, ...]) -> None:
-    """Ask for the workers of a job as the groups file wants them at the beginning; the rescaler starts them."""
+    """Ask for the workers of a job.
+
+    As many as the groups file wants at the beginning; the rescaler starts them.
+    """
     reconciler = _reconciler()
     jobs = _known(jobs, sorted(reconciler.chains))
     for job in jobs:

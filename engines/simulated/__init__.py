@@ -13,4 +13,4 @@ ENGINE = Engine(
     actuators={"simulated": ActuatorKind(make="surescale.engines.simulated.actuator:EngineHttp.of"), "none": NO_ACTUATOR},
     is_secured=False,
 )
-"""`surescale engine`."""
+"""`surescale run engine`."""

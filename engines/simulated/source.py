@@ -54,7 +54,7 @@ class _Problem(msgspec.Struct, frozen=True):
 
 
 class EngineSource:
-    """Client of ``surescale engine``. Thread-safe: it keeps nothing between calls."""
+    """Client of ``surescale run engine``. Thread-safe: it keeps nothing between calls."""
 
     def __init__(self, url: str, watches: Callable[[str], bool] = lambda _: True) -> None:
         """``watches`` says whether a job of a name is to be watched."""

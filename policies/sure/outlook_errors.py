@@ -7,7 +7,7 @@ ECML 2002).
 
 A mean of an hour is off by less than one of twenty minutes, and the line within an hour is not what the minutes were. ``SCALE``
 makes up for both. It is fitted so that the corrected band holds four fifths on the first week of ClarkNet and the first third of
-NASA, each with the same weight (``surescale bench coverage --fit``).
+NASA, each with the same weight (``surescale dev bench coverage --fit``).
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`surescale bench placement`: the paper's placement comparison, run again in a model, as Markdown with plots."""
+"""`surescale dev bench placement`: the paper's placement comparison, run again in a model, as Markdown with plots."""
 
 from __future__ import annotations
 

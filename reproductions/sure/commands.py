@@ -1,4 +1,4 @@
-"""``surescale bench policies`` and ``surescale bench inference``. Torch is imported only for training, figure 5 and packages."""
+"""``surescale dev bench policies`` and ``inference``. Torch is imported only for training, figure 5 and packages."""
 
 from __future__ import annotations
 

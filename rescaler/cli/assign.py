@@ -1,4 +1,4 @@
-"""`surescale assign`: decides one round of learner assignment, from a JSON document to a JSON document.
+"""`surescale dev assign`: decides one round of learner assignment, from a JSON document to a JSON document.
 
 With ``--watch N`` it plays up to N rounds in a world where every replica catches up by the next round, and prints each round's
 moves as a table.

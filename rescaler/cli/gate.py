@@ -1,4 +1,4 @@
-"""`surescale gate`: runs one gate over a list of events, from a JSON document to a JSON document.
+"""`surescale dev gate`: runs one gate over a list of events, from a JSON document to a JSON document.
 
 The gate starts at time 0. Nothing waits: times are those of the document.
 """

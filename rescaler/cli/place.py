@@ -1,4 +1,4 @@
-"""`surescale place`: chooses hosts for a request of the contract place/1, and prints one JSON object."""
+"""`surescale dev place`: chooses hosts for a request of the contract place/1, and prints one JSON object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`surescale reschedule`: plans one reschedule of a cluster, from a JSON document to a JSON document."""
+"""`surescale dev reschedule`: plans one reschedule of a cluster, from a JSON document to a JSON document."""
 
 from __future__ import annotations
 

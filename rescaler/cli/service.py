@@ -1,4 +1,4 @@
-"""`surescale rescaler`: the rescaler of one cluster as a process."""
+"""`surescale run rescaler`: the rescaler of one cluster as a process."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""`surescale twin`: runs other policies on the same jobs and trace, in a closed loop in the simulator."""
+"""`surescale policy twin`: runs other policies on the same jobs and trace, in a closed loop in the simulator."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,7 +59,7 @@ def command(
     out: Path | None,
     **given: Any,
 ) -> None:
-    """Run other policies on the jobs and trace of `engine`.
+    """Run other policies on the jobs and trace of `run engine`.
 
     Prints each policy's figures as JSON. Gate, planning and the cost of a rescale are those of a pipeline in lockstep, in
     this one process.

@@ -164,7 +164,7 @@ REFUSAL_CODES: dict[OutcomeReason, str] = {
     OutcomeReason.ABOVE_TOTAL_LIMIT: "INVALID_PARALLELISM",
     OutcomeReason.INCONSISTENT_TOPOLOGY: "CLUSTER_INCONSISTENT",
 }
-"""Codes of refusals that ``surescale reschedule`` shares; every other code is the reason in capitals."""
+"""Codes of refusals that ``surescale dev reschedule`` shares; every other code is the reason in capitals."""
 
 WAITING_REASON: dict[Phase, OutcomeReason] = {
     Phase.COOLDOWN: OutcomeReason.COOLDOWN,

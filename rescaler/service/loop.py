@@ -137,7 +137,7 @@ def held_from(before: JobSettings, lost: Sequence[str], cluster: str, now_ms: in
         return before
     why = (
         f"Kafka's topics {' and '.join(lost)} were made again, so what was remembered and set is gone; "
-        f"set the jobs' limits again, then `surescale resume {cluster}`"
+        f"set the jobs' limits again, then `surescale cluster resume {cluster}`"
     )
     pause = Pause(why=why[:256], by=BY, at_ms=now_ms)
     return replace(before, version=min(before.version + 1, _VERSION_MAX), pause=pause, set_by=BY, set_at_ms=now_ms, request=None)

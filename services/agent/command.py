@@ -1,4 +1,4 @@
-"""``surescale agent``: the process that answers windows with decisions."""
+"""``surescale run agent``: the process that answers windows with decisions."""
 
 import logging
 import threading

@@ -88,7 +88,7 @@ def notifications(settings: NotifySettings, kafka: KafkaChecks, *, is_tried: boo
 def _progress(shown: str, kafka: KafkaChecks) -> Finding:
     found = kafka.notified()
     if found is None:
-        return Finding("warning", "webhook", f"{shown} got nothing yet", "start surescale state-service with these settings")
+        return Finding("warning", "webhook", f"{shown} got nothing yet", "start surescale run state-service with these settings")
     behind, oldest_s = found
     if oldest_s is not None and oldest_s > WAITING_S_MAX:
         detail = f"{shown} has not received {counted(behind, 'record')} yet; the oldest is {in_words(oldest_s)} old"

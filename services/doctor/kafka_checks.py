@@ -159,8 +159,8 @@ class KafkaChecks:
         if self._metadata is None:
             return
         prefix, cluster = self._settings.topic_prefix, self._settings.cluster
-        yield from self._group(agent_group(prefix), SNAPSHOTS, "the agent", "surescale agent")
-        yield from self._group(rescaler_group(prefix, cluster), DECISIONS, f"the rescaler of {cluster}", "surescale rescaler")
+        yield from self._group(agent_group(prefix), SNAPSHOTS, "the agent", "surescale run agent")
+        yield from self._group(rescaler_group(prefix, cluster), DECISIONS, f"the rescaler of {cluster}", "surescale run rescaler")
 
     def _group(self, group: str, topic: str, who: str, command: str) -> Iterator[Finding]:
         name = self._full(topic)

@@ -1,4 +1,4 @@
-"""``surescale engine``: the simulated engine as a process."""
+"""``surescale run engine``: the simulated engine as a process."""
 
 from typing import TYPE_CHECKING, TypedDict, Unpack
 

@@ -188,7 +188,7 @@ def _effect(plan: "Plan") -> str:
     if plan.groups and not plan.command:
         return "it is said what should change; to have it done, say in the file who starts workers (docs/consumers.md)"
     act = "once the file says so" if plan.asks_flink else "with `surescale job set JOB --mode act`"
-    return f"it is said what should change, and done when you say `surescale approve JOB`, or in mode act, {act}"
+    return f"it is said what should change, and done when you say `surescale job approve JOB`, or in mode act, {act}"
 
 
 def _variables() -> dict[str, str | int]:

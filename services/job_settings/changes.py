@@ -18,7 +18,7 @@ DEFAULT = "default"
 REQUESTS = {"adopted_at_ms": "adopt", "reapplied_at_ms": "reapply"}
 """The command of each field that says until when something was requested."""
 STEPS = ("pause", "approval")
-"""What people do now, with commands of their own: `surescale pause`, `resume` and `approve`."""
+"""What people do now, with commands of their own: `surescale job pause`, `resume` and `approve`."""
 BOUNDS = frozenset({"minimum_within", "parallelism_min", "parallelism_max", "total_limit", "tasks"})
 VERSION_MAX = 2**53  # a `Count`
 

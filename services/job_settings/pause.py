@@ -1,25 +1,15 @@
-"""What `surescale pause` writes: a pause made of the options, checked. Pure."""
+"""What `surescale job pause` writes: a pause made of the options, checked. Pure."""
 
 import re
 
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_settings import Direction, Pause
-from surescale.contracts.pauses import all_jobs_of
 from surescale.runtime.instants import event_time_ms, to_the_second
 
 TEXT_MAX = 256
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"([0-9]{1,6})([smhd])")
 _MS_MAX = 253_402_300_799_000  # the end of the year 9999
-
-
-def scope_of(target: str) -> str:
-    """Return what settings call a job, or all jobs of a cluster.
-
-    >>> scope_of("sim/clicks"), scope_of("sim")
-    ('sim/clicks', 'sim/*')
-    """
-    return target if "/" in target else all_jobs_of(target)
 
 
 def duration_ms(text: str) -> int:

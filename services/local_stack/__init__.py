@@ -26,5 +26,5 @@ The pipeline:
 Commands:
     demo_command      ``surescale demo``
     up_command        ``surescale up``
-    replay_command    ``surescale replay``, with replay_through_spark for ``--through spark``
+    replay_command    ``surescale recording replay``, with replay_through_spark for ``--through spark``
 """

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from surescale.runtime import options
 from surescale.services.local_stack.comparison.demo import consumers, flink
+from surescale.services.tools.shipped_jobs import command as jobs
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -114,6 +115,7 @@ def _refuse_options_before_a_command(context: click.Context) -> None:
 
 command.add_command(flink)
 command.add_command(consumers)
+command.add_command(jobs)
 
 
 class Lines:

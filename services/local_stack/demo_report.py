@@ -55,7 +55,7 @@ class JobFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Twins(msgspec.Struct, frozen=True):
-    """What other policies would have made of the same run, by job and policy: the output of ``surescale twin``."""
+    """What other policies would have made of the same run, by job and policy: the output of ``surescale policy twin``."""
 
     jobs: dict[str, dict[str, JobFigures]] = {}
     rent: dict[str, ClusterCost] = {}

@@ -217,7 +217,7 @@ class LocalPipeline(Pipeline):
         return arguments + self.options.shared_arguments()
 
     def _twin_arguments(self) -> list[str]:
-        arguments = ["twin", "--span-minutes", str(self.policy.span_minutes), "--out", str(self.twins_file)]
+        arguments = ["policy", "twin", "--span-minutes", str(self.policy.span_minutes), "--out", str(self.twins_file)]
         for policy in self.options.twins:
             arguments += ["--policy", policy]
         return [*arguments, "--standbys", str(self.options.standbys), *self.options.shared_arguments()]

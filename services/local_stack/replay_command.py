@@ -1,4 +1,4 @@
-"""``surescale replay``: decide again what was recorded, here or through a Spark job and an agent of its own.
+"""``surescale recording replay``: decide again what was recorded, here or through a Spark job and an agent of its own.
 
 The command belongs to the local stack because ``--through spark`` starts processes. The replay itself and its tables are in
 `services.tools.recording`.

@@ -70,8 +70,8 @@ def _shared_process(settings: PipelineSettings, ports: PipelinePorts) -> Role:
     health = {"monitor": ports.monitor, "agent": ports.agent, "rescaler": ports.rescaler, "state-service": ports.state}
     urls = [f"http://{LOOPBACK}:{port}/health" for port in health.values()]
     return Role(
-        name="serve",
-        command=surescale("serve", *(f"{role}:{port}" for role, port in health.items())),
+        name="together",
+        command=surescale("run", "together", *(f"{role}:{port}" for role, port in health.items())),
         env={**to_environment(settings), "OMP_NUM_THREADS": "1", "SURESCALE_HTTP_PORT": str(ports.http)},
         ready=lambda: all(map(is_ok, urls)),
         ready_timeout_s=READY_TIMEOUT_S,
@@ -83,7 +83,7 @@ def engine_role(settings: PipelineSettings, ports: PipelinePorts, arguments: Seq
     """Return the simulated engine."""
     return Role(
         name="engine",
-        command=surescale("engine", "--port", str(ports.engine), *arguments),
+        command=surescale("run", "engine", "--port", str(ports.engine), *arguments),
         env=to_environment(settings),
         ready=lambda: is_ok(f"http://{LOOPBACK}:{ports.engine}/health"),
         ready_timeout_s=READY_TIMEOUT_S,
@@ -102,7 +102,7 @@ def _role(
     url = f"http://{LOOPBACK}:{port}/health"
     return Role(
         name=name,
-        command=surescale(*arguments),
+        command=surescale("run", *arguments),
         env={**to_environment(replace(settings, health_port=port)), **(env or {})},
         ready=lambda: is_ok(url),
         ready_timeout_s=READY_TIMEOUT_S,

@@ -238,7 +238,7 @@ class FragmentDocument(ViewDocument, frozen=True, kw_only=True):
 
 
 class ClusterInfo(ViewDocument, frozen=True, kw_only=True):
-    """Workers and fragments, as RisingWave's GetClusterInfo: the ``cluster`` of a request to `surescale reschedule`."""
+    """Workers and fragments, as RisingWave's GetClusterInfo: the ``cluster`` of a request to `surescale dev reschedule`."""
 
     cluster: str
     """Name of the cluster."""

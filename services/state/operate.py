@@ -1,7 +1,7 @@
 """What people may change over HTTP: pauses and approvals, written to `job-settings` as the command line writes them.
 
-The records are the same as those of ``surescale pause``, ``resume`` and ``approve``; their author is the token's name. Knows no
-HTTP library.
+The records are the same as those of ``surescale job pause``, ``resume`` and ``approve``; their author is the token's name. Knows
+no HTTP library.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""``surescale state-service``: the process that keeps the view in Redis and answers for it over HTTP."""
+"""``surescale run state-service``: the process that keeps the view in Redis and answers for it over HTTP."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""``surescale health ROLE``: ask a role on this machine how it is, for container health checks and probes.
+"""``surescale run health ROLE``: ask a role on this machine how it is, for container health checks and probes.
 
 Imports nothing heavier than click, because it runs every few seconds beside the role.
 """

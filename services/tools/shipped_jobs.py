@@ -1,4 +1,4 @@
-"""``surescale jobs``: the job graphs and loads that come with surescale, for `demo`, `engine`, `twin` and `evaluate`."""
+"""``surescale demo jobs``: the job graphs and loads that come with surescale, for `demo`, `engine`, `twin` and `evaluate`."""
 
 import json
 

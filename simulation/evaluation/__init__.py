@@ -1,1 +1,1 @@
-"""Judges policies in closed loops: protocol, calibration of rules, oracle, report. ``surescale evaluate`` runs it."""
+"""Judges policies in closed loops: protocol, calibration of rules, oracle, report. ``surescale policy evaluate`` runs it."""

@@ -1,7 +1,7 @@
 """Judges one policy in one setting: calibrates it if that is allowed, then runs it. Pure.
 
-`surescale evaluate` judges policies by name; the scores of an exported package judge the package beside the rules. Both use the
-same setting, runs and scorer, so one policy has one figure.
+`surescale policy evaluate` judges policies by name; the scores of an exported package judge the package beside the rules. Both
+use the same setting, runs and scorer, so one policy has one figure.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""A world fitted to a job, as a file: what `surescale calibrate` writes and `surescale evaluate --world FILE` plays.
+"""A world fitted to a job, as a file that `surescale recording calibrate` writes and `surescale policy evaluate --world` plays.
 
 JSON, so that people can read and change it. Everything in it is checked when it is read.
 """
@@ -148,13 +148,13 @@ def read_world(path: Path) -> WorldFile:
         with path.open("rb") as file:
             raw = file.read(BYTES_MAX + 1)
     except OSError as error:
-        raise RunError(f"{told} cannot be read ({reason_of(error)}); name a file of surescale calibrate") from None
+        raise RunError(f"{told} cannot be read ({reason_of(error)}); name a file of surescale recording calibrate") from None
     if len(raw) > BYTES_MAX:
-        raise RunError(f"{told} has more than {BYTES_MAX:,} bytes; name a file of surescale calibrate")
+        raise RunError(f"{told} has more than {BYTES_MAX:,} bytes; name a file of surescale recording calibrate")
     try:
         found = msgspec.json.decode(raw, type=WorldFile)
     except UNREADABLE as error:
-        raise RunError(f"{told} is not a world: {_in_one_line(error)}; write one with surescale calibrate") from None
+        raise RunError(f"{told} is not a world: {_in_one_line(error)}; write one with surescale recording calibrate") from None
     return _checked(found, told)
 
 

@@ -208,5 +208,5 @@ def cluster_world(name: str, seed: int) -> World:
     """
     world = world_named(name, seed=seed)
     if world.has_slo:
-        raise RunError("--world: slo runs batches, not an engine; judge it with surescale evaluate --world slo")
+        raise RunError("--world: slo runs batches, not an engine; judge it with surescale policy evaluate --world slo")
     return world

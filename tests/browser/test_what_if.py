@@ -90,7 +90,7 @@ def test_a_decision_is_made_again_without_a_task_and_a_minute(
         page.goto(f"{served.url}#/decisions/{quote(gone.decision_id, safe='')}")
         page.get_by_role("button", name="Decide again").click()
         page.get_by_text("is no longer in Kafka: snapshots are kept only for a while").wait_for()
-        page.get_by_text(f"surescale explain {gone.decision_id} --without").wait_for()
+        page.get_by_text(f"surescale job explain {gone.decision_id} --without").wait_for()
         assert violations(page) == []
 
 

@@ -197,7 +197,7 @@ def surescale(demo: DemoRun, *arguments: str) -> subprocess.CompletedProcess[str
 def test_a_decision_is_explained_and_decided_again_with_the_same_answer(demo: DemoRun) -> None:
     """``explain --recompute`` fetches window, settings and model, and gets the very bytes."""
     for job in demo.report["jobs"]:
-        done = surescale(demo, "explain", job, "--recompute", "--json")
+        done = surescale(demo, "job", "explain", job, "--recompute", "--json")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["recomputed"]["same"] is True
 
@@ -206,8 +206,8 @@ def test_a_recording_of_the_pipeline_replays_to_the_same_decisions(demo: DemoRun
     """Recorded to a file and decided again, every decision has the bytes it had; another policy shows its own."""
     file = tmp_path / "pipeline.ssr"
     jobs = [word for job in demo.report["jobs"] for word in ("--job", job)]
-    assert surescale(demo, "record", *jobs, "--out", str(file)).returncode == 0
-    done = surescale(demo, "replay", str(file), "--policy", "sure", "--policy", "static", "--json")
+    assert surescale(demo, "recording", "create", *jobs, "--out", str(file)).returncode == 0
+    done = surescale(demo, "recording", "replay", str(file), "--policy", "sure", "--policy", "static", "--json")
     assert done.returncode == 0, done.stderr
     sure, static = json.loads(done.stdout)["policies"]
     assert (sure["recorded"]["same"], sure["recorded"]["different"]) == (sum(demo.report["counts"]["decisions"].values()), 0)
@@ -235,7 +235,7 @@ def test_redis_equals_its_rebuild(demo: DemoRun) -> None:
     environment = {"SURESCALE_BOOTSTRAP": demo.settings.bootstrap, "SURESCALE_REDIS_URL": demo.settings.redis_url}
     before = redis_dump(demo.settings.redis_url)
     assert before
-    command = [sys.executable, "-m", "surescale.services.cli", "state", "--rebuild"]
+    command = [sys.executable, "-m", "surescale.services.cli", "job", "list", "--rebuild"]
     subprocess.run(command, env={**environment, "PATH": "/usr/bin:/bin"}, check=True, timeout=PATIENT_S)
     wait_until(lambda: redis_dump(demo.settings.redis_url) == before, 60.0, "the rebuilt view")
 
@@ -250,7 +250,7 @@ def test_a_killed_rescaler_and_a_killed_spark_job_change_nothing(demo: DemoRun, 
 
 def test_the_twin_gives_the_pipelines_series(demo: DemoRun) -> None:
     """The same policy in the simulator, in one process, gives the series that the pipeline gave."""
-    done = surescale(demo, "twin", "--policy", "sure", *PipelineOptions(minutes=MINUTES).shared_arguments())
+    done = surescale(demo, "policy", "twin", "--policy", "sure", *PipelineOptions(minutes=MINUTES).shared_arguments())
     assert done.returncode == 0, done.stderr
     assert series(json.loads(done.stdout)) == series(demo.report)
 

@@ -46,7 +46,9 @@ def engine(pipeline: PipelineSettings, tmp_path: Path) -> Iterator[str]:
     """A simulated engine of one job whose clock runs freely, three minutes a second for three minutes, once it is started."""
     subprocess.run(surescale("topics", "create"), env=os.environ | to_environment(pipeline), check=True, timeout=PATIENT_S)
     port = pipeline.engine_url.rpartition(":")[2]
-    command = surescale("engine", "--port", port, "--job", "orders", "--minutes", "540", "--pace", "free", "--speed", "180")
+    command = surescale(
+        "run", "engine", "--port", port, "--job", "orders", "--minutes", "540", "--pace", "free", "--speed", "180"
+    )
     process = ChildProcess(command, log_path=tmp_path / "engine.log", env=to_environment(pipeline))
     try:
         wait_until(lambda: is_ok(f"{pipeline.engine_url}/health"), 60.0, "the engine")

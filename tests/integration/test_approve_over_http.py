@@ -9,8 +9,8 @@ import pytest
 from surescale.contracts.settings import PipelineSettings
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.services.tools.explain.command import command as explain
-from surescale.services.tools.job_settings.command import command as job_command
 from tests.support import view_pipeline
+from tests.support.command_line import job_command
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision
 from tests.support.fake_engine import FakeEngine
 from tests.support.operations import post, run, started

@@ -30,10 +30,10 @@ MINUTES = 60
 ROLES = ("monitor", "spark", "agent", "rescaler", "state", "engine")
 QUERIES = dashboard_queries()
 COMMANDS = (
-    "state --json",
-    "decisions sim/orders --json",
+    "job list --json",
+    "job decisions sim/orders --json",
     "job set sim/orders --max 9",
-    "explain sim/orders",
+    "job explain sim/orders",
     "doctor --json",
 )
 # What has nothing to show as long as all is well.

@@ -89,7 +89,7 @@ def test_topics_that_nobody_serves(pipeline: PipelineSettings, monkeypatch: pyte
     assert found["topics"][:2] == ("warning", "all 14 are there, and none ever had a record")
     assert found["the monitor"][:2] == ("warning", f"{pipeline.topic_prefix}task-metrics is empty")
     assert found["the agent"][0] == found["the rescaler of sim"][0] == "problem"
-    assert found["the agent"][2] == "start surescale agent"
+    assert found["the agent"][2] == "start surescale run agent"
     write_one_record(pipeline)
     found = examined(pipeline)
     assert (found["the monitor"][0], found["topics"][0]) == ("ok", "ok")

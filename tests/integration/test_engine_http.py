@@ -69,7 +69,7 @@ def running_engine(*arguments: str, host: str = "127.0.0.1") -> Iterator[Engine]
     port = free_port()
     options = ["--bootstrap", "none", "--pace", "free", "--job", where("j_2521346"), "--port", str(port)]
     options += ["--workload", "clarknet", *arguments]
-    with subprocess.Popen([*SURESCALE, "engine", *options]) as process:
+    with subprocess.Popen([*SURESCALE, "run", "engine", *options]) as process:
         engine = Engine(f"http://{host}:{port}", process)
         try:
             wait_until(engine.is_healthy, what="the engine")
@@ -226,7 +226,7 @@ def test_the_engine_ends_cleanly_when_told() -> None:
 def test_bad_options_are_one_readable_line(arguments: list[str], words: str, tmp_path: Path) -> None:
     """The line names the option and the fix; the exit code is 1."""
     ended = subprocess.run(
-        [*SURESCALE, "engine", *arguments], capture_output=True, text=True, cwd=tmp_path, check=False, timeout=PATIENT_S
+        [*SURESCALE, "run", "engine", *arguments], capture_output=True, text=True, cwd=tmp_path, check=False, timeout=PATIENT_S
     )
     assert ended.returncode == 1
     assert ended.stderr.startswith("surescale: ")

@@ -52,6 +52,7 @@ def running_engine(settings: PipelineSettings, *arguments: str) -> Iterator[str]
         sys.executable,
         "-m",
         "surescale.services.cli",
+        "run",
         "engine",
         "--port",
         str(port),

@@ -1,4 +1,4 @@
-"""`surescale explain` on a real broker: found by decision, command and job; decided again from what Kafka holds."""
+"""`surescale job explain` on a real broker: found by decision, command and job; decided again from what Kafka holds."""
 
 import json
 
@@ -30,9 +30,9 @@ from surescale.services.agent.decider import Decider
 from surescale.services.recomputation import records as explain_log
 from surescale.services.recomputation.records import Log
 from surescale.services.tools.explain.command import command
-from surescale.services.tools.job_settings.command import command as job_command
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, window_at
+from tests.support.command_line import job_command
 from tests.support.explained import course
 
 pytestmark = pytest.mark.integration
@@ -146,7 +146,7 @@ def decided(minute: int) -> Decision:
 
 
 def explain(pipeline: PipelineSettings, *arguments: str) -> Result:
-    """Run `surescale explain`."""
+    """Run `surescale job explain`."""
     return CliRunner().invoke(command, [*arguments, "--bootstrap", pipeline.bootstrap, "--prefix", pipeline.topic_prefix])
 
 

@@ -245,10 +245,10 @@ class Roles:
     running: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     def start(self, *words: str, program: str = "", **environment: str) -> "subprocess.Popen[bytes]":
-        """Run a command of surescale, after a program that changes it."""
+        """Run `surescale run`, after a program that changes it."""
         env = os.environ | to_environment(self.settings) | environment
         with (self.folder / "roles.log").open("ab") as log:
-            process = subprocess.Popen([sys.executable, "-c", program + _MAIN, *words], env=env, stdout=log, stderr=log)
+            process = subprocess.Popen([sys.executable, "-c", program + _MAIN, "run", *words], env=env, stdout=log, stderr=log)
         self.running.append(process)
         return process
 
@@ -323,7 +323,7 @@ def test_roles_whose_dependencies_are_away_are_alive(roles: Roles, tmp_path: Pat
         create_topics(roles.settings)
         named = [f"{role}:{port}" for role, port in ports.items()]
         addresses = {"SURESCALE_HTTP_PORT": str(http), "SURESCALE_ENGINE_URL": f"http://127.0.0.1:{engine}"}
-        process = roles.start("serve", *named, **addresses)
+        process = roles.start("together", *named, **addresses)
         for role in ("agent", "rescaler"):
             wait_until(lambda role=role: readiness(ports[role]) == 200, 90, f"a ready {role}")
         broker.kill()

@@ -146,7 +146,7 @@ def test_up_starts_everything_from_the_file(kafka: KafkaForTests, group: str, tm
         assert f"{len(TOPICS)} of {len(TOPICS)} topics created at {kafka.bootstrap}" in said.read_text()
         (job,) = wait_until(lambda: fetch_json(f"http://127.0.0.1:{http}/jobs"), 120.0, "the job")
         assert (job["job"], job["mode"]) == (f"kafka/{group}", "advise")
-        assert f"kafka/{group}" in run(tmp_path, "state").stdout
+        assert f"kafka/{group}" in run(tmp_path, "job", "list").stdout
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENT_S) == 0

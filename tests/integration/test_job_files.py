@@ -12,9 +12,9 @@ from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY
 from surescale.runtime.kafka import create_topics
 from surescale.runtime.topic_records import parsed, read_topics, send
-from surescale.services.tools.job_settings.command import command
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, topology
+from tests.support.command_line import job_command as command
 
 pytestmark = pytest.mark.integration
 
@@ -62,19 +62,19 @@ def test_a_file_is_compared_applied_corrected_and_pruned(pipeline: PipelineSetti
 
     said = job(pipeline, "set", JOB, "--max", "9", "--by", "bob")
     assert "team.toml sets this job: the next `surescale job apply` takes the change back" in said
-    shown = json.loads(job(pipeline, "show", JOB, "--json"))
+    shown = json.loads(job(pipeline, "settings", JOB, "--json"))
     assert (shown["applied_from"], shown["changed_by_hand"]) == ("team.toml", ["max 4 -> 9"])
     said = job(pipeline, *apply)
     assert f"{JOB}: max 9 -> 4" in said
     assert "changed by hand since it was applied, last by bob: max 4 -> 9" in said
-    assert json.loads(job(pipeline, "show", JOB, "--json"))["changed_by_hand"] == []
+    assert json.loads(job(pipeline, "settings", JOB, "--json"))["changed_by_hand"] == []
     assert "ci from team.toml" in job(pipeline, "history", JOB)
 
     file.write_text('[jobs."sim/later"]\nmin = 2\n')
     assert job(pipeline, *apply) == "0 changed, 1 as they are\n"
     assert "max 4 -> default, policy static -> default (team.toml no longer names it)" in job(pipeline, *apply, "--prune")
     assert job(pipeline, *apply, "--prune") == "0 changed, 1 as they are\n"
-    assert json.loads(job(pipeline, "show", JOB, "--json"))["applied_from"] is None
+    assert json.loads(job(pipeline, "settings", JOB, "--json"))["applied_from"] is None
 
 
 @pytest.mark.parametrize(

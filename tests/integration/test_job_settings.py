@@ -14,10 +14,10 @@ from surescale.contracts.topics import CLOCK, JOB_SETTINGS, JOB_TOPOLOGY
 from surescale.runtime.kafka import create_topics
 from surescale.runtime.topic_records import parsed, read_topics, send
 from surescale.services.job_settings.snapshot import SettingsSnapshot, change
-from surescale.services.tools.job_settings.command import command
-from surescale.services.tools.job_settings.pause_command import pause, resume
+from surescale.services.tools.job_settings.pause_command import pause_cluster, pause_job, resume_cluster, resume_job
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, topology
+from tests.support.command_line import job_command as command
 
 pytestmark = pytest.mark.integration
 
@@ -85,8 +85,8 @@ def test_each_change_is_a_record_with_version_who_and_when(pipeline: PipelineSet
         (4, "advise", "static"),
     ]
     assert {(record.set_by, record.set_at_ms) for record in written} == {("ann", PIPELINE_NOW_MS), ("bob", PIPELINE_NOW_MS)}
-    assert json.loads(job(pipeline, "show", JOB, "--json"))["policy_in_use"] == "static (job)"
-    lines = [" ".join(line.split()) for line in job(pipeline, "show", JOB).splitlines()]
+    assert json.loads(job(pipeline, "settings", JOB, "--json"))["policy_in_use"] == "static (job)"
+    lines = [" ".join(line.split()) for line in job(pipeline, "settings", JOB).splitlines()]
     assert "max 8 (ann, 1970-01-01 10:00:00)" in lines
     assert "policy static (bob, 1970-01-01 10:00:00)" in lines
     history = json.loads(job(pipeline, "history", JOB, "--json"))
@@ -168,7 +168,7 @@ def test_of_two_at_the_same_time_the_last_wins_and_versions_rise(pipeline: Pipel
 
 
 def run(pipeline: PipelineSettings, steer: click.Command, *arguments: str) -> str:
-    """Run `surescale pause` or `surescale resume` and return what it says."""
+    """Run a command that pauses or resumes and return what it says."""
     options = ["--bootstrap", pipeline.bootstrap, "--prefix", pipeline.topic_prefix]
     result = CliRunner().invoke(steer, [*arguments, *options], catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -178,18 +178,18 @@ def run(pipeline: PipelineSettings, steer: click.Command, *arguments: str) -> st
 def test_a_job_and_its_cluster_are_paused_and_resumed(pipeline: PipelineSettings) -> None:
     """Each a record with who, when, until and why, in a history of its own; nothing else of the settings changes."""
     job(pipeline, "set", JOB, "--max", "7")
-    said = run(pipeline, pause, JOB, "--direction", "down", "--for", "2h", "--why", "release day", "--by", "ann")
+    said = run(pipeline, pause_job, JOB, "--direction", "down", "--for", "2h", "--why", "release day", "--by", "ann")
     assert "scaling down of sim/clicks is paused by ann until 1970-01-01 12:00:00: release day; settings version 2" in said
     assert "rescaling of sim is paused by bob until further notice" in run(
-        pipeline, pause, "sim", "--why", "audit", "--by", "bob"
+        pipeline, pause_cluster, "sim", "--why", "audit", "--by", "bob"
     )
-    shown = json.loads(job(pipeline, "show", JOB, "--json"))["paused"]
+    shown = json.loads(job(pipeline, "settings", JOB, "--json"))["paused"]
     assert "scaling down of sim/clicks" in shown
     assert "rescaling of sim is" in shown
-    assert "still in force: rescaling of sim is paused by bob" in run(pipeline, resume, JOB, "--by", "cy")
-    assert run(pipeline, resume, JOB).startswith("sim/clicks: was not paused; nothing was written")
-    assert run(pipeline, resume, "sim", "--by", "cy") == "sim: resumed; settings version 2, at once\n"
-    assert json.loads(job(pipeline, "show", JOB, "--json"))["paused"] == "no"
+    assert "still in force: rescaling of sim is paused by bob" in run(pipeline, resume_job, JOB, "--by", "cy")
+    assert run(pipeline, resume_job, JOB).startswith("sim/clicks: was not paused; nothing was written")
+    assert run(pipeline, resume_cluster, "sim", "--by", "cy") == "sim: resumed; settings version 2, at once\n"
+    assert json.loads(job(pipeline, "settings", JOB, "--json"))["paused"] == "no"
     of_job = [record for record in records(pipeline) if record.job == JOB]
     assert [(each.version, each.set_by, each.parallelism_max) for each in of_job][1:] == [(2, "ann", 7), (3, "cy", 7)]
     made = Pause(direction="down", until_ms=PIPELINE_NOW_MS + 7_200_000, why="release day", by="ann", at_ms=PIPELINE_NOW_MS)
@@ -201,9 +201,12 @@ def test_a_job_and_its_cluster_are_paused_and_resumed(pipeline: PipelineSettings
 @pytest.mark.parametrize(
     ("steer", "target", "named"),
     [
-        (pause, "sim/other", "JOB: there is no job 'sim/other'; known: sim/clicks"),
-        (pause, "simm", "CLUSTER: there is no cluster 'simm'; known: sim"),
-        (resume, "sim/other", "JOB: there is no job 'sim/other'"),
+        (pause_job, "sim/other", "JOB: there is no job 'sim/other'; known: sim/clicks"),
+        (pause_job, "sim", "JOB: sim is a cluster; write CLUSTER/NAME, or `surescale cluster pause sim` for all its jobs"),
+        (pause_cluster, "simm", "CLUSTER: there is no cluster 'simm'; known: sim"),
+        (pause_cluster, JOB, f"CLUSTER: {JOB} is a job; `surescale job pause {JOB}` is for one alone"),
+        (resume_job, "sim/other", "JOB: there is no job 'sim/other'"),
+        (resume_cluster, JOB, f"CLUSTER: {JOB} is a job; `surescale job resume {JOB}` is for one alone"),
     ],
 )
 def test_what_is_unknown_cannot_be_paused(
@@ -211,7 +214,7 @@ def test_what_is_unknown_cannot_be_paused(
 ) -> None:
     """One line, and nothing is written."""
     with pytest.raises(SettingsError) as refused:
-        run(quiet_pipeline, steer, target, *(["--why", "x"] if steer is pause else []))
+        run(quiet_pipeline, steer, target, *(["--why", "x"] if steer.name == "pause" else []))
     assert named in str(refused.value)
     assert records(quiet_pipeline) == []
 
@@ -227,7 +230,7 @@ def test_topologies_are_read_whatever_their_state(pipeline: PipelineSettings) ->
     """Of several topologies of a job the newest one bounds it."""
     wider = topology(2)
     send(pipeline, JOB_TOPOLOGY, JOB, JobTopology(job=JOB, version=2, at_ms=1, tasks=wider.tasks, state="finished"))
-    assert json.loads(job(pipeline, "show", JOB, "--json"))["state"] == "finished"
+    assert json.loads(job(pipeline, "settings", JOB, "--json"))["state"] == "finished"
 
 
 def test_every_limit_can_be_set_shown_and_taken_back(pipeline: PipelineSettings) -> None:
@@ -243,17 +246,17 @@ def test_every_limit_can_be_set_shown_and_taken_back(pipeline: PipelineSettings)
     assert written.tasks == {"map": TaskLimits(parallelism_min=2, parallelism_max=6)}
     assert (written.step_up_max, written.step_down_max, written.align, written.on_drift) == (5.0, 3.0, False, "adopt")
     assert written.objective == "cost"
-    shown = json.loads(job(pipeline, "show", JOB, "--json"))
+    shown = json.loads(job(pipeline, "settings", JOB, "--json"))
     assert shown["tasks"] == ["map=2..6"]
     assert shown["excluded"] == ["mon,tue,wed,thu,fri 09:00-17:30 Europe/Berlin", "sat,sun UTC strict"]
     assert (shown["rescales_a_day_max"], shown["cpu_limit"], shown["backlog_hold_minutes"]) == (4, 16.0, 3.0)
     assert "already say so" in job(pipeline, "set", JOB, *(part for text in shown["excluded"] for part in ("--exclude", text)))
     assert "objective cost -> latency=30@0.01" in (said := job(pipeline, "set", JOB, "--objective", "latency=30@1%")), said
     assert records(pipeline)[-1].objective == LatencyBound(seconds=30.0, share=0.01)
-    assert json.loads(job(pipeline, "show", JOB, "--json"))["objective"] == "latency=30@0.01"
+    assert json.loads(job(pipeline, "settings", JOB, "--json"))["objective"] == "latency=30@0.01"
     periods = ["mon,tue 07:30-09:00 Europe/Berlin: min 2", "00:00-24:00 UTC: max 9 objective cost"]
     job(pipeline, "set", JOB, *(part for period in periods for part in ("--within", period)))
-    shown = json.loads(job(pipeline, "show", JOB, "--json"))
+    shown = json.loads(job(pipeline, "settings", JOB, "--json"))
     assert shown["minimum_within"] == periods
     assert "max 9 within 00:00-24:00 UTC, objective cost within 00:00-24:00 UTC" in shown["within_now"]
     job(pipeline, "set", JOB, "--exclude", "none", "--task", "map=free", "--rescales-a-day", "default", "--step-up", "default")

@@ -106,7 +106,9 @@ def test_a_role_ends_for_its_supervisor_when_its_certificate_changes(role: str, 
     )
     log = tmp_path / "log"
     with log.open("wb") as written:
-        process = subprocess.Popen([*SURESCALE, role], env=os.environ | to_environment(settings), stdout=written, stderr=written)
+        process = subprocess.Popen(
+            [*SURESCALE, "run", role], env=os.environ | to_environment(settings), stdout=written, stderr=written
+        )
     try:
         wait_until(lambda: "Kafka at" in log.read_text(), 60, "the role to wait for Kafka")
         shutil.copy(second / "client.pem", first / "client.pem")

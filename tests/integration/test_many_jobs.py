@@ -112,9 +112,9 @@ def pipeline(kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory) -> 
     shared = ManyJobs(kafka, folder)
     spark = spark_environment(lambda _line: None)
     try:
-        shared.start("spark", "spark", "--master", "local[2]", "--checkpoint", str(folder / "checkpoint"), **spark)
+        shared.start("spark", "run", "spark", "--master", "local[2]", "--checkpoint", str(folder / "checkpoint"), **spark)
         for name in ("agent-1", "agent-2"):
-            shared.start(name, "agent", OMP_NUM_THREADS="1")
+            shared.start(name, "run", "agent", OMP_NUM_THREADS="1")
         agents = ("agent-1", "agent-2")
         wait_until(
             lambda: all(shared.health(name).get("partitions") == 2 for name in agents), 60, "partitions shared by two agents"

@@ -55,7 +55,7 @@ class MonitorPipeline:
         """Start a monitor; its log goes to the test's folder."""
         with self._log.open("ab") as log:
             environment = os.environ | to_environment(self.settings)
-            process = subprocess.Popen([*SURESCALE, "monitor", *options], env=environment, stdout=log, stderr=log)
+            process = subprocess.Popen([*SURESCALE, "run", "monitor", *options], env=environment, stdout=log, stderr=log)
         self._processes.append(process)
         return process
 

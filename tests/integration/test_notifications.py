@@ -244,7 +244,9 @@ def test_a_setting_that_cannot_be_used_ends_the_start_with_one_line(settings: Pi
     """As with every other setting."""
     environment = os.environ | to_environment(settings)
     environment |= {"SURESCALE_NOTIFY_URL": "http://127.0.0.1:9/", "SURESCALE_NOTIFY_KEY_FILE": str(tmp_path / "none")}
-    ended = subprocess.run([*SURESCALE, "state-service"], env=environment, capture_output=True, text=True, timeout=PATIENT_S)
+    ended = subprocess.run(
+        [*SURESCALE, "run", "state-service"], env=environment, capture_output=True, text=True, timeout=PATIENT_S
+    )
     assert ended.returncode != 0
     assert ended.stderr.count("\n") == 1
     assert "SURESCALE_NOTIFY_KEY_FILE: " in ended.stderr

@@ -8,9 +8,9 @@ from surescale.contracts.errors import SettingsError
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.services.tools.explain.command import command as explain
 from surescale.services.tools.job_settings.approve_command import command as approve
-from surescale.services.tools.job_settings.command import command as job_command
-from surescale.services.tools.job_settings.pause_command import pause, resume
+from surescale.services.tools.job_settings.pause_command import pause_cluster, pause_job, resume_job
 from tests.conftest import KafkaForTests
+from tests.support.command_line import job_command
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision
 from tests.support.fake_engine import FakeEngine
 from tests.support.operations import run
@@ -37,7 +37,7 @@ def pipeline(kafka: KafkaForTests) -> Iterator[Pipeline]:
 
 def test_a_pause_of_the_cluster_holds_until_its_time_or_until_somebody_resumes(pipeline: Pipeline) -> None:
     """At once, with its reason; it ends by the pipeline's clock, and another one by a record."""
-    run(pipeline, pause, "sim", "--direction", "up", "--for", "10m", "--why", "release day")
+    run(pipeline, pause_cluster, "sim", "--direction", "up", "--for", "10m", "--why", "release day")
     first, second, third, fourth = (decision(T0 + at * MINUTE_MS, {"map": 3 + at % 2}) for at in (0, 10, 20, 21))
     pipeline.decide(first)
     wait_until(lambda: pipeline.said(first) == [("refused", "paused")], 60, "the refusal")
@@ -47,11 +47,11 @@ def test_a_pause_of_the_cluster_holds_until_its_time_or_until_somebody_resumes(p
     wait_until(lambda: pipeline.said(second) == [("commanded", "desired")], 60, "the command once the time has come")
     pipeline.clock(T0 + 20 * MINUTE_MS)
     wait_until(lambda: "applied" in pipeline.statuses(), 60, "the end of the rescale")
-    run(pipeline, pause, JOB, "--why", "audit")
+    run(pipeline, pause_job, JOB, "--why", "audit")
     pipeline.decide(third)
     wait_until(lambda: bool(pipeline.said(third)), 60, "the answer")
     assert pipeline.said(third)[0][0] == "refused"
-    run(pipeline, resume, JOB)
+    run(pipeline, resume_job, JOB)
     pipeline.decide(fourth)
     wait_until(lambda: ("commanded", "desired") in pipeline.said(fourth), 60, "the command once somebody has resumed it")
 

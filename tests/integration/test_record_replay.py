@@ -56,13 +56,13 @@ class Recorded:
     def record(self, name: str, *arguments: str) -> Path:
         """Record to a new file."""
         path = self.folder / name
-        done = self.surescale("record", "--out", str(path), *arguments)
+        done = self.surescale("recording", "create", "--out", str(path), *arguments)
         assert done.returncode == 0, done.stderr
         return path
 
     def replay(self, origin: str, *arguments: str) -> dict[str, Any]:
         """Replay and return the document."""
-        done = self.surescale("replay", origin, "--json", *arguments)
+        done = self.surescale("recording", "replay", origin, "--json", *arguments)
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout))
 
@@ -112,7 +112,7 @@ def test_a_recorded_hour_replays_to_the_same_decisions_from_file_and_from_topic(
 def test_two_policies_are_laid_side_by_side(hour: Recorded) -> None:
     """People get a table with a column per policy, the figures and the agreement."""
     path = hour.record("hour.ssrec", "--job", JOB)
-    done = hour.surescale("replay", str(path), "--policy", "target-utilisation", "--policy", "hold")
+    done = hour.surescale("recording", "replay", str(path), "--policy", "target-utilisation", "--policy", "hold")
     assert done.returncode == 0, done.stderr
     assert "replays to the same decisions, byte for byte: 6 of 6" in " ".join(done.stdout.split())
     assert "hold: it has no recorded decisions to compare with" in " ".join(done.stdout.split())
@@ -133,12 +133,12 @@ def test_what_cannot_be_recorded_or_replayed_is_one_line_and_changes_nothing(hou
     cut.write_bytes(path.read_bytes()[:-300])
     before = {file: file.read_bytes() for file in hour.folder.iterdir()}
     for arguments, message in [
-        (["replay", str(cut)], "truncated or altered"),
-        (["replay", str(path), "--job", "sim/ghost"], "no windows of sim/ghost"),
-        (["replay", "nothing"], "neither a file nor one of the topics"),
-        (["replay", str(path), "--through", "spark"], "no task metrics of any job"),
-        (["record", "--out", str(path), "--job", JOB], "exists; name another file"),
-        (["record", "--out", str(path) + "2", "--job", "sim/ghost"], "no records of job sim/ghost"),
+        (["recording", "replay", str(cut)], "truncated or altered"),
+        (["recording", "replay", str(path), "--job", "sim/ghost"], "no windows of sim/ghost"),
+        (["recording", "replay", "nothing"], "neither a file nor one of the topics"),
+        (["recording", "replay", str(path), "--through", "spark"], "no task metrics of any job"),
+        (["recording", "create", "--out", str(path), "--job", JOB], "exists; name another file"),
+        (["recording", "create", "--out", str(path) + "2", "--job", "sim/ghost"], "no records of job sim/ghost"),
     ]:
         done = hour.surescale(*arguments)
         assert (done.returncode, done.stdout) == (1, ""), done.stderr
@@ -150,7 +150,7 @@ def test_what_cannot_be_recorded_or_replayed_is_one_line_and_changes_nothing(hou
 
 def test_a_broker_that_is_away_is_one_line(tmp_path: Path) -> None:
     """No trace, no endless wait."""
-    command = [*SURESCALE, "record", "--job", JOB, "--out", str(tmp_path / "x"), "--bootstrap", "127.0.0.1:1"]
+    command = [*SURESCALE, "recording", "create", "--job", JOB, "--out", str(tmp_path / "x"), "--bootstrap", "127.0.0.1:1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENT_S)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("surescale: Kafka at 127.0.0.1:1 does not answer")

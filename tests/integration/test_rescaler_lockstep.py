@@ -148,7 +148,7 @@ class Stand:
 def process(settings: RescalerSettings, *arguments: str, port: int) -> Iterator[str]:
     """A role of its own process that answers /health on this port; its address."""
     environment = os.environ | to_environment(settings) | {"SURESCALE_HEALTH_PORT": str(port)}
-    started = subprocess.Popen([sys.executable, "-m", "surescale.services.cli", *arguments], env=environment)
+    started = subprocess.Popen([sys.executable, "-m", "surescale.services.cli", "run", *arguments], env=environment)
     url = f"http://127.0.0.1:{port}"
     try:
         wait_until(lambda: answers(url), 60, f"surescale {arguments[0]}")

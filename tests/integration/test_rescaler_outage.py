@@ -119,7 +119,7 @@ def test_topics_that_are_made_again_under_a_rescaler_hold_its_cluster_until_some
                 wait_until(lambda: pipeline.said(held)[-1:] == [("refused", "paused")], 60, "the refusal")
                 assert pipeline.commands == []
                 environment = os.environ | to_environment(settings)
-                resumed = [sys.executable, "-m", "surescale.services.cli", "resume", "sim"]
+                resumed = [sys.executable, "-m", "surescale.services.cli", "cluster", "resume", "sim"]
                 subprocess.run(resumed, env=environment, check=True, timeout=PATIENT_S)
                 wanted = decision(T0 + 4 * MINUTE_MS, {"map": 5})
                 pipeline.clock(T0 + 4 * MINUTE_MS)

@@ -140,7 +140,7 @@ def api(pipeline: SecurePipeline, tmp_path: Path) -> Iterator[int]:
     http, health = free_ports(2)
     more = {"SURESCALE_HTTP_PORT": str(http), "SURESCALE_HTTP_HOST": LOOPBACK, "SURESCALE_HEALTH_PORT": str(health)}
     environment = os.environ | pipeline.environment("state") | more | {"SURESCALE_HEALTH_HOST": LOOPBACK}
-    command = [sys.executable, "-c", "from surescale.services.cli import main; main()", "state-service"]
+    command = [sys.executable, "-c", "from surescale.services.cli import main; main()", "run", "state-service"]
     with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, env=environment, stdout=log, stderr=log) as process:
         try:
 

@@ -68,7 +68,7 @@ def run() -> Run:
             "nobody, unencrypted": pipeline.pipeline,
         }
         seen["kept_out"] = {who: why_not(settings) for who, settings in strangers.items()}
-        seen["asked"] = pipeline.run("surescale", "state", "--json")
+        seen["asked"] = pipeline.run("surescale", "job", "list", "--json")
     finally:
         down = pipeline.run("down")
     return Run(**seen, down=down, left=pipeline.left())

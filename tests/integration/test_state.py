@@ -204,13 +204,13 @@ def test_cluster_info_is_answered_from_the_live_pipeline(
     assert info["workers"] == [{"id": 1, "host": "h", "parallel_units": [1, 2], "state": "running"}]
     units = {fragment["task"]: fragment["parallel_units"] for fragment in info["fragments"]}
     assert units == {"source": [1], "map": [1, 2], "sink": [1]}
-    assert json.loads(surescale("cluster", "info", "--json")[1]) == info
-    code, told, _ = surescale("cluster", "info", "sim")
+    assert json.loads(surescale("cluster", "show", "--json")[1]) == info
+    code, told, _ = surescale("cluster", "show", "sim")
     assert (code, "map" in told, "2 of 2 units in use" in told) == (0, True, True)
     widest = next(str(fragment["id"]) for fragment in info["fragments"] if fragment["task"] == "map")
     request = {"cluster": info, "expected_generation": 3, "desired": {widest: {"parallelism": 1}}}
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(request).encode())))
-    code, planned, _ = surescale("reschedule")
+    code, planned, _ = surescale("dev", "reschedule")
     assert (code, json.loads(planned)["moved"]) == (0, {widest: 128})
 
 
@@ -218,11 +218,11 @@ def test_cluster_info_refuses_what_it_does_not_know(
     settings: PipelineSettings, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
 ) -> None:
     """No cluster, an unknown one, and one whose hosts are unknown give one line each."""
-    assert "no cluster" in surescale("cluster", "info")[2]
+    assert "no cluster" in surescale("cluster", "show")[2]
     send(settings, *a_pipeline()[:2])
     projector.catch_up(30)
-    assert "known: sim" in surescale("cluster", "info", "simm")[2]
-    code, _, errors = surescale("cluster", "info")
+    assert "known: sim" in surescale("cluster", "show", "simm")[2]
+    code, _, errors = surescale("cluster", "show")
     assert (code, errors.strip()) == (1, "surescale: no topology of cluster 'sim' is known")
 
 
@@ -246,14 +246,14 @@ def test_state_and_decisions_print_tables_and_json(
     """The commands show the view to people, and the same to programs."""
     send(settings, *a_pipeline())
     projector.catch_up(30)
-    assert JOB in surescale("state")[1]
-    assert "cooling down after a rescale until 1970-01-01 00:01:30" in surescale("state", JOB)[1]
-    assert json.loads(surescale("state", JOB, "--json")[1])["gate"]["record"]["phase"] == "Cooldown"
-    code, told, _ = surescale("decisions", JOB, "--limit", "3")
+    assert JOB in surescale("job", "list")[1]
+    assert "cooling down after a rescale until 1970-01-01 00:01:30" in surescale("job", "show", JOB)[1]
+    assert json.loads(surescale("job", "show", JOB, "--json")[1])["gate"]["record"]["phase"] == "Cooldown"
+    code, told, _ = surescale("job", "decisions", JOB, "--limit", "3")
     assert code == 0
     assert "map: 2 -> 3 (step 4 -> 3)" in told
     assert "acted  #6.0 commit applied" in told
-    listed = json.loads(surescale("decisions", JOB, "--json")[1])
+    listed = json.loads(surescale("job", "decisions", JOB, "--json")[1])
     assert [each["record"]["span_end_ms"] for each in listed] == [span * 10 * MINUTE_MS for span in range(SPANS, 0, -1)]
 
 
@@ -265,9 +265,9 @@ def test_a_job_from_which_nothing_comes_any_more_says_for_how_long(
     newest = WindowHistory(other.job, 60).close(90 * MINUTE_MS, {"source": row(records_in=1)}, other)
     send(settings, *a_pipeline(), (topics.SNAPSHOTS, other.job, encode_window(newest)))
     projector.catch_up(30)
-    shown = {job["job"]: job["age_minutes"] for job in json.loads(surescale("state", "--json")[1])}
+    shown = {job["job"]: job["age_minutes"] for job in json.loads(surescale("job", "list", "--json")[1])}
     assert shown[JOB] - shown["sim/other"] in (30, 31)  # the wall goes on meanwhile
-    code, told, _ = surescale("state", JOB)
+    code, told, _ = surescale("job", "show", JOB)
     assert (code, "no figures for" in told) == (1, True)
 
 
@@ -275,7 +275,7 @@ def test_state_is_watched_until_it_is_interrupted(settings: PipelineSettings, pr
     """The table is shown repeatedly; Ctrl-C ends it in order."""
     send(settings, *a_pipeline()[:2])
     projector.catch_up(30)
-    command = [*SURESCALE, "state", "--watch", "--every", "0.1"]
+    command = [*SURESCALE, "job", "list", "--watch", "--every", "0.1"]
     heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs, such as this run, may ignore it
     environment = os.environ | to_environment(settings)
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=heeds) as process:
@@ -290,12 +290,12 @@ def test_state_is_watched_until_it_is_interrupted(settings: PipelineSettings, pr
 def test_rebuild_by_command_gives_the_same_view(
     settings: PipelineSettings, store: ViewStore, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """``surescale state --rebuild`` flushes the view and builds it from Kafka, with no service running."""
+    """``surescale job list --rebuild`` flushes the view and builds it from Kafka, with no service running."""
     send(settings, *a_pipeline())
     projector.catch_up(30)
     before = store.dump()
     store.client.sadd(store.key("jobs"), "sim/never-was")
-    _, _, errors = surescale("state", "--rebuild", "--json")
+    _, _, errors = surescale("job", "list", "--rebuild", "--json")
     assert "rebuilt from Kafka" in errors
     assert store.dump() == before
 
@@ -308,10 +308,10 @@ def test_commands_refuse_in_one_line(
     projector.catch_up(30)
     nowhere = f"127.0.0.1:{free_port()}"
     for told, word in (
-        (surescale("decisions", "sim/clickz"), f"known: {JOB}"),
-        (surescale("state", JOB, SURESCALE_REDIS_URL=f"redis://{nowhere}/0"), "does not answer"),
-        (surescale("state", "--redis", "nonsense"), "redis_url"),
-        (surescale("state", "--rebuild", SURESCALE_BOOTSTRAP=nowhere), "Kafka at"),
+        (surescale("job", "decisions", "sim/clickz"), f"known: {JOB}"),
+        (surescale("job", "show", JOB, SURESCALE_REDIS_URL=f"redis://{nowhere}/0"), "does not answer"),
+        (surescale("job", "list", "--redis", "nonsense"), "redis_url"),
+        (surescale("job", "list", "--rebuild", SURESCALE_BOOTSTRAP=nowhere), "Kafka at"),
     ):
         code, _, errors = told
         assert code == 1

@@ -59,7 +59,7 @@ def test_a_pause_is_written_once_however_often_it_is_asked_for(
     status, told = post(url, f"{AT}/pause", "key-1", why="something else")
     assert (status, "another change" in told["error"]) == (422, True)
     assert len(written(settings)) == 1
-    assert surescale("pause", JOB, "--why", "release day", "--direction", "up", "--by", "ana")[0] == 0
+    assert surescale("job", "pause", JOB, "--why", "release day", "--direction", "up", "--by", "ana")[0] == 0
     over_http, by_line = (record.pause for record in written(settings))
     assert isinstance(over_http, Pause)
     assert isinstance(by_line, Pause)

@@ -82,7 +82,7 @@ def test_a_role_that_remembers_a_topic_ends_with_one_line(
     log = tmp_path / "log"
     environment = os.environ | to_environment(pipeline)
     with log.open("ab") as file:
-        process = subprocess.Popen([sys.executable, "-m", "surescale.services.cli", role], env=environment, stderr=file)
+        process = subprocess.Popen([sys.executable, "-m", "surescale.services.cli", "run", role], env=environment, stderr=file)
     try:
         ready = "deciding with" if role == "agent" else "the engine"
         wait_until(lambda: ready in log.read_text(), 60, "the role to have begun")

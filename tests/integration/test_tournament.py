@@ -106,7 +106,7 @@ def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Pipeline]:
     made = Pipeline(settings, lived(76))
     with (tmp_path / "agent.log").open("wb") as log:
         agent = subprocess.Popen(
-            [sys.executable, "-c", "from surescale.services.cli import main; main()", "agent"],
+            [sys.executable, "-c", "from surescale.services.cli import main; main()", "run", "agent"],
             env=os.environ | to_environment(settings),
             stdout=log,
             stderr=log,
@@ -120,12 +120,12 @@ def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Pipeline]:
 @pytest.mark.nightly("takes six minutes; the verdict, the release and the departure have tests of their own")
 def test_a_winner_serves_leaves_when_reality_differs_and_yields_to_people(pipeline: Pipeline) -> None:
     """From the topics to a record, from the record to decisions, out of them where work doubles, and never against a person."""
-    tried = pipeline.surescale("tournament", "--job", JOB, "--draws", "2", "--dry-run")
+    tried = pipeline.surescale("policy", "tournament", "--job", JOB, "--draws", "2", "--dry-run")
     assert tried.returncode == 0, tried.stderr
     assert f"{SERVES} *" in tried.stdout
     assert pipeline.releases() == []
 
-    held = pipeline.surescale("tournament", "--job", JOB, "--draws", "2", "--by", "ana")
+    held = pipeline.surescale("policy", "tournament", "--job", JOB, "--draws", "2", "--by", "ana")
     assert held.returncode == 0, held.stderr
     (release,) = pipeline.releases()
     assert (release.job, release.set_by, release.valid_from_ms) == (JOB, "tournament (set by ana)", pipeline.end_ms + MINUTE_MS)
@@ -142,7 +142,7 @@ def test_a_winner_serves_leaves_when_reality_differs_and_yields_to_people(pipeli
     taken_back = pipeline.surescale("policy", "rollback", "--job", JOB, "--by", "ben")
     assert taken_back.returncode == 0, taken_back.stderr
     assert pipeline.decide(60).policy.name == SERVES
-    refused = pipeline.surescale("tournament", "--job", JOB, "--draws", "2")
+    refused = pipeline.surescale("policy", "tournament", "--job", JOB, "--draws", "2")
     assert refused.returncode == 1
     assert "ben took back what a tournament had released" in refused.stderr
 
@@ -151,13 +151,13 @@ def test_a_young_job_or_a_stranger_is_refused_in_one_line(kafka: KafkaForTests) 
     """Nothing is written for them."""
     pipeline = Pipeline(PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), policy=SERVES), lived(20))
     try:
-        young = pipeline.surescale("tournament", "--job", JOB)
+        young = pipeline.surescale("policy", "tournament", "--job", JOB)
         assert young.returncode == 1
         assert "a tournament needs 3" in young.stderr.splitlines()[-1]
-        stranger = pipeline.surescale("tournament", "--job", "sim/nobody")
+        stranger = pipeline.surescale("policy", "tournament", "--job", "sim/nobody")
         assert stranger.returncode == 1
         assert "nobody" in stranger.stderr.splitlines()[-1]
-        assert pipeline.surescale("tournament", "--all-jobs").returncode == 0
+        assert pipeline.surescale("policy", "tournament", "--all-jobs").returncode == 0
         assert pipeline.releases() == []
     finally:
         pipeline.close()

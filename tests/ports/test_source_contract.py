@@ -65,7 +65,7 @@ def simulated_engine() -> Iterator[Source]:
     port = free_port()
     options = ["--bootstrap", "none", "--pace", "free", "--job", where("j_2521346"), "--workload", "clarknet"]
     options += ["--minutes", "6", "--speed", "20000"]
-    command = [sys.executable, "-m", "surescale.services.cli", "engine", "--port", str(port), *options]
+    command = [sys.executable, "-m", "surescale.services.cli", "run", "engine", "--port", str(port), *options]
     with subprocess.Popen(command) as process:
         try:
             url = f"http://127.0.0.1:{port}"
@@ -80,7 +80,7 @@ def simulated_engine() -> Iterator[Source]:
 
 @pytest.mark.integration
 class TestSimulatedEngine(SourceContract):
-    """The client, on the real ``surescale engine``."""
+    """The client, on the real ``surescale run engine``."""
 
     @pytest.fixture
     def source(self, simulated_engine: Source) -> Source:

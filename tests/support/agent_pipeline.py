@@ -45,7 +45,7 @@ class AgentPipeline:
         """Start an agent; its log goes to the test's folder."""
         log = (self._folder / f"agent-{len(self._agents)}.log").open("wb")
         env = os.environ | to_environment(self.settings) | environment
-        process = subprocess.Popen([*command, "agent"], env=env, stderr=log, stdout=log)
+        process = subprocess.Popen([*command, "run", "agent"], env=env, stderr=log, stdout=log)
         self._agents.append(process)
         return process
 

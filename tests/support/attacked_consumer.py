@@ -83,7 +83,7 @@ class Consumer(ABC):
         """Start the role; its log goes to the test's folder."""
         with (self.folder / f"{self.role}.log").open("ab") as log:
             environment = os.environ | to_environment(self.settings) | self.environment() | self.more
-            self.process = subprocess.Popen([*SURESCALE, self.role], env=environment, stdout=log, stderr=log)
+            self.process = subprocess.Popen([*SURESCALE, "run", self.role], env=environment, stdout=log, stderr=log)
 
     def kill(self) -> None:
         """End the role and what it started, at once."""

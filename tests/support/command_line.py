@@ -4,9 +4,10 @@ import io
 from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
+import click
 import pytest
 
-from surescale.services.cli import main
+from surescale.services.cli import cli, main
 
 
 class Ran(NamedTuple):
@@ -15,6 +16,20 @@ class Ran(NamedTuple):
     returncode: int
     stdout: str
     stderr: str
+
+
+def command_named(words: str) -> click.Command:
+    """Return what runs the commands of a group, or one command."""
+    found: click.Command = cli
+    for word in words.split():
+        assert isinstance(found, click.Group)
+        below = found.get_command(click.Context(found), word)
+        assert below is not None, words
+        found = below
+    return found
+
+
+job_command, policy_command = command_named("job"), command_named("policy")
 
 
 def surescale(*words: str) -> Ran:

@@ -263,11 +263,11 @@ class PipelineInContainers:
             **{name: self._role(name) for name in ("monitor", "rescaler", "state-service")},
             **{name: self._role("agent", name=name) for name in ("agent-1", "agent-2")},
         }
-        made["spark"].with_command(["surescale", "spark", "--master", "local[2]"])
+        made["spark"].with_command(["surescale", "run", "spark", "--master", "local[2]"])
         made["spark"].with_volume_mapping(self._checkpoint, "/var/lib/surescale", "rw")
         jobs = ["--job=clicks", "--job=orders", f"--minutes={self._minutes}"]
         made["engine"].with_env("SURESCALE_HEALTH_PORT", str(_ENGINE_PORT)).with_exposed_ports(_ENGINE_PORT)
-        made["engine"].with_command(["surescale", "engine", "--host", "0.0.0.0", "--port", str(_ENGINE_PORT), *jobs])
+        made["engine"].with_command(["surescale", "run", "engine", "--host", "0.0.0.0", "--port", str(_ENGINE_PORT), *jobs])
         made["state-service"].with_env("SURESCALE_HTTP_HOST", "0.0.0.0").with_exposed_ports(_HTTP_PORT)
         return made
 

@@ -1,6 +1,6 @@
 """A small engine on a real socket, whose minutes are written by hand and whose failures can be set.
 
-It speaks the HTTP of ``surescale engine``, as far as the monitor reads it.
+It speaks the HTTP of ``surescale run engine``, as far as the monitor reads it.
 """
 
 import json

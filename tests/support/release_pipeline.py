@@ -23,9 +23,9 @@ from surescale.contracts.windows import encode_window
 from surescale.policies.registry import SHIPPED
 from surescale.runtime.kafka import LogReader, create_topics, producer
 from surescale.runtime.topic_records import parsed, read_topics, send
-from surescale.services.tools.policy_releases.command import command
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, window_at
+from tests.support.command_line import policy_command as command
 from tests.support.waiting import wait_until
 
 
@@ -99,7 +99,7 @@ def start_agent(pipeline: ReleasePipeline, tmp_path: Path) -> Iterator[Callable[
         with (tmp_path / "agent.log").open("wb") as log:
             started.append(
                 subprocess.Popen(
-                    [sys.executable, "-c", "from surescale.services.cli import main; main()", "agent"],
+                    [sys.executable, "-c", "from surescale.services.cli import main; main()", "run", "agent"],
                     env=os.environ | to_environment(pipeline.settings),
                     stdout=log,
                     stderr=log,

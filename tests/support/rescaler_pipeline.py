@@ -159,7 +159,7 @@ def started(settings: RescalerSettings, *words: str) -> tuple[subprocess.Popen[s
     """Start a rescaler, or what ``words`` name after ``python -m``; returns it and its health port."""
     (port,) = free_ports(1)
     environment = os.environ | to_environment(settings) | {"SURESCALE_HEALTH_PORT": str(port)}
-    command = [sys.executable, "-m", *(words or ("surescale.services.cli", "rescaler"))]
+    command = [sys.executable, "-m", *(words or ("surescale.services.cli", "run", "rescaler"))]
     # A file takes any number of lines; a pipe that nobody reads would stop the process when it is full.
     with tempfile.TemporaryFile("w+") as lines:
         process = subprocess.Popen(command, env=environment, stderr=lines.fileno(), text=True)

@@ -86,7 +86,7 @@ class SparkPipeline:
         self._starts += 1
         with self._log_file().open("wb") as log:
             environment = os.environ | to_environment(self._settings) | more
-            self._process = subprocess.Popen(command or [*SURESCALE, "spark"], env=environment, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command or [*SURESCALE, "run", "spark"], env=environment, stdout=log, stderr=log)
 
     def log(self) -> str:
         """Return what the newest process has said."""

@@ -88,7 +88,7 @@ def service(settings: PipelineSettings, tmp_path: Path, processes: list["subproc
         port = str(free_port())
         env = os.environ | to_environment(settings) | {"SURESCALE_HTTP_PORT": port} | environment
         with (tmp_path / "state.log").open("ab") as log:
-            processes.append(subprocess.Popen([*SURESCALE, "state-service"], env=env, stdout=log, stderr=log))
+            processes.append(subprocess.Popen([*SURESCALE, "run", "state-service"], env=env, stdout=log, stderr=log))
         return f"http://127.0.0.1:{port}"
 
     return start

@@ -293,9 +293,8 @@ def _command(memory: Memory, record: Record) -> Iterator[Notice]:
     if not command.advice:
         return
     changed = changes_of(command)
-    summary = (
-        f"surescale advises {command.job} to change: {_in_words(changed, {})}; `surescale approve {command.job}` carries it out"
-    )
+    remedy = f"`surescale job approve {command.job}` carries it out"
+    summary = f"surescale advises {command.job} to change: {_in_words(changed, {})}; {remedy}"
     data = _task_data(changed, {}) | {"decision_id": command.decision_id}
     yield _of_job("job.advised", command.job, command.command_id, summary, command.issued_at_ms, record, data)
 

@@ -1,8 +1,9 @@
-"""``surescale state`` and ``surescale decisions``: the view as tables for people and as JSON for programs."""
+"""``surescale job list``, ``job show`` and ``job decisions``: the view as tables for people and as JSON for programs."""
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,26 +16,59 @@ if TYPE_CHECKING:
 EVERY_S = 2.0
 
 
-@click.command("state")
-@click.argument("job", required=False)
-@options.as_json
-@click.option("--watch", is_flag=True, help="Show it repeatedly, until Ctrl-C.")
-@click.option(
-    "--every",
-    type=options.FiniteRange(min=0.1),
-    metavar="SECONDS",
-    help=f"How often --watch shows it. [{EVERY_S:g}]",
-)
-@click.option("--wide", is_flag=True, help="Show labels of tasks as long as they are, and more partitions of consumer groups.")
-@click.option("--rebuild", "is_rebuilt", is_flag=True, help="Flush the view and rebuild it from Kafka (--bootstrap) first.")
+def _looking(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a look at the view, once or repeatedly."""
+    for option in (
+        click.option(
+            "--rebuild", "is_rebuilt", is_flag=True, help="Flush the view and rebuild it from Kafka (--bootstrap) first."
+        ),
+        click.option(
+            "--every",
+            type=options.FiniteRange(min=0.1),
+            metavar="SECONDS",
+            help=f"How often --watch shows it. [{EVERY_S:g}]",
+        ),
+        click.option("--watch", is_flag=True, help="Show it repeatedly, until Ctrl-C."),
+        options.as_json,
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("list")
+@_looking
 @options.connected(options.redis_url)
-def state_command(
-    settings: "PipelineSettings", job: str | None, as_json: bool, watch: bool, every: float | None, wide: bool, is_rebuilt: bool
-) -> None:
-    """Show all jobs, or one with its tasks and latest decision.
+def list_command(settings: "PipelineSettings", **asked: Any) -> None:
+    """Show all jobs, a line each.
+
+    Exit code 1 if figures, decisions or answers to these are due and do not come.
+    """
+    _look(settings, None, **asked)
+
+
+@click.command("show")
+@click.argument("job")
+@_looking
+@click.option("--wide", is_flag=True, help="Show labels of tasks as long as they are, and more partitions of consumer groups.")
+@options.connected(options.redis_url)
+def show_command(settings: "PipelineSettings", job: str, **asked: Any) -> None:
+    """Show a job with its tasks and latest decision.
 
     JOB is cluster/name. Exit code 1 if figures, decisions or answers to these are due and do not come.
     """
+    _look(settings, job, **asked)
+
+
+def _look(
+    settings: "PipelineSettings",
+    job: str | None,
+    *,
+    as_json: bool,
+    watch: bool,
+    every: float | None,
+    is_rebuilt: bool,
+    wide: bool = False,
+) -> None:
     from surescale.services.state.connection import opened
     from surescale.services.state.read.queries import Queries
 

@@ -162,7 +162,7 @@ class JobUnits:
 def cluster_info(cluster: ClusterTopology, jobs: Iterable[JobUnits], generation: int) -> ClusterInfo:
     """Return generation, vnodes, workers and fragments, and beside them what has no place there.
 
-    After RisingWave's RFC on fine-grained scaling. `surescale reschedule` takes the document as its ``cluster``. Ids never
+    After RisingWave's RFC on fine-grained scaling. `surescale dev reschedule` takes the document as its ``cluster``. Ids never
     change: a worker's id is its lowest unit (units are never used twice), a fragment's id comes from its name.
 
     ``jobs_without_units``: jobs that wait or have ended. ``unknown_units``: units that a job still names and no host offers, for

@@ -180,9 +180,9 @@ def why_stale(stale: Stale, window_end_ms: int, seen_ms: int | None) -> str:
         seen_ms: when the monitor last saw the engine; None: unknown.
     """
     if stale.role == "agent":
-        return "figures come and nobody decides on them; see whether `surescale agent` runs (`surescale doctor`)"
+        return "figures come and nobody decides on them; see whether `surescale run agent` runs (`surescale doctor`)"
     if stale.role == "rescaler":
-        return "decisions are made and nobody carries them out; see whether `surescale rescaler` runs (`surescale doctor`)"
+        return "decisions are made and nobody carries them out; see whether `surescale run rescaler` runs (`surescale doctor`)"
     if stale.role == "spark":
         return f"the engine was seen at {_time(seen_ms or 0)} UTC, but no window is newer than {minute_of(window_end_ms)}; {WHO}"
     return f"the engine has not answered since {_time(max(seen_ms or 0, window_end_ms))} UTC, or nobody asks it; {WHO}"

@@ -19,7 +19,7 @@ class UnreadableView(SurescaleError):
     """The view holds a document that this version cannot read: another version wrote it."""
 
     def __init__(self, problem: Exception) -> None:
-        super().__init__(f"another version wrote the view ({problem}); rebuild it with `surescale state --rebuild`")
+        super().__init__(f"another version wrote the view ({problem}); rebuild it with `surescale job list --rebuild`")
 
 
 class Documents:

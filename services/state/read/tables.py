@@ -58,7 +58,7 @@ def print_jobs(jobs: Sequence[JobOverview]) -> None:
     console.print(fitting(columns, console.width))
     ends = [job.window_end_ms for job in jobs if job.window_end_ms is not None]
     if ends:
-        console.print(f"figures of the minute up to {to_the_minute(max(ends))} UTC; `surescale state JOB` shows one job")
+        console.print(f"figures of the minute up to {to_the_minute(max(ends))} UTC; `surescale job settings JOB` shows one job")
     for _, stale in at_fault(jobs):
         console.print(plain(stale.words, _BAD))
     for job in jobs:
@@ -98,7 +98,7 @@ def print_job(job: JobDocument, *, wide: bool = False) -> None:
 
 def _print_unreadable(console: Console, parts: Sequence[str] | UnsetType, of: str) -> None:
     if parts:
-        line = f"{of}: {', '.join(parts)} cannot be read and is left out; `surescale state --rebuild` builds the view again"
+        line = f"{of}: {', '.join(parts)} cannot be read and is left out; `surescale job list --rebuild` builds the view again"
         console.print(plain(line))
 
 

@@ -15,7 +15,7 @@ from surescale.contracts.wire import decoder
 
 
 class JobFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A figure that every list of jobs shows: `surescale state`, the page, the metrics; and a job's history.
+    """A figure that every list of jobs shows: `surescale job list`, the page, the metrics; and a job's history.
 
     Attributes:
         field: of `JobFigures`.

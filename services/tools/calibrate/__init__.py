@@ -1,1 +1,1 @@
-"""``surescale calibrate``: from a recording of a job to a world that `evaluate` plays."""
+"""``surescale recording calibrate``: from a recording of a job to a world that `evaluate` plays."""

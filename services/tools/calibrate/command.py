@@ -1,4 +1,4 @@
-"""``surescale calibrate``: a recording in, a world out."""
+"""``surescale recording calibrate``: a recording in, a world out."""
 
 import math
 from functools import partial
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     help="Seconds of a restart, if the recording has none (default: 60, and says so).",
 )
 def command(*, recording: Path, job: str | None, out: Path, load_out: Path | None, force: bool, restart_s: float | None) -> None:
-    """Fit a world to a recorded job, for evaluate.
+    """Fit a world to a recorded job, for `policy evaluate`.
 
     Prints what was fitted, and how well the first three quarters of RECORDING predict the last one.
     """
@@ -81,16 +81,16 @@ def _next_step(recording: Path, out: Path, load_out: Path | None, load: "Workloa
     from surescale.simulation.evaluation.protocol import ProtocolError, place_runs, split
 
     if load is None:
-        return f"surescale evaluate --world {out} --workload clarknet"
+        return f"surescale policy evaluate --world {out} --workload clarknet"
     for given, calibrate, runs in (("", None, 5), (" --runs 1 --calibrate 0:240", "0:240", 1)):
         try:
             place_runs(load, split(load, calibrate), runs, seed=0)
         except ProtocolError:
             continue
-        return f"surescale evaluate --world {out} --workload {load_out} --load literal{given}"
+        return f"surescale policy evaluate --world {out} --workload {load_out} --load literal{given}"
     return (
-        f"its own load is too short for evaluate ({load.minutes} minutes): surescale what-if {recording} --try POLICY "
-        f"(plays it), or surescale evaluate --world {out} --workload clarknet"
+        f"its own load is too short for evaluate ({load.minutes} minutes): surescale recording what-if {recording} --try POLICY "
+        f"(plays it), or surescale policy evaluate --world {out} --workload clarknet"
     )
 
 

@@ -1,4 +1,4 @@
-"""``surescale cluster``: a cluster's workers, parallel units and fragments, as a table for people and as JSON for programs."""
+"""``surescale cluster show``: a cluster's workers, parallel units and fragments, as a table for people or as JSON."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -12,20 +12,15 @@ from surescale.runtime import options, terminal
 from surescale.services.state.fleet_documents import ClusterInfo, FragmentDocument, WorkerDocument
 
 
-@click.group("cluster")
-def command() -> None:
-    """Show a cluster's workers, their units, and the tasks on them."""
-
-
-@command.command("info")
+@click.command("show")
 @click.argument("cluster", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: the `cluster` of a request to surescale reschedule.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the `cluster` of a request to surescale dev reschedule.")
 @options.redis_url
 @options.prefix
-def info(cluster: str | None, as_json: bool, redis_url: str | None, topic_prefix: str | None) -> None:
+def command(cluster: str | None, as_json: bool, redis_url: str | None, topic_prefix: str | None) -> None:
     """Show workers, units and fragments of CLUSTER.
 
-    Without CLUSTER shows the only one there is. Reads the view in Redis, which `surescale state-service` keeps.
+    Without CLUSTER shows the only one there is. Reads the view in Redis, which `surescale run state-service` keeps.
     """
     from surescale.services.state.connection import opened
     from surescale.services.state.read.queries import Queries

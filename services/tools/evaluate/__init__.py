@@ -1,1 +1,1 @@
-"""``surescale evaluate``: judge any policies on any job under any workload, in the simulator, with the code that serves them."""
+"""``surescale policy evaluate``: judge policies on any job under any workload, in the simulator, by the code that serves."""

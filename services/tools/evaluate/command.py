@@ -1,4 +1,4 @@
-"""``surescale evaluate``: options in, report out.
+"""``surescale policy evaluate``: options in, report out.
 
 Policies are judged side by side, each in a process of its own. Workers end with the command, however it ends: each watches a pipe
 whose other end only the command holds.

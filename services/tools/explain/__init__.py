@@ -1,1 +1,1 @@
-"""``surescale explain``: everything that Kafka still knows about one decision, on one screen. Only reads."""
+"""``surescale job explain``: everything that Kafka still knows about one decision, on one screen. Only reads."""

@@ -1,4 +1,4 @@
-"""``surescale explain``: show why a decision was made and what became of it, from Kafka alone."""
+"""``surescale job explain``: show why a decision was made and what became of it, from Kafka alone."""
 
 import json
 import sys

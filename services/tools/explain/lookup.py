@@ -164,7 +164,7 @@ class Surroundings:
         known = made.span_end_ms, made.minutes_known
         due = next_decision(topology, self.settings, *known, found.decided_ms, span_minutes)
         if due is not None and topology.at_ms > due.at_ms + FRESH_MINUTES * MINUTE_MS:
-            return f"was {due.words}, and has not come; `surescale state {made.job}` says what is missing"
+            return f"was {due.words}, and has not come; `surescale job settings {made.job}` says what is missing"
         return next_in_words(topology, None, due)
 
 
@@ -223,16 +223,16 @@ def _nothing_of(wanted: str, jobs: Collection[str] = ()) -> str:
     if close:
         return f"no decision on job {named!r} is in Kafka; did you mean {close[0]}{at}{rest}?"
     if names_command(wanted):
-        return f"no command {wanted!r} is in Kafka; `surescale decisions JOB` lists those of a job"
+        return f"no command {wanted!r} is in Kafka; `surescale job decisions JOB` lists those of a job"
     if "@" in wanted:
-        return f"no decision {wanted!r} is in Kafka, or it is older than Kafka keeps; `surescale decisions JOB` lists them"
+        return f"no decision {wanted!r} is in Kafka, or it is older than Kafka keeps; `surescale job decisions JOB` lists them"
     if re.search(r"#\d+\Z", wanted):  # a job's name may end so too, but this is the likelier slip
         return f"no decision on job {wanted!r} is in Kafka; a command is named with its step, such as '{wanted}.0'"
     if wanted.count("/") == 1:
-        return f"no decision on job {wanted!r} is in Kafka; `surescale state` lists the jobs"
+        return f"no decision on job {wanted!r} is in Kafka; `surescale job list` lists the jobs"
     return (
         f"{wanted!r} names no job (cluster/name), no decision (job@span end/policy) and no command (job#generation.step); "
-        "`surescale state` lists the jobs"
+        "`surescale job list` lists the jobs"
     )
 
 

@@ -1,4 +1,4 @@
-"""``surescale approve``: let the rescaler carry out what it has advised."""
+"""``surescale job approve``: let the rescaler carry out what it has advised."""
 
 import click
 
@@ -15,7 +15,7 @@ def command(settings: PipelineSettings, target: str, by: str | None) -> None:
     """Carry out what was advised for a job in mode advise.
 
     A job's name means its newest advice. It is carried out exactly as advised, once, if it is still the newest and still possible
-    when the rescaler reads the approval. Otherwise it is refused: `surescale decisions JOB` shows what came of it.
+    when the rescaler reads the approval. Otherwise it is refused: `surescale job decisions JOB` shows what came of it.
     """
     from surescale.contracts.job_settings import Approval
     from surescale.services.job_settings.advice import chosen, open_advice

@@ -1,4 +1,4 @@
-"""``surescale job``: show and change what surescale may do to a job."""
+"""``surescale job settings``, ``set`` and what else shows and changes what surescale may do to a job."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,7 +9,6 @@ import click
 from surescale.runtime import options
 from surescale.runtime.printable import printable
 from surescale.services.job_settings.changes import DEFAULT
-from surescale.services.tools.job_settings.file_commands import apply, export
 from surescale.services.tools.job_settings.options import limits
 
 if TYPE_CHECKING:
@@ -20,19 +19,7 @@ FIRST = "the defaults, written for the first time"
 UNCHANGED = "unchanged; written again"
 
 
-@click.group("job")
-def command() -> None:
-    """Show and change what is allowed for a job.
-
-    A change takes effect with the job's next span.
-    """
-
-
-command.add_command(apply)
-command.add_command(export)
-
-
-@command.command("set")
+@click.command("set")
 @click.argument("job")
 @limits
 @options.by
@@ -55,7 +42,7 @@ def set_(settings: "PipelineSettings", job: str, by: str | None, **wanted: objec
         _show_limits(settings, job)
 
 
-@command.command("pin")
+@click.command("pin")
 @click.argument("job")
 @options.by
 @options.connected()
@@ -67,7 +54,7 @@ def pin(settings: "PipelineSettings", job: str, by: str | None) -> None:
     _change(settings, job, lambda _: {"policy": "hold"}, by)
 
 
-@command.command("adopt")
+@click.command("adopt")
 @click.argument("job")
 @options.by
 @options.connected()
@@ -79,7 +66,7 @@ def adopt(settings: "PipelineSettings", job: str, by: str | None) -> None:
     _change(settings, job, lambda snapshot: {"adopted_at_ms": snapshot.now_ms}, by)
 
 
-@command.command("reapply")
+@click.command("reapply")
 @click.argument("job")
 @options.by
 @options.connected()
@@ -91,11 +78,11 @@ def reapply(settings: "PipelineSettings", job: str, by: str | None) -> None:
     _change(settings, job, lambda snapshot: {"reapplied_at_ms": snapshot.now_ms}, by)
 
 
-@command.command("show")
+@click.command("settings")
 @click.argument("job")
 @options.as_json
 @options.connected()
-def show(settings: "PipelineSettings", job: str, as_json: bool) -> None:
+def show_settings(settings: "PipelineSettings", job: str, as_json: bool) -> None:
     """Show what is allowed for JOB, and which policy decides on it.
 
     What somebody set comes first, with who and when (by the pipeline's clock, in UTC); then the defaults in force.
@@ -114,7 +101,7 @@ def show(settings: "PipelineSettings", job: str, as_json: bool) -> None:
             click.echo(terminal.hanging(printable(line), margin=4))
 
 
-@command.command("history")
+@click.command("history")
 @click.argument("job")
 @options.as_json
 @options.connected()
@@ -199,7 +186,9 @@ def _require_single(job: str) -> None:
     from surescale.contracts.pauses import is_of_all_jobs
 
     if is_of_all_jobs(job):
-        raise SettingsError(f"JOB: {job} is not a single job; name one, or `surescale pause CLUSTER` for all of them")
+        raise SettingsError(
+            f"JOB: {job} is not a single job; name one, or `surescale cluster pause CLUSTER` stops rescales of all of them"
+        )
 
 
 def _summary(job: str, done: "ChangeResult") -> str:

@@ -1,9 +1,12 @@
-"""``surescale pause`` and ``surescale resume``: stop rescales of a job or of a whole cluster, and let them go on."""
+"""``surescale job pause``, ``cluster pause`` and their ``resume``: stop rescales of one job or of all, and let them go on."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.pauses import all_jobs_of
 from surescale.runtime import options
 from surescale.runtime.printable import printable
 
@@ -12,31 +15,106 @@ if TYPE_CHECKING:
     from surescale.services.job_settings.snapshot import ChangeResult
 
 
+def _pausing(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a pause."""
+    for option in (
+        click.option("--why", required=True, help="Why, for those who come later."),
+        click.option(
+            "--for", "lasting", metavar="DURATION", help="How long it lasts by the pipeline's clock, like 90m, 2h or 1d."
+        ),
+        click.option("--until", metavar="TIME", help="When it ends, by the pipeline's clock: ISO 8601, in UTC unless stated."),
+        click.option(
+            "--direction", type=click.Choice(["up", "down", "both"]), default="both", show_default=True, help="What is stopped."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command("pause")
-@click.argument("target", metavar="JOB|CLUSTER")
-@click.option(
-    "--direction", type=click.Choice(["up", "down", "both"]), default="both", show_default=True, help="What is stopped."
-)
-@click.option("--until", metavar="TIME", help="When it ends, by the pipeline's clock: ISO 8601, in UTC unless stated.")
-@click.option("--for", "lasting", metavar="DURATION", help="How long it lasts by the pipeline's clock, like 90m, 2h or 1d.")
-@click.option("--why", required=True, help="Why, for those who come later.")
+@click.argument("job")
+@_pausing
 @options.by
 @options.connected()
-def pause(
-    settings: "PipelineSettings", target: str, direction: str, until: str | None, lasting: str | None, why: str, by: str | None
-) -> None:
-    """Stop rescales of a job, or of all jobs of a cluster.
+def pause_job(settings: "PipelineSettings", job: str, **asked: Any) -> None:
+    """Stop rescales of a job.
 
-    Both directions also stop what the rescaler does by itself, like balancing. A rescale that is under way is finished, and a
-    job that loses its hosts is still restarted. Without --until and --for the pause lasts until `surescale resume`.
+    JOB is cluster/name. Both directions also stop what the rescaler does by itself, like balancing. A rescale that is under way
+    is finished, and a job that loses its hosts is still restarted. Without --until and --for the pause lasts until `surescale
+    job resume JOB`.
     """
-    from surescale.services.job_settings.pause import pause_of, scope_of
+    _pause(settings, job, _scope_of_job(job, "pause"), **asked)
+
+
+@click.command("pause")
+@click.argument("cluster")
+@_pausing
+@options.by
+@options.connected()
+def pause_cluster(settings: "PipelineSettings", cluster: str, **asked: Any) -> None:
+    """Stop rescales of all jobs of a cluster.
+
+    Both directions also stop what the rescaler does by itself, like balancing. Rescales that are under way are finished, and a
+    job that loses its hosts is still restarted. Without --until and --for the pause lasts until `surescale cluster resume
+    CLUSTER`.
+    """
+    _pause(settings, cluster, _scope_of_cluster(cluster, "pause"), **asked)
+
+
+@click.command("resume")
+@click.argument("job")
+@options.by
+@options.connected()
+def resume_job(settings: "PipelineSettings", job: str, by: str | None) -> None:
+    """End the pause of a job.
+
+    JOB is cluster/name. A pause of the cluster still applies to the job as long as it lasts.
+    """
+    _resume(settings, job, _scope_of_job(job, "resume"), by)
+
+
+@click.command("resume")
+@click.argument("cluster")
+@options.by
+@options.connected()
+def resume_cluster(settings: "PipelineSettings", cluster: str, by: str | None) -> None:
+    """End the pause of a cluster.
+
+    A job that is paused by itself stays so.
+    """
+    _resume(settings, cluster, _scope_of_cluster(cluster, "resume"), by)
+
+
+def _scope_of_job(job: str, word: str) -> str:
+    if "/" not in job:
+        raise SettingsError(f"JOB: {job} is a cluster; write CLUSTER/NAME, or `surescale cluster {word} {job}` for all its jobs")
+    return job
+
+
+def _scope_of_cluster(cluster: str, word: str) -> str:
+    if "/" in cluster:
+        raise SettingsError(f"CLUSTER: {cluster} is a job; `surescale job {word} {cluster}` is for one alone")
+    return all_jobs_of(cluster)
+
+
+def _pause(
+    settings: "PipelineSettings",
+    target: str,
+    scope: str,
+    *,
+    direction: str,
+    until: str | None,
+    lasting: str | None,
+    why: str,
+    by: str | None,
+) -> None:
+    from surescale.services.job_settings.pause import pause_of
     from surescale.services.job_settings.snapshot import change
 
     who = options.author(by)
     done = change(
         settings,
-        scope_of(target),
+        scope,
         lambda snapshot: {
             "pause": pause_of(direction, until=until, lasting=lasting, why=why, by=who, now_ms=snapshot.now_ms)  # type: ignore[arg-type]  # click has checked it
         },
@@ -45,25 +123,16 @@ def pause(
     _tell(target, done)
 
 
-@click.command("resume")
-@click.argument("target", metavar="JOB|CLUSTER")
-@options.by
-@options.connected()
-def resume(settings: "PipelineSettings", target: str, by: str | None) -> None:
-    """End a pause of a job, or of a cluster.
-
-    A pause of the cluster still applies to the job as long as it lasts.
-    """
-    from surescale.services.job_settings.pause import scope_of
+def _resume(settings: "PipelineSettings", target: str, scope: str, by: str | None) -> None:
     from surescale.services.job_settings.snapshot import change, read_snapshot
 
     who = options.author(by)
-    done = change(settings, scope_of(target), lambda _: {"pause": None}, who)
+    done = change(settings, scope, lambda _: {"pause": None}, who)
     if not done.differences:
         click.echo(printable(f"{target}: was not paused; nothing was written"))
     else:
         _tell(target, done)
-    still = read_snapshot(settings, scope_of(target)).pauses
+    still = read_snapshot(settings, scope).pauses
     if still.paused:
         click.echo(printable(f"still in force: {still}"))
 

@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from surescale.services.tools.policy_releases.catalog import ReleaseCatalog
 
 
-@click.group("policy")
-def command() -> None:
-    """List, check, try, release and roll back policies."""
-
-
-@command.command("list")
+@click.command("list")
 @options.as_json
 @options.connected(options.cluster, options.policy_folder)
 def list_(settings: PipelineSettings, as_json: bool) -> None:
@@ -62,7 +57,7 @@ def list_(settings: PipelineSettings, as_json: bool) -> None:
         click.echo(f"{settings.cluster}: no release in force; agents use their own policy (SURESCALE_POLICY)")
 
 
-@command.command("verify")
+@click.command("verify")
 @click.argument("name")
 @options.policy_folder
 def verify(name: str, policy_folder: str | None) -> None:
@@ -77,7 +72,7 @@ def verify(name: str, policy_folder: str | None) -> None:
     click.echo(f"{policy.name}: {what}, decides every {policy.span_minutes} minutes; sound")
 
 
-@command.command("release")
+@click.command("release")
 @click.argument("name")
 @scope.starts
 @scope.job
@@ -111,7 +106,7 @@ def release(settings: PipelineSettings, name: str, start: str, job: str | None, 
     scope.say_reach(wanted, catalog.jobs)
 
 
-@command.command("rollback")
+@click.command("rollback")
 @scope.job
 @scope.of_share
 @options.by
@@ -138,7 +133,7 @@ def rollback(settings: PipelineSettings, job: str | None, canary: bool, by: str 
     publish(settings, wanted)
 
 
-@command.command("withdraw")
+@click.command("withdraw")
 @scope.job
 @scope.of_share
 @options.by
@@ -156,7 +151,7 @@ def withdraw(settings: PipelineSettings, job: str | None, canary: bool, by: str 
     publish(settings, withdrawn(catalog.releases, slot, next_minute_ms=next_minute_ms(catalog.now_ms), by=options.author(by)))
 
 
-@command.command("shadow")
+@click.command("shadow")
 @click.argument("name")
 @click.option("--stop", is_flag=True, help="End its shadow, from the next minute on.")
 @scope.starts
@@ -191,7 +186,7 @@ def shadow(
     scope.say_reach(wanted, catalog.jobs)
 
 
-@command.command("shadows")
+@click.command("shadows")
 @options.as_json
 @click.option("--job", help="Only what they made of this job, CLUSTER/NAME.")
 @options.connected(options.cluster)
@@ -220,7 +215,7 @@ def shadows(settings: PipelineSettings, as_json: bool, job: str | None) -> None:
         print_record(out, summary)
 
 
-@command.command("promote")
+@click.command("promote")
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Also with a record that is too short, or with none.")
 @click.option("--answers", type=click.IntRange(1), default=36, show_default=True, help="Least answers from the shadow.")

@@ -96,7 +96,7 @@ def _summary(package: Path) -> ScoreSummary | None:
 
 
 def _opened(name: str, folder: str) -> Policy:
-    """Return a policy; the graphs of a package that did not ship with surescale run as the agent runs them, within limits."""
+    """Return a policy; the graphs of a package that surescale does not ship run as the agent runs them, within limits."""
     return load_policy(name, folder, opener=opener_for(folder))
 
 

@@ -1,4 +1,4 @@
-"""``surescale record``: write a pipeline's topics or jobs to one file."""
+"""``surescale recording create``: write a pipeline's topics or jobs to one file."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ class _EventTime(click.ParamType):
             self.fail(f"{value!r} is not a time; write 1995-08-28T08:00 or milliseconds since the epoch", param, ctx)
 
 
-@click.command("record")
+@click.command("create")
 @click.option("--topic", "topics", multiple=True, metavar="NAME", help="Topic to record whole; repeatable.")
 @click.option("--job", "jobs", multiple=True, metavar="CLUSTER/NAME", help="Job to record from every topic it is on; repeatable.")
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="File to write.")

@@ -1,4 +1,4 @@
-"""``surescale reference``: write the pages that are generated from code, or say which ones are out of date."""
+"""``surescale dev reference``: write the pages that are generated from code, or say which ones are out of date."""
 
 import ast
 import inspect
@@ -283,7 +283,7 @@ def settings_page() -> str:
         parts += [f"## {first_paragraph(own.__doc__).rstrip('.')}\n", _setting_table(fields_of(own), own)]
     for role, kind in roles():
         parts += [
-            f"## Of `surescale {role}`\n",
+            f"## Of `surescale run {role}`\n",
             f"{first_paragraph(kind.__doc__)}\n".replace("``", "`"),
             _setting_table(_own_fields(kind), kind),
         ]

@@ -1,1 +1,1 @@
-"""``surescale tournament``: once a day, per job, the policy that would have served its last days best."""
+"""``surescale policy tournament``: once a day, per job, the policy that would have served its last days best."""

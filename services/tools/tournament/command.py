@@ -1,4 +1,4 @@
-"""``surescale tournament``: let the policies play a job's last days again, and release the one that would have done best."""
+"""``surescale policy tournament``: let the policies play a job's last days again, release what would have done best."""
 
 import datetime as dt
 import time

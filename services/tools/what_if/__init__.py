@@ -1,1 +1,1 @@
-"""``surescale what-if``: try other policies or settings on a recording, in a closed loop."""
+"""``surescale recording what-if``: try other policies or settings on a recording, in a closed loop."""

@@ -1,4 +1,4 @@
-"""``surescale what-if``: a recording in; policies and settings compared in a closed loop out."""
+"""``surescale recording what-if``: a recording in; policies and settings compared in a closed loop out."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

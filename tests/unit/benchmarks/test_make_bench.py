@@ -1,4 +1,4 @@
-"""``make bench`` runs what ``surescale bench`` offers."""
+"""``make bench`` runs what ``surescale dev bench`` offers."""
 
 import re
 import tomllib

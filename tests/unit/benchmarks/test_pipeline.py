@@ -109,5 +109,5 @@ def test_options_that_nothing_can_be_measured_with_are_one_line(
 ) -> None:
     """No trace is printed, and no figures of the fallback rule either."""
     with pytest.raises(SystemExit):
-        main(["bench", *words])
+        main(["dev", "bench", *words])
     assert said in capsys.readouterr().err

@@ -40,7 +40,7 @@ def test_the_values_defaults_are_the_bases() -> None:
     assert VALUES["agent"]["averageCpuPercent"] == agents["metrics"][0]["resource"]["target"]["averageUtilization"]
     assert VALUES["rescaler"]["replicas"] == objects("rescaler.yaml")["Deployment"]["spec"]["replicas"]
     spark = objects("spark.yaml")["StatefulSet"]["spec"]
-    assert spark["template"]["spec"]["containers"][0]["command"][3] == f"local[{VALUES['spark']['threads']}]"
+    assert spark["template"]["spec"]["containers"][0]["command"][4] == f"local[{VALUES['spark']['threads']}]"
     claim = spark["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]
     assert VALUES["spark"]["storage"]["size"] == claim["storage"]
 

@@ -309,8 +309,8 @@ def test_the_cron_job_of_the_tournament_is_restricted_and_its_command_is_one() -
     assert pod["spec"]["automountServiceAccountToken"] is False
     (container,) = pod["spec"]["containers"]
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-    surescale, name, *words = container["command"]
-    assert (surescale, name) == ("surescale", "tournament")
+    surescale, group, name, *words = container["command"]
+    assert (surescale, group, name) == ("surescale", "policy", "tournament")
     asked = CliRunner().invoke(command, [*words, "--help"])
     assert asked.exit_code == 0
     (policy,) = (each for each in found if each["kind"] == "NetworkPolicy")

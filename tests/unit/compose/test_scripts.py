@@ -154,7 +154,7 @@ def test_a_command_runs_where_kafka_and_redis_are_reached(tmp_path: Path) -> Non
     docker.chmod(0o755)
     (tmp_path / "up").write_text("")
     given = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "SEEN": str(tmp_path / "seen"), "UP": str(tmp_path / "up")}
-    code, error = run("pipeline.sh", "surescale", "state", **given)
+    code, error = run("pipeline.sh", "surescale", "job", "list", **given)
     assert (code, one_line(error)) == (1, "surescale: the pipeline is not up; start it with make up")
     (tmp_path / "up").write_text("0123456789ab\n")
     code, _ = run("pipeline.sh", "surescale", "job", "pause", "sim/a job", **given)

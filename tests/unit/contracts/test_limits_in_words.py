@@ -28,7 +28,7 @@ DATES = st.none() | st.dates().map(lambda day: f"{day:%Y}".zfill(4) + f"{day:-%m
     )
 )
 def test_a_period_in_words_is_read_as_the_same_period(period: ExcludedPeriod) -> None:
-    """What `surescale job show` prints can be given to `surescale job set`; one that never comes is refused."""
+    """What `surescale job settings` prints can be given to `surescale job set`; one that never comes is refused."""
     ends = [date.fromisoformat(day) for day in (period.first_day, period.last_day) if day]
     days = range(ends[0].toordinal(), min(ends[1].toordinal(), ends[0].toordinal() + 6) + 1) if len(ends) == 2 else range(1, 8)
     if any(WEEKDAYS[date.fromordinal(day).weekday()] in (period.days or WEEKDAYS) for day in days):

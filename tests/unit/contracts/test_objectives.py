@@ -17,7 +17,7 @@ BOUNDS = st.builds(
 
 @given(objective=st.sampled_from(WORDS) | BOUNDS)
 def test_what_is_written_is_read_back(objective: str | LatencyBound) -> None:
-    """In the words that ``job show`` prints."""
+    """In the words that ``job settings`` prints."""
     assert read_objective(in_words(objective) or "") == objective  # type: ignore[arg-type]
 
 

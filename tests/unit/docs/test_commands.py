@@ -18,9 +18,9 @@ PAGES = [page for page in PAGES if "reference" not in page.parts]
 # What each make target that takes DEMO_ARGS runs.
 DEMOS = {"demo": ("demo",), "demo-flink": ("demo", "flink"), "demo-consumers": ("demo", "consumers")}
 # Words that stand for one of several.
-STANDS_FOR = {"COMMAND": "jobs", "ROLE": "agent"}
+STANDS_FOR = {"COMMAND": "doctor", "ROLE": "agent"}
 # Commands that need no server and change nothing.
-PURE = ("assign", "gate", "jobs", "place", "policy verify", "reschedule", "topics acls", "topics list")
+PURE = ("dev assign", "dev gate", "dev place", "dev reschedule", "demo jobs", "policy verify", "topics acls", "topics list")
 
 
 class Shown(NamedTuple):

@@ -88,7 +88,7 @@ def test_commands_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["`surescale policy check`", "see surescale topics make", "`surescale nosuch`", "`surescale state --nosuch`"]
+    "text", ["`surescale policy check`", "see surescale topics make", "`surescale nosuch`", "`surescale job list --nosuch`"]
 )
 def test_a_command_that_there_is_not_is_found(text: str, tmp_path: Path) -> None:
     """A group without the command, no such command, no such option."""

@@ -176,7 +176,7 @@ def test_parity_fails_when_torch_and_onnx_differ(run: Run, package: Path) -> Non
 
 
 def test_a_package_is_scored_as_evaluate_scores_it(package: Path) -> None:
-    """``scores.json`` and ``surescale evaluate`` give one figure for one policy, and judging leaves the hash alone."""
+    """``scores.json`` and ``surescale policy evaluate`` give one figure for one policy, and judging leaves the hash alone."""
     before, a_day = opened(package / "small").sha256, EvaluationRequest(runs=1, calibrate="0:18600", tuned=False)
     score_package(package / "small", lambda line: None, jobs=("clicks",), beside=("forecast",), asked=a_day)
     scores = read_scores(package / "small")
@@ -361,7 +361,7 @@ def test_exporting_a_run_that_is_not_there_says_how_to_make_one(tmp_path: Path) 
     """The message names the option and the command."""
     result = CliRunner().invoke(export_command, ["--run", str(tmp_path)])
     assert isinstance(result.exception, SurescaleError)
-    assert "surescale train" in str(result.exception)
+    assert "surescale policy train" in str(result.exception)
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "meta", "hpu", "gpu"])

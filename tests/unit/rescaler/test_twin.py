@@ -108,7 +108,7 @@ def test_a_twin_reports_as_the_actuator_of_the_pipeline_does() -> None:
 
 
 def test_the_command_writes_the_promised_keys(tmp_path: Path) -> None:
-    """`surescale twin` answers with the figures of each policy under each job, also into a file."""
+    """`surescale policy twin` answers with the figures of each policy under each job, also into a file."""
     output = tmp_path / "twins.json"
     arguments = [
         "--job",

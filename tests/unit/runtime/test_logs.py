@@ -184,7 +184,7 @@ raise RuntimeError("refused {PASSWORD}")
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_the_last_words_of_a_role_are_one_line(log_format: str) -> None:
     """An error of the world, here a missing Java or folder, ends a role with a line in the form of its log."""
-    code = "import sys; sys.argv = ['surescale', 'spark']; from surescale.services.cli import main; main()"
+    code = "import sys; sys.argv = ['surescale', 'run', 'spark']; from surescale.services.cli import main; main()"
     done = run(code, SURESCALE_LOG_FORMAT=log_format)
     assert done.returncode == 1
     if log_format == "json":

@@ -141,14 +141,14 @@ def test_up_ends_with_the_place_in_the_file(file: Path, before: str, after: str,
 def test_every_command_reads_the_file_and_help_does_not(file: Path) -> None:
     """A wrong one ends a command before it connects to anything."""
     file.write_text("[settings]\nredis_ulr = 1\n")
-    done = surescale("state")
+    done = surescale("job", "list")
     assert (done.returncode, done.stderr) == (
         1,
         "surescale: surescale.toml: [settings] redis_ulr: there is no setting of this name; did you mean redis_url?\n",
     )
-    assert surescale("state", "--help").returncode == 0
+    assert surescale("job", "list", "--help").returncode == 0
     file.write_text('[settings]\nredis_url = "nowhere"\n')
-    done = surescale("state")
+    done = surescale("job", "list")
     assert "'nowhere' is not an address of Redis" in done.stderr
 
 

@@ -68,9 +68,9 @@ def test_a_command_ends_with_one_line_and_help_does_not() -> None:
         command = [sys.executable, "-m", "surescale.services.cli", *words]
         return subprocess.run(command, env={**given, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True)
 
-    refused = run("state")
+    refused = run("job", "list")
     assert refused.returncode == 1
     assert refused.stderr.splitlines() == [
         "surescale: SURESCALE_BOOTSTRP: nothing reads a variable of this name; set SURESCALE_BOOTSTRAP, or unset it"
     ]
-    assert run("state", "--help").returncode == 0
+    assert run("job", "list", "--help").returncode == 0

@@ -387,5 +387,5 @@ def test_an_evaluation_takes_mode_seed_and_restart_from_its_world() -> None:
         setting_of(graph, WORKLOAD, EvaluationRequest(world="drift", mode="slo"))
     with pytest.raises(EvaluationError, match="at most 540 s"):
         setting_of(graph, WORKLOAD, EvaluationRequest(world="slo", restart_s=900))
-    with pytest.raises(RunError, match="judge it with surescale evaluate"):
+    with pytest.raises(RunError, match="judge it with surescale policy evaluate"):
         cluster_world("slo", 0)

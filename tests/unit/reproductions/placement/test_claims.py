@@ -128,7 +128,7 @@ def test_every_claim_has_a_figure_and_a_reason(results):
 
 
 def test_page_and_plots_are_what_the_command_writes(tmp_path):
-    """docs/placement.md and docs/figures are up to date with `surescale bench placement --page`; the page shows every plot."""
+    """docs/placement.md and docs/figures are up to date with `surescale dev bench placement --page`; the page has every plot."""
     page = tmp_path / PAGE.name
     page.write_text(
         re.sub("(begin -->).*?(<!-- bench-placement: end)", r"\1 \2", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)

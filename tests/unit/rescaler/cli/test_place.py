@@ -1,4 +1,4 @@
-"""`surescale place`: status, output, and the examples of the documentation."""
+"""`surescale dev place`: status, output, and the examples of the documentation."""
 
 import json
 import subprocess

@@ -15,7 +15,7 @@ def test_every_job_of_the_cluster_is_paused_until_somebody_resumes_it() -> None:
     held = held_from(JobSettings(job=ALL), LOST, CLUSTER, START_MS)
     pauses = pauses_of(JOB, {ALL: held}, START_MS + 10**12)
     assert pauses.stops_all
-    assert f"`surescale resume {CLUSTER}`" in str(pauses)
+    assert f"`surescale cluster resume {CLUSTER}`" in str(pauses)
     assert all(topic in str(pauses) for topic in LOST)
     assert (held.version, held.set_by, held.set_at_ms) == (1, BY, START_MS)
 

@@ -1,4 +1,4 @@
-"""``surescale health``: one line says what answers on a port, no matter what it is."""
+"""``surescale run health``: one line says what answers on a port, no matter what it is."""
 
 import socket
 import threading

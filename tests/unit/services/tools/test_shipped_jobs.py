@@ -1,4 +1,4 @@
-"""``surescale jobs``: what is shipped, by name."""
+"""``surescale demo jobs``: what is shipped, by name."""
 
 from click.testing import CliRunner
 

@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 36aebfb8da804e008311f430beb560776d7377f4c83c7ff84b336052b6df78ba.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is f86920d9165b1eb4f5baa8feb2db06ee4a54a8b044b19137d7d178965f4eeaea.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -1683,7 +1683,7 @@ export type components = {
         };
         /**
          * ClusterInfo
-         * @description Workers and fragments, as RisingWave's GetClusterInfo: the ``cluster`` of a request to `surescale reschedule`.
+         * @description Workers and fragments, as RisingWave's GetClusterInfo: the ``cluster`` of a request to `surescale dev reschedule`.
          */
         ClusterInfo: {
             cluster: string;

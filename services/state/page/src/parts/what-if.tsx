@@ -72,7 +72,7 @@ export function WhatIf({ decision, labels }: Props): JSX.Element {
       </p>
       {refusal && (
         <p class="quiet">
-          The command line answers it as well: <code>surescale explain {decision.record.decision_id} --without {without}</code>
+          The command line answers it as well: <code>surescale job explain {decision.record.decision_id} --without {without}</code>
         </p>
       )}
       {answers.length > 0 && <Answers decision={decision} labels={labels} answers={answers} named={named} />}

@@ -227,7 +227,7 @@ def test_an_advice_says_how_to_take_it() -> None:
         changes=(TaskChange(task="map", before=2, after=3),), advice=True,
     )  # fmt: skip
     assert told(Watch(), topics.RESCHEDULE_COMMANDS, replace(command, advice=False), command) == [
-        ("job.advised", "surescale advises sim/clicks to change: map 2 -> 3; `surescale approve sim/clicks` carries it out")
+        ("job.advised", "surescale advises sim/clicks to change: map 2 -> 3; `surescale job approve sim/clicks` carries it out")
     ]
 
 

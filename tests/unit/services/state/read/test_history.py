@@ -38,7 +38,7 @@ def test_the_newest_decision_says_what_it_expects() -> None:
 
 
 def test_a_mark_says_what_came_of_its_decision_in_words() -> None:
-    """In the words of `surescale decisions`: advice is not an act, and what nobody has answered yet says so."""
+    """In the words of `surescale job decisions`: advice is not an act, and what nobody has answered yet says so."""
     made = MarkedDecision(decision_id="d", span_end_ms=10 * MINUTE_MS, action="act", reason="", tasks=())
     said = [("commanded", "desired"), ("commanded", "advise"), ("refused", "observe")]
     answers = [None, *(replace(OUTCOME, status=status, reason=reason) for status, reason in said)]

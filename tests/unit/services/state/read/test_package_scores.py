@@ -17,7 +17,7 @@ def test_the_shipped_package_has_its_scores() -> None:
     """Those of `surescale policy list`, as means over all jobs that it was judged on."""
     found = scores_of("", "sure", SHA)
     assert found is not None
-    assert (found.jobs, found.command[:18]) == (11, "surescale evaluate")
+    assert (found.jobs, found.command[:25]) == (11, "surescale policy evaluate")
     assert found.beside["target-utilisation"] < found.reward < found.beside["oracle"]
 
 

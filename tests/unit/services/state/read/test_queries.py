@@ -183,7 +183,7 @@ def test_a_single_document_that_cannot_be_read_is_an_error_that_says_what_to_do(
     """Kafka has everything, so the view can be rebuilt."""
     of = "sim/clicks@60000/sure"
     client.hset(Keys("sparse-")(keys.bodies("decisions", JOB)), of, UNREADABLE["of another shape"])
-    with pytest.raises(UnreadableView, match="surescale state --rebuild"):
+    with pytest.raises(UnreadableView, match="surescale job list --rebuild"):
         queries.decision(of)
     status, error = ask(queries, f"/decisions/{of}")
     assert status == 503

@@ -14,13 +14,13 @@ from surescale.contracts.messages import ClockSegment
 from surescale.contracts.wire import encode
 from surescale.services.state import metrics
 from surescale.services.state.connection import connect
-from surescale.services.state.read.command import state_command
 from surescale.services.state.read.queries import Queries
 from surescale.services.state.read.staleness import Present
 from surescale.services.state.write.operations import condensed
 from surescale.services.state.write.projections import Record, project
 from surescale.services.state.write.view_store import ViewStore
 from tests.support.builders import JOB, topology
+from tests.support.command_line import job_command
 from tests.support.stopped_roles import LIVED, Stopped
 
 PREFIX = "stale-"
@@ -45,9 +45,9 @@ def view_of(client: redis.Redis, stopped: Stopped) -> Queries:
 
 
 def told(redis_url: str, *arguments: str) -> Result:
-    """Run `surescale state` on that view."""
+    """Run `surescale job list`, or `show` for a job, on that view."""
     environment = {"SURESCALE_REDIS_URL": redis_url, "SURESCALE_TOPIC_PREFIX": PREFIX, "COLUMNS": "200"}
-    return CliRunner(env=environment).invoke(state_command, arguments)
+    return CliRunner(env=environment).invoke(job_command, ["show" if JOB in arguments else "list", *arguments])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``surescale calibrate`` as a command: from a recording to a world, and from there to a judgement; bad input in one line."""
+"""``surescale recording calibrate`` as a command: from a recording to a world and a judgement; bad input in one line."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def load_of(tmp_path: Path) -> str:
 def test_a_recording_becomes_a_world_that_evaluate_plays(recording: Path, tmp_path: Path) -> None:
     """The table shows every figure with its error, the file holds them, and policies are judged on the recorded job."""
     out = tmp_path / "world.json"
-    code, shown, notes = surescale("calibrate", str(recording), "--out", str(out))
+    code, shown, notes = surescale("recording", "calibrate", str(recording), "--out", str(out))
     assert code == 0, notes
     assert "sim/j_2521346: 720 minutes from" in shown
     assert "restart: 60 s (4 seen, deviation of the log 0.00)" in shown
@@ -46,7 +46,7 @@ def test_a_recording_becomes_a_world_that_evaluate_plays(recording: Path, tmp_pa
     assert max(shares) == pytest.approx(max(course.hot_share), rel=0.2)
     report = tmp_path / "report.json"
     given = ["--workload", load_of(tmp_path), "--policy", "hold", "--policy", "ds2-gate", "--runs", "1", "--workers", "1"]
-    code, shown, said = surescale("evaluate", "--world", str(out), *given, "--as-shipped", "--out", str(report))
+    code, shown, said = surescale("policy", "evaluate", "--world", str(out), *given, "--as-shipped", "--out", str(report))
     assert code == 0, said
     judged = json.loads(report.read_text())
     assert (judged["job"], judged["tasks"]) == ("j_2521346", JOB.size)
@@ -56,7 +56,7 @@ def test_a_recording_becomes_a_world_that_evaluate_plays(recording: Path, tmp_pa
 def test_a_single_restart_is_one_restart(tmp_path: Path) -> None:
     """A job that was resized once."""
     path = write_recording(tmp_path / "once.ssrec", windows_of(JOB, CALM, 4, widths=(6,)))
-    code, shown, said = surescale("calibrate", str(path), "--out", str(tmp_path / "once.json"))
+    code, shown, said = surescale("recording", "calibrate", str(path), "--out", str(tmp_path / "once.json"))
     assert code == 0, said
     flat = " ".join(shown.split())  # as wide as the terminal that it is run in
     assert " UTC, 1 restart" in flat
@@ -67,11 +67,11 @@ def test_a_calm_job_is_judged_from_its_recording_as_from_its_graph(tmp_path: Pat
     """The same proportions and the same world: the same sizes, and rewards equal to five digits."""
     out, reports = tmp_path / "calm.json", []
     path = write_recording(tmp_path / "calm.ssrec", windows_of(JOB, CALM, 6))
-    assert surescale("calibrate", str(path), "--out", str(out))[0] == 0
+    assert surescale("recording", "calibrate", str(path), "--out", str(out))[0] == 0
     for given in (["--world", str(out)], ["--job", where(JOB.name)]):
         report = tmp_path / "report.json"
         more = ["--workload", load_of(tmp_path), "--policy", "ds2-gate", "--runs", "1", "--workers", "1", "--as-shipped"]
-        code, _, said = surescale("evaluate", *given, *more, "--out", str(report))
+        code, _, said = surescale("policy", "evaluate", *given, *more, "--out", str(report))
         assert code == 0, said
         reports.append(json.loads(report.read_text())["policies"]["ds2-gate"])
     here, there = reports
@@ -82,18 +82,20 @@ def test_a_calm_job_is_judged_from_its_recording_as_from_its_graph(tmp_path: Pat
 def test_the_recorded_load_is_written_and_judged_as_it_was(recording: Path, tmp_path: Path) -> None:
     """Minute by minute what the simulated job was sent; with the measured service times it loads the job as it did."""
     out, load, report = tmp_path / "world.json", tmp_path / "load.csv", tmp_path / "report.json"
-    code, shown, said = surescale("calibrate", str(recording), "--out", str(out), "--load-out", str(load))
+    code, shown, said = surescale("recording", "calibrate", str(recording), "--out", str(out), "--load-out", str(load))
     assert code == 0, said
     assert f"--workload {load} --load literal" in shown
     sent = WORKLOAD.requests[FIRST_MINUTE : FIRST_MINUTE + 12 * 60]
     assert (load_workload(str(load)).requests == sent).all()
     given = ["--world", str(out), "--workload", str(load), "--load", "literal", "--policy", "hold", "--runs", "1"]
-    code, _, said = surescale("evaluate", *given, "--calibrate", "0:240", "--out", str(report))
+    code, _, said = surescale("policy", "evaluate", *given, "--calibrate", "0:240", "--out", str(report))
     assert code == 0, said
     judged = json.loads(report.read_text())["policies"]["hold"]
     demand = WORKLOAD.requests[FIRST_MINUTE + 300 : FIRST_MINUTE + 12 * 60].mean() * JOB.service_minutes.sum()
     assert judged["utilisation"] == pytest.approx(demand / JOB.start_parallelism[1:-1].sum(), rel=0.05)
-    code, _, said = surescale("calibrate", str(recording), "--out", str(tmp_path / "other.json"), "--load-out", str(load))
+    code, _, said = surescale(
+        "recording", "calibrate", str(recording), "--out", str(tmp_path / "other.json"), "--load-out", str(load)
+    )
     assert code == 1
     assert "--load-out" in said
 
@@ -101,9 +103,9 @@ def test_the_recorded_load_is_written_and_judged_as_it_was(recording: Path, tmp_
 def test_measured_load_is_taken_as_it_is(recording: Path, tmp_path: Path) -> None:
     """With --load literal the service times are those measured: the load factor is a sixtieth of a minute a second."""
     out, report = tmp_path / "world.json", tmp_path / "report.json"
-    assert surescale("calibrate", str(recording), "--out", str(out))[0] == 0
+    assert surescale("recording", "calibrate", str(recording), "--out", str(out))[0] == 0
     given = ["--workload", load_of(tmp_path), "--policy", "hold", "--runs", "1", "--workers", "1", "--load", "literal"]
-    code, _, said = surescale("evaluate", "--world", str(out), *given, "--out", str(report))
+    code, _, said = surescale("policy", "evaluate", "--world", str(out), *given, "--out", str(report))
     assert code == 0, said
     assert json.loads(report.read_text())["load_factor"] == pytest.approx(1 / 60)
 
@@ -127,7 +129,7 @@ def test_bad_input_is_one_line(recording: Path, tmp_path: Path) -> None:
         ([str(recording), "--out", str(taken)], "exists; name another file or pass --force"),
         ([str(recording), "--out", out, "--restart-s", "-1"], "--restart-s"),
     ):
-        code, shown, said = surescale("calibrate", *given)
+        code, shown, said = surescale("recording", "calibrate", *given)
         assert code, given
         assert shown == ""
         assert len(said.splitlines()) == 1, said
@@ -139,7 +141,9 @@ def test_no_file_takes_the_place_of_another(recording: Path, tmp_path: Path) -> 
     """Not the load that of the world, nor one of them that of the recording, with --force either."""
     out, before = tmp_path / "world.json", recording.read_bytes()
     for load, of in ((out, "--out"), (recording, "RECORDING")):
-        code, shown, said = surescale("calibrate", str(recording), "--out", str(out), "--load-out", str(load), "--force")
+        code, shown, said = surescale(
+            "recording", "calibrate", str(recording), "--out", str(out), "--load-out", str(load), "--force"
+        )
         assert (code, shown) == (1, "")
         assert f"--load-out: {load} is the file of {of}, which would be lost; name another one" in said
     assert not out.exists()
@@ -148,10 +152,16 @@ def test_no_file_takes_the_place_of_another(recording: Path, tmp_path: Path) -> 
 
 def test_the_command_that_it_names_runs(tmp_path: Path) -> None:
     """Six hours are too short for evaluate, eight need its least part to tune on, and twelve nothing."""
-    for hours, words in ((6, "surescale what-if"), (8, "--load literal --runs 1 --calibrate 0:240"), (12, "--load literal")):
+    for hours, words in (
+        (6, "surescale recording what-if"),
+        (8, "--load literal --runs 1 --calibrate 0:240"),
+        (12, "--load literal"),
+    ):
         out, load = tmp_path / f"{hours}.json", tmp_path / f"{hours}.csv"
         path = write_recording(tmp_path / f"{hours}.ssrec", windows_of(JOB, CALM, hours))
-        code, shown, said = surescale("calibrate", str(path), "--out", str(out), "--load-out", str(load), "--restart-s", "90")
+        code, shown, said = surescale(
+            "recording", "calibrate", str(path), "--out", str(out), "--load-out", str(load), "--restart-s", "90"
+        )
         assert code == 0, said
         named = shown.splitlines()[-1]
         assert words in named
@@ -163,7 +173,9 @@ def test_the_command_that_it_names_runs(tmp_path: Path) -> None:
 
 def test_seconds_of_a_restart_that_are_not_used_are_said(recording: Path, tmp_path: Path) -> None:
     """The recording has restarts, and these count."""
-    code, _, said = surescale("calibrate", str(recording), "--out", str(tmp_path / "world.json"), "--restart-s", "300")
+    code, _, said = surescale(
+        "recording", "calibrate", str(recording), "--out", str(tmp_path / "world.json"), "--restart-s", "300"
+    )
     assert code == 0, said
     assert "note: --restart-s is not used, since restarts were recorded" in said
 
@@ -171,11 +183,11 @@ def test_seconds_of_a_restart_that_are_not_used_are_said(recording: Path, tmp_pa
 def test_evaluate_wants_a_job_or_a_world_with_one(recording: Path, tmp_path: Path) -> None:
     """Neither is missing, and not both are given; a file that is not a world names its field."""
     out = tmp_path / "world.json"
-    assert surescale("calibrate", str(recording), "--out", str(out))[0] == 0
+    assert surescale("recording", "calibrate", str(recording), "--out", str(out))[0] == 0
     load = ["--workload", load_of(tmp_path), "--policy", "hold"]
-    assert "Missing option '--job'" in surescale("evaluate", *load)[2]
-    assert "brings its own job" in surescale("evaluate", *load, "--job", where("j_1351665"), "--world", str(out))[2]
-    assert "cannot be read (no such file" in surescale("evaluate", *load, "--world", str(tmp_path / "no.json"))[2]
+    assert "Missing option '--job'" in surescale("policy", "evaluate", *load)[2]
+    assert "brings its own job" in surescale("policy", "evaluate", *load, "--job", where("j_1351665"), "--world", str(out))[2]
+    assert "cannot be read (no such file" in surescale("policy", "evaluate", *load, "--world", str(tmp_path / "no.json"))[2]
     text = out.read_text()
     for before, after, message in (
         ('"hot_share": 0.0', '"hot_share": 1.5', "`$.tasks["),
@@ -185,8 +197,8 @@ def test_evaluate_wants_a_job_or_a_world_with_one(recording: Path, tmp_path: Pat
     ):
         assert before in text
         out.write_text(text.replace(before, after, 1), encoding="utf-8")
-        code, _, said = surescale("evaluate", *load, "--world", str(out))
+        code, _, said = surescale("policy", "evaluate", *load, "--world", str(out))
         assert (code, len(said.splitlines())) == (1, 1)
         assert message in said
     out.write_text(text, encoding="utf-8")
-    assert "is played in mode clean only" in surescale("evaluate", *load, "--world", str(out), "--mode", "compat")[2]
+    assert "is played in mode clean only" in surescale("policy", "evaluate", *load, "--world", str(out), "--mode", "compat")[2]

@@ -1,4 +1,4 @@
-"""``surescale evaluate`` as a command: report, table, bad input in one line."""
+"""``surescale policy evaluate`` as a command: report, table, bad input in one line."""
 
 import io
 import json
@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from surescale.contracts.errors import SettingsError
-from surescale.services.cli import cli, main
+from surescale.services.cli import main
+from tests.support.command_line import command_named
 
 FAST = ["--policy", "hold", "--policy", "static", "--runs", "2", "--workers", "1"]
 JOB = "job,task,upstream,duration_s\nchain,a,,30\nchain,b,a,20\n"
@@ -41,7 +42,7 @@ def evaluate(options: dict[str, str], *more: str) -> Done:
     """Run the command as a shell does."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        main(["evaluate", *(word for pair in options.items() for word in pair), *more])
+        main(["policy", "evaluate", *(word for pair in options.items() for word in pair), *more])
     return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
 
@@ -281,9 +282,9 @@ def test_a_policy_folder_that_is_not_there_is_named(files: dict[str, str], monke
 def test_debug_shows_the_trace(files: dict[str, str]) -> None:
     """With --debug the error itself comes through."""
     with pytest.raises(SettingsError, match="there is no policy 'nobody'"):
-        main(["--debug", "evaluate", "--policy", "nobody", *(word for pair in files.items() for word in pair)])
+        main(["--debug", "policy", "evaluate", "--policy", "nobody", *(word for pair in files.items() for word in pair)])
 
 
 def test_the_command_is_published() -> None:
-    """``surescale evaluate`` leads here."""
-    assert "evaluate" in cli.list_commands(None)  # type: ignore[arg-type]
+    """``surescale policy evaluate`` leads here."""
+    assert command_named("policy evaluate").name == "evaluate"

@@ -1,4 +1,4 @@
-"""The processes of ``surescale evaluate`` end with it, however it ends."""
+"""The processes of ``surescale policy evaluate`` end with it, however it ends."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ LONG = ["--job", where("j_1351665"), "--workload", "clarknet", *POLICIES, "--run
 @pytest.fixture
 def evaluation() -> Iterator[subprocess.Popen[str]]:
     """Start an evaluation of many minutes as a process of its own."""
-    command = [sys.executable, "-m", "surescale.services.cli", "evaluate", *LONG]
+    command = [sys.executable, "-m", "surescale.services.cli", "policy", "evaluate", *LONG]
     heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs, such as this run, may ignore it
     started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heeds)
     yield started

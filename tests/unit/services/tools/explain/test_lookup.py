@@ -84,7 +84,7 @@ def test_the_newest_decision_says_when_the_next_one_is_due() -> None:
     assert words == f"due at {to_the_minute(end_ms + 20 * MINUTE_MS)} UTC, after 20 more minutes of figures"
     past = replace(topology, at_ms=end_ms + 23 * MINUTE_MS)
     late = Surroundings({}, None, past).next_in_words(newest, 10)
-    assert late == f"was {words}, and has not come; `surescale state {JOB}` says what is missing"
+    assert late == f"was {words}, and has not come; `surescale job settings {JOB}` says what is missing"
     stopped = Surroundings({}, None, replace(topology, state="suspended")).next_in_words(newest, 10)
     assert stopped == "none while the job does not run (suspended)"
     assert Surroundings({}, None, topology).next_in_words(find_decision(log, made[1].decision_id), 10) == ""
@@ -96,7 +96,7 @@ def test_a_command_without_its_step_is_answered_with_how_to_name_it() -> None:
     log: Any = _Records({DECISIONS: [[encode(decided())]]})
     with pytest.raises(NotInKafka, match=r"a command is named with its step, such as 'sim/clicks#3\.0'$"):
         find_decision(log, "sim/clicks#3")
-    with pytest.raises(NotInKafka, match=r"`surescale state` lists the jobs$"):
+    with pytest.raises(NotInKafka, match=r"`surescale job list` lists the jobs$"):
         find_decision(log, "sim/orders")
 
 
@@ -106,5 +106,5 @@ def test_a_jobs_name_that_is_nearly_right_is_answered_with_the_right_one() -> No
     for slip, meant in {"clicks": JOB, "sim/clikcs": JOB, "sim/clikcs@60000/sure": f"{JOB}@60000/sure"}.items():
         with pytest.raises(NotInKafka, match=rf"did you mean {meant}\?$"):
             find_decision(log, slip)
-    with pytest.raises(NotInKafka, match=r"`surescale decisions JOB` lists them$"):
+    with pytest.raises(NotInKafka, match=r"`surescale job decisions JOB` lists them$"):
         find_decision(log, f"{JOB}@7/sure")

@@ -11,6 +11,7 @@ from surescale.contracts.job_settings import SETTINGS, ExcludedPeriod, JobSettin
 from surescale.contracts.limits_in_words import read_within
 from surescale.contracts.messages import ClusterTopology, JobTopology, TaskSpec
 from surescale.contracts.wire import decode, encode
+from surescale.services import command_table
 from surescale.services.job_settings.changes import (
     REQUESTS,
     STEPS,
@@ -22,7 +23,6 @@ from surescale.services.job_settings.changes import (
     without_effect,
 )
 from surescale.services.job_settings.snapshot import SettingsSnapshot, note
-from surescale.services.tools.job_settings.command import command
 from surescale.services.tools.job_settings.options import (
     as_settings,
     changes_of,
@@ -31,6 +31,8 @@ from surescale.services.tools.job_settings.options import (
     overview_in_lines,
     with_tasks,
 )
+from tests.support.command_line import command_named
+from tests.support.command_line import job_command as command
 
 JOB = "sim/clicks"
 TOPOLOGY = JobTopology(
@@ -221,8 +223,8 @@ def test_every_field_that_a_user_sets_has_an_option() -> None:
     """A limit without an option could be set by nobody."""
     kept = {"job", "version", "request", "set_by", "set_at_ms", "applied_from"}
     assert set(SETTINGS) | set(REQUESTS) | set(STEPS) == set(JobSettings.__struct_fields__) - kept
-    assert set(REQUESTS.values()) <= set(command.commands)
-    offered = {option for parameter in command.commands["set"].params for option in parameter.opts}
+    assert set(REQUESTS.values()) <= set(command_table.JOB.commands())
+    offered = {option for parameter in command_named("job set").params for option in parameter.opts}
     assert {f"--{setting.option}" for setting in SETTINGS.values()} <= offered
 
 
@@ -303,7 +305,7 @@ def test_a_bound_within_a_period_that_is_weaker_than_the_jobs_own_is_said_to_hav
 
 
 def test_what_holds_now_counts_the_periods() -> None:
-    """`job show` names what they decide now, and what of it does not run yet."""
+    """`job settings` names what they decide now, and what of it does not run yet."""
     topology = JobTopology(job=JOB, version=1, at_ms=0, tasks=(TaskSpec(task="map", parallelism=3, max_parallelism=128),))
     own = JobSettings(job=JOB, version=1, minimum_within=(read_within("thu 00:00-09:00: min 5"), read_within("fri: max 2")))
     shown = []

@@ -1,4 +1,4 @@
-"""What `surescale pause` writes, without Kafka."""
+"""What `surescale job pause` writes, without Kafka."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.pauses import pauses_of
 from surescale.contracts.wire import decode, encode
 from surescale.services.job_settings.changes import Recorded, changed, differences
-from surescale.services.job_settings.pause import pause_of, scope_of
+from surescale.services.job_settings.pause import pause_of
 from surescale.services.job_settings.snapshot import SettingsSnapshot
 from surescale.services.tools.job_settings.options import changes_of, overview
 
@@ -55,11 +55,6 @@ def test_what_makes_no_sense_is_one_line(options: dict[str, str], named: str) ->
         pause(**options)
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_a_name_without_a_slash_is_a_cluster() -> None:
-    """Its settings are those for all of its jobs."""
-    assert (scope_of(JOB), scope_of("sim")) == (JOB, "sim/*")
 
 
 def snapshot(**pauses: Pause) -> SettingsSnapshot:

@@ -1,4 +1,4 @@
-"""``surescale tournament`` on recordings of simulated jobs: who wins, who does not, and what is refused in one line."""
+"""``surescale policy tournament`` on recordings of simulated jobs: who wins, who does not, and what is refused in one line."""
 
 import json
 import os
@@ -96,7 +96,7 @@ def test_nothing_changes_where_nobody_is_ahead(sure_days: Path) -> None:
 def test_less_than_three_known_days_are_too_few(tmp_path: Path) -> None:
     """A young job, or one whose tasks have just changed, is left alone."""
     two = lived(tmp_path / "two.ssrec", "hold", hours=50)
-    code, out, err = surescale("tournament", str(two))
+    code, out, err = surescale("policy", "tournament", str(two))
     assert (code, out) == (1, "")
     assert err.splitlines()[-1].endswith("days of it are known since its tasks last changed; a tournament needs 3")
 
@@ -111,7 +111,7 @@ def test_a_tournament_that_takes_too_much_is_stopped_and_nothing_follows(sure_da
 
 def test_a_kill_in_the_middle_leaves_nothing_behind(sure_days: Path, tmp_path: Path) -> None:
     """The child ends soon after its parent; no file is left, and the next run starts over."""
-    words = [sys.executable, "-c", "from surescale.services.cli import main; main()", "tournament", str(sure_days)]
+    words = [sys.executable, "-c", "from surescale.services.cli import main; main()", "policy", "tournament", str(sure_days)]
     with (tmp_path / "log").open("wb") as log:
         parent = subprocess.Popen(words, stderr=log, stdout=log, env=os.environ | {"TMPDIR": str(tmp_path)})
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
@@ -139,7 +139,7 @@ def test_a_policy_that_is_not_here_cannot_be_played(sure_days: Path) -> None:
 )
 def test_bad_input_is_one_line(words: list[str], said: str) -> None:
     """It names what is wrong and the fix."""
-    code, out, err = surescale("tournament", *words)
+    code, out, err = surescale("policy", "tournament", *words)
     assert (code, out) == (1, "")
     assert len(err.splitlines()) == 1
     assert said in err
@@ -151,11 +151,11 @@ def test_the_table_is_readable_and_json_holds_the_same(
     """Eighty columns hold names, rewards and leads."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(hold_limited, "hold_limited", lambda ask, memory_mb: after_threshold)
-    code, shown, said = surescale("tournament", str(threshold_days), "--dry-run")
+    code, shown, said = surescale("policy", "tournament", str(threshold_days), "--dry-run")
     assert code == 0, said
     assert max(len(line) for line in shown.splitlines()) <= 80
     assert "threshold *" in shown
     assert f"{after_threshold.winner.policy} " in shown
-    code, told, said = surescale("tournament", str(threshold_days), "--json")
+    code, told, said = surescale("policy", "tournament", str(threshold_days), "--json")
     assert code == 0, said
     assert {row["version"]["policy"] for row in json.loads(told)["rows"]} == {"threshold", "sure", "ds2-gate", "static"}

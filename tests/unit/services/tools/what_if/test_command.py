@@ -1,4 +1,4 @@
-"""``surescale what-if`` as a command: a recording in, tables, JSON and a page out; bad input in one line."""
+"""``surescale recording what-if`` as a command: a recording in, tables, JSON and a page out; bad input in one line."""
 
 import json
 from dataclasses import replace
@@ -83,7 +83,15 @@ def test_two_changes_are_compared_with_what_was_in_force(
     """The table fits 80 columns, the page opens without a network, and both tell the same as the JSON."""
     monkeypatch.setenv("COLUMNS", "80")
     page = tmp_path / "report.html"
-    given = ["what-if", str(recording), "--baseline", "target-utilisation", "--try", "target-utilisation,utilisation=0.45"]
+    given = [
+        "recording",
+        "what-if",
+        str(recording),
+        "--baseline",
+        "target-utilisation",
+        "--try",
+        "target-utilisation,utilisation=0.45",
+    ]
     code, shown, said = surescale(*given, "--try", "hold", "--draws", "2", "--price", "0.1", "--html", str(page))
     assert code == 0, said
     assert max(len(line) for line in shown.splitlines()) <= 80
@@ -116,19 +124,21 @@ def test_two_changes_are_compared_with_what_was_in_force(
 
 def test_a_baseline_that_is_missing_is_named(recording: Path) -> None:
     """Without recorded decisions there is nothing in force to compare with."""
-    code, shown, said = surescale("what-if", str(recording), "--try", "hold")
+    code, shown, said = surescale("recording", "what-if", str(recording), "--try", "hold")
     assert (code, shown, said) == (1, "", "surescale: --baseline: no decision is recorded, so name the policy\n")
 
 
 def test_the_same_figures_every_time(recording: Path) -> None:
     """Draws and resamples follow from the recording's seed."""
-    given = ["what-if", str(recording), "--baseline", "ds2", "--try", "hold", "--draws", "2", "--json"]
+    given = ["recording", "what-if", str(recording), "--baseline", "ds2", "--try", "hold", "--draws", "2", "--json"]
     assert surescale(*given)[1] == surescale(*given)[1]
 
 
 def test_the_same_decisions_are_told_as_such(recording: Path) -> None:
     """A bound that never binds changes nothing, which is a finding and no error."""
-    code, shown, _ = surescale("what-if", str(recording), "--baseline", "hold", "--try", "hold,parallelism_max=9", "--draws", "2")
+    code, shown, _ = surescale(
+        "recording", "what-if", str(recording), "--baseline", "hold", "--try", "hold,parallelism_max=9", "--draws", "2"
+    )
     assert code == 0
     assert "the same decisions as the baseline, in every draw" in shown
     assert "subtask-hours; state one with --price" in " ".join(shown.split())
@@ -139,7 +149,7 @@ def test_differences_below_the_errors_of_the_world_are_refused(tmp_path: Path) -
     made = windows_of(JOB, world_named("slow+drift", seed=3), 6)
     path = write_recording(tmp_path / "wild.ssrec", made)
     given = ["--baseline", "ds2-gate", "--try", "ds2-gate,utilisation=0.74", "--draws", "2"]
-    code, shown, said = surescale("what-if", str(path), *given)
+    code, shown, said = surescale("recording", "what-if", str(path), *given)
     told = said.splitlines()[-1]
     assert (code, shown) == (1, "")
     assert told.startswith("surescale: not compared: over the 90 minutes held back the fitted world was further off")
@@ -168,7 +178,7 @@ def test_differences_below_the_errors_of_the_world_are_refused(tmp_path: Path) -
 def test_bad_input_is_one_line_that_names_it(recording: Path, words: list[str], told: str) -> None:
     """No traceback, no table, and what to do."""
     baseline = [] if "--baseline" in words else ["--baseline", "static"]
-    code, shown, said = surescale("what-if", str(recording), *baseline, *words)
+    code, shown, said = surescale("recording", "what-if", str(recording), *baseline, *words)
     assert (code, shown) == (1, "")
     assert told in said
     assert len(said.splitlines()) == 1
@@ -176,7 +186,7 @@ def test_bad_input_is_one_line_that_names_it(recording: Path, words: list[str], 
 
 def test_periods_are_tried_as_people_write_them(recording: Path) -> None:
     """By the name of the option or of the record's field."""
-    given = ["what-if", str(recording), "--baseline", "target-utilisation", "--draws", "2", "--json"]
+    given = ["recording", "what-if", str(recording), "--baseline", "target-utilisation", "--draws", "2", "--json"]
     code, shown, said = surescale(
         *given,
         "--try",
@@ -194,7 +204,7 @@ def test_settings_come_from_a_file(recording: Path, tmp_path: Path) -> None:
     """Fields of a record of settings; who set it does not matter, and an unknown field is named."""
     path = tmp_path / "<wide>.json"
     path.write_text('{"type":"job-settings/1","job":"x/y","set_by":"ann","parallelism_min":6}', encoding="utf-8")
-    given = ["what-if", str(recording), "--baseline", "target-utilisation", "--draws", "2"]
+    given = ["recording", "what-if", str(recording), "--baseline", "target-utilisation", "--draws", "2"]
     code, shown, said = surescale(*given, "--try", f"target-utilisation,@{path}", "--json", "--html", str(tmp_path / "r.html"))
     assert code == 0, said
     variant = json.loads(shown)["variants"][1]
@@ -207,11 +217,11 @@ def test_settings_come_from_a_file(recording: Path, tmp_path: Path) -> None:
 def test_a_recording_that_is_too_short_or_foreign_is_refused(tmp_path: Path) -> None:
     """Each in one line that says what to record."""
     short = write_recording(tmp_path / "short.ssrec", windows_of(JOB, CALM, 3))
-    code, _, said = surescale("what-if", str(short), "--baseline", "hold", "--try", "ds2")
+    code, _, said = surescale("recording", "what-if", str(short), "--baseline", "hold", "--try", "ds2")
     assert code == 1
     assert "180 minutes with figures are too few to try something on; record at least 240" in said
     (tmp_path / "foreign").write_bytes(b"something else")
-    assert "not a recording" in surescale("what-if", str(tmp_path / "foreign"), "--try", "ds2")[2]
+    assert "not a recording" in surescale("recording", "what-if", str(tmp_path / "foreign"), "--try", "ds2")[2]
 
 
 @pytest.mark.parametrize("done", [2, 3])

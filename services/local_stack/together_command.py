@@ -1,4 +1,4 @@
-"""``surescale serve``: several roles in one process, for a cluster with few jobs and little memory to spare.
+"""``surescale run together``: several roles in one process, for a cluster with few jobs and little memory to spare.
 
 The roles run as threads that share nothing but the memory for code: they still meet on Kafka.
 """
@@ -48,20 +48,20 @@ def run_together(health_ports: Mapping[str, int | None], stop: threading.Event, 
         raise failures[0]
 
 
-@click.command("serve")
+@click.command("together")
 @click.argument("roles", nargs=-1, required=True, metavar="ROLE[:HEALTH_PORT]...")
 def command(roles: tuple[str, ...]) -> None:
     """Run several roles in one process, until stopped.
 
     Roles are monitor, agent, rescaler and state-service, each at most once. Settings come from the environment. Every role
-    answers on a health port of its own, so name the ports: `surescale serve monitor:8081 agent:8082`. When one role fails, all
-    end. The Spark job stays a process of its own.
+    answers on a health port of its own, so name the ports: `surescale run together monitor:8081 agent:8082`. When one role
+    fails, all end. The Spark job stays a process of its own.
     """
     from surescale.runtime.logs import set_up_logs
     from surescale.runtime.signals import stop_event
 
     ports = _parsed(roles)
-    run_together(ports, stop_event(), set_up_logs("serve", shared_by=tuple(ports)))
+    run_together(ports, stop_event(), set_up_logs("together", shared_by=tuple(ports)))
 
 
 def _parsed(roles: tuple[str, ...]) -> dict[str, int | None]:

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from surescale.contracts.errors import SettingsError
-from surescale.services.local_stack import serve_command
-from surescale.services.local_stack.serve_command import command
+from surescale.services.local_stack import together_command
+from surescale.services.local_stack.together_command import command
 
 LOG = logging.getLogger("surescale.serve")
 Serve = Callable[..., None]
@@ -28,7 +28,7 @@ class Point:
 
 def roles(monkeypatch: pytest.MonkeyPatch, **known: Serve) -> None:
     """Let these roles be the only ones."""
-    monkeypatch.setattr(serve_command, "entry_points", lambda *, group, name: [Point(known[name])])
+    monkeypatch.setattr(together_command, "entry_points", lambda *, group, name: [Point(known[name])])
 
 
 def test_each_role_gets_its_port_its_log_and_the_same_stop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_each_role_gets_its_port_its_log_and_the_same_stop(monkeypatch: pytest.M
         stop.set()
 
     roles(monkeypatch, finite=finite, endless=endless)
-    serve_command.run_together({"finite": 8081, "endless": None}, stop, LOG)
+    together_command.run_together({"finite": 8081, "endless": None}, stop, LOG)
     assert given == {"finite": (stop, "surescale.finite", 8081), "endless": (stop, "surescale.endless", None)}
 
 
@@ -63,14 +63,14 @@ def test_one_failure_ends_all_and_is_the_error_of_the_process(
 
     roles(monkeypatch, broken=broken, patient=patient)
     with pytest.raises(SettingsError, match="no address"):
-        serve_command.run_together({"patient": 1, "broken": 2}, threading.Event(), LOG)
+        together_command.run_together({"patient": 1, "broken": 2}, threading.Event(), LOG)
     assert ended.is_set()
     assert "broken failed, so all roles of this process end: SURESCALE_REDIS_URL: no address" in caplog.text
 
 
 def test_the_roles_that_can_share_a_process_are_installed() -> None:
     """Each of them can be loaded."""
-    assert serve_command.role_names() == ["agent", "monitor", "rescaler", "state-service"]
+    assert together_command.role_names() == ["agent", "monitor", "rescaler", "state-service"]
 
 
 @pytest.mark.parametrize(
