@@ -39,6 +39,9 @@ SHOWN_MOST = 0.9
 """From here on a counter covers the work."""
 SHOWN_LEAST = 0.05
 """A counter that covers less says nothing at all."""
+WAVE_MINUTES = 10
+"""Up to so many minutes in a row in which a task without a busy counter gets nothing through, though records wait, are work that
+shows with its next commit. More are an outage."""
 QUIET_MOST = 0.25
 """Minutes of what a task without a busy counter gets through that may wait for it while it keeps up: commits come in waves."""
 GROWN_LEAST = 0.1
@@ -84,6 +87,30 @@ def service_remembered(known: tuple[Saturation, ...], tasks: tuple[TaskSpec, ...
     return np.array([took.get(spec.task, np.nan) for spec in tasks])
 
 
+def evened(processed: Float64, waiting: Float64, busy: Float64) -> Float64:
+    """Return the records [m, ..] that tasks got through, as the work was done and not as it was committed.
+
+    Of a task without a busy counter that shows nothing for some minutes although records wait, and then much at once, the much is
+    spread over these minutes. Taken for one minute's work, a record would seem to cost a fraction of what it does.
+
+    Args:
+        processed: by minute, as told.
+        waiting: records at the end of each minute.
+        busy: time of each minute; NaN: unknown.
+    """
+    stands = (processed == 0.0) & (waiting > 0.0) & np.isnan(busy)
+    if not stands.any():
+        return processed
+    even, run = processed.copy(), np.zeros(processed.shape[1:], dtype=np.int64)
+    for minute, stood in enumerate(stands):
+        for length in range(1, min(int(run.max()), WAVE_MINUTES) + 1):
+            ends = (run == length) & ~stood & (processed[minute] > 0.0)
+            if ends.any():
+                even[minute - length : minute + 1, ends] = processed[minute, ends] / (length + 1)
+        run = np.where(stood, run + 1, 0)
+    return even
+
+
 def never_rested(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Bool:
     """Return [m - 1, N] whether tasks worked all of each minute of figures [m, N, F] but the first, by what waited for them.
 
@@ -92,7 +119,8 @@ def never_rested(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Bool:
     """
     names = ("records_in", "records_out", "queued_records_last", "parallelism", "busy_ms", "backpressured_ms", "restarts")
     into, out, waiting, subtasks, busy, held, began = (figures[..., FIGURE[name]].astype(np.float64) for name in names)
-    processed, offered, held = read_or_emitted(into, out)[1:], subtasks[1:] * MINUTE_MS, held[1:]
+    processed = evened(read_or_emitted(into, out), waiting, busy)[1:]
+    offered, held = subtasks[1:] * MINUTE_MS, held[1:]
     enough = (waiting[:-1] >= processed) & (waiting[1:] >= processed)
     if (held > 0).any():
         parents = _only_parents(tasks)
@@ -124,9 +152,10 @@ def _record_ms(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Float64:
         return found
     used = never_rested(figures, tasks)
     used[-1] |= falls_behind(figures)
-    names = ("records_in", "records_out", "parallelism", "backpressured_ms")
-    into, out, subtasks, held = (figures[1:, :, FIGURE[name]].astype(np.float64) for name in names)
-    processed, worked = read_or_emitted(into, out), subtasks * MINUTE_MS - np.nan_to_num(held)
+    names = ("records_in", "records_out", "queued_records_last", "busy_ms", "parallelism", "backpressured_ms")
+    into, out, waiting, busy, subtasks, held = (figures[..., FIGURE[name]].astype(np.float64) for name in names)
+    processed = evened(read_or_emitted(into, out), waiting, busy)[1:]
+    worked = (subtasks * MINUTE_MS - np.nan_to_num(held))[1:]
     used &= (processed > 0) & (worked > 0)
     spent, records = (np.where(used, each, 0.0).sum(axis=0) for each in (worked, processed))
     told = used[-1] & uncounted & ~_is_uneven(tasks)

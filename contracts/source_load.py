@@ -23,13 +23,17 @@ JUMPED_RECORDS = 100.0
 def source_load(rows: Mapping[str, Float32], topology: JobTopology, before: Mapping[str, Float32] | None = None) -> float:
     """Return the records that came to the job in one minute, NaN when no source reported or one does not know.
 
-    ``before``: the rows of the minute before, if it was reported. ``demanded`` says how a source's records are counted.
+    ``before``: the rows of the minute before, if it was reported. ``demanded`` says how a source's records are counted. Where its
+    broker tells a part of what it reads, what is known is no load.
     """
-    sources = [spec.task for spec in topology.tasks if not spec.upstream and spec.task in rows]
+    specs = [spec for spec in topology.tasks if not spec.upstream and spec.task in rows]
+    sources = [spec.task for spec in specs]
     if not sources:
         return math.nan
     queued = [before[task][FIGURE["queued_records_last"]] if before and task in before else np.nan for task in sources]
-    return float(demanded(of_all_subtasks(np.array([rows[task] for task in sources])), np.array(queued)).sum())
+    figures = of_all_subtasks(np.array([rows[task] for task in sources]))
+    is_part = np.array([bool(spec.backlog_partly_unknown) for spec in specs]) & np.isnan(figures[..., FIGURE["arrived"]])
+    return float(np.where(is_part, np.nan, demanded(figures, np.array(queued))).sum())
 
 
 def read_or_emitted(read: npt.NDArray[np.float64], emitted: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -1,9 +1,10 @@
-"""Says which task has a subtask that never rests although its size is enough for the mean: its partitions or keys are uneven."""
+"""Says which tasks no size helps: one subtask never rests though the mean would fit, or all have their one partition or key group."""
 
 import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_limits import is_simulated
+from surescale.contracts.plurals import counted
 from surescale.contracts.windows import FIGURE
 from surescale.policies.dealt import carried
 from surescale.policies.graph import Bool
@@ -25,6 +26,29 @@ def full_of(question: Question) -> Bool:
         graph.scalable & (busiest >= FULL_LEAST) & (SKEW_LEAST * busy < FULL_LEAST * carried(question.current, graph.dealt))
     )
     return full
+
+
+def short_of(question: Question) -> Bool:
+    """Return bool [N], tasks that need more than all of their partitions or key groups let any size carry; False where unknown."""
+    graph, measured = question.graph, question.measured
+    if is_simulated(question.window.topology.engine):
+        return np.zeros_like(graph.scalable)
+    demand, most = measured.demand(mean_of_last(measured.load, FULL_MINUTES)), carried(question.current, graph.dealt)
+    short: Bool = graph.scalable & (graph.dealt > 0) & (most >= graph.dealt) & (demand > most)
+    return short
+
+
+def short_in_words(question: Question) -> str:
+    """Return it and what to do, for the first of these tasks; empty if there is none."""
+    short = np.flatnonzero(short_of(question)).tolist()
+    if not short:
+        return ""
+    spec, things = question.window.topology.tasks[short[0]], int(question.graph.dealt[short[0]])
+    what = "partition" if spec.useful_max == things else "key group"
+    return (
+        f"{spec.label or spec.task} needs more than its {counted(things, what)} can give to subtasks, so more subtasks do not help: "
+        f"make records cheaper, or give it more {what}s."
+    )
 
 
 def full_in_words(question: Question, stays: Bool) -> str:

@@ -280,18 +280,19 @@ def mean_of_last(load: Float64, minutes: int) -> Float64:
 def _came(figures: Float32, sources: Int64, warming: Bool) -> Float64:
     """Return the records [.., L, S] that came to each source per minute, NaN where unknown.
 
-    Once a source's arrivals are known, a minute without them says only what was let in. That may be far less, so it is unknown
-    unless the queue tells the difference, or is empty. So is what was let in after a restart: some of it came before.
+    Once a source's arrivals are known, a minute without them says only what was let in. That may be far less, or more, and what
+    is known of its queue may be a part of it. So it is unknown. So is what was let in after a restart, unless the queue tells the
+    difference or is empty: some of it came before.
     """
     mine = figures[..., sources, :]
     queued, arrived = mine[..., FIGURE["queued_records_last"]], mine[..., FIGURE["arrived"]]
     before = np.full_like(queued, np.nan)
     before[..., 1:, :] = queued[..., :-1, :]
     came = demanded(mine, before)
-    is_told = ~np.isnan(arrived)
-    is_doubtful = is_told.any(axis=-2, keepdims=True) | warming[..., None]
-    if is_doubtful.any():
-        came[~is_told & is_doubtful & is_guessed(queued, before)] = np.nan
+    untold = np.isnan(arrived)
+    if untold.any():
+        is_told_else = (~untold).any(axis=-2, keepdims=True)
+        came[untold & (is_told_else | (warming[..., None] & is_guessed(queued, before)))] = np.nan
     return came
 
 

@@ -191,7 +191,7 @@ def apply_limits(
                 words.append(f"{task.task}: {shrink.size} were too few at this load, so it keeps {running}")
                 reasons.append("scale_down_waits")
     for members in _by_tie(decision.tasks, topology) if blocks_ineffective(settings, engine) else ():
-        overloaded = [task for task in members if task.overloaded and task.desired > current[task.task]]
+        overloaded = [task for task in members if _is_behind(task) and task.desired > current[task.task]]
         vain = {
             task.task: why
             for task in overloaded
@@ -255,6 +255,11 @@ def _lasting(needs: tuple[Need, ...], at_ms: int, minutes: int, running: int) ->
     oldest_ms = at_ms - minutes * MINUTE_MS
     settled = [need.size for need in needs if need.since_ms <= oldest_ms]
     return min(settled[-1], running) if settled else running
+
+
+def _is_behind(task: TaskDecision) -> bool:
+    """Say whether a task is overloaded; one that gets nothing through while records wait for it is, whatever a record costs."""
+    return bool(task.overloaded) or (task.records_per_minute == 0.0 and bool(task.waiting_records))
 
 
 def _why_no_more(growth: Growth, task: TaskDecision, dealt: int, load: float | None, at_ms: int) -> str:

@@ -1,8 +1,8 @@
-"""A way down for tasks of unknown cost: one subtask less while nothing waits, and the former size if it falls behind.
+"""A way down for tasks of unknown cost: the next smaller size while nothing waits, and the former one if it falls behind.
 
 Without a busy counter only a backlog tells what a record costs a task. One that keeps up at every load stays unknown, and would
-stay as wide as at its highest peak. So it is tried: where nothing has waited for some minutes, one subtask goes. If the task then
-falls behind, it gets its former size back at once, between spans too. What it could do meanwhile is remembered
+stay as wide as at its highest peak. So it is tried: where nothing has waited for some minutes, one subtask goes; where work is
+dealt out, as many as there is no use for with one less (``policies.dealt``). If the task then falls behind, it gets its former size back at once, between spans too. What it could do meanwhile is remembered
 (``contracts.saturation``), so that its size can be calculated from then on, and is not tried again for a day or more.
 """
 
@@ -15,16 +15,17 @@ from surescale.contracts.job_limits import answers_emergencies, is_simulated
 from surescale.contracts.saturation import QUIET_MOST, SEEN_MINUTES, falls_behind
 from surescale.contracts.source_load import read_or_emitted
 from surescale.contracts.windows import FIGURE
+from surescale.policies.dealt import smaller
 from surescale.policies.graph import Bool, Int64
 from surescale.policies.question import Question
 
 QUIET_MINUTES: Final = 5
-"""So long must a task have kept up at its present size before it is tried with one subtask less."""
+"""So long must a task have kept up at its present size before it is tried with a smaller one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Sizes int64 [N] that are tried, 0 for all other tasks: one subtask less, or the former size of those that fall behind."""
+    """Sizes int64 [N] that are tried, 0 for all other tasks: the next smaller, or the former one of those that fall behind."""
 
     fewer: Int64
     back: Int64
@@ -47,7 +48,9 @@ def trial_of(question: Question, *, is_asked: bool) -> Trial:
     back = np.where(uncounted & falls_behind(lately), former, 0)
     running = np.array([spec.state == "running" and not spec.hindrance for spec in topology.tasks])
     unknown = uncounted & running & np.isnan(question.measured.service_minutes) & (current > 1)
-    return Trial(np.where(is_asked & unknown & _keeps_up(question) & (back == 0), current - 1, 0), back)
+    return Trial(
+        np.where(is_asked & unknown & _keeps_up(question) & (back == 0), smaller(current, question.graph.dealt), 0), back
+    )
 
 
 def _keeps_up(question: Question) -> Bool:

@@ -33,7 +33,7 @@ def unknown_in_words(question: Question, restless: Bool, trial: Trial) -> str:
         others = f" The same goes for {counted(len(blind) - 1, 'more task')}." if len(blind) > 1 else ""
         words.append(f"{spec.label or spec.task}: {never}{_why(question, task)}.{others}")
     if (trial.fewer > 0).any():
-        words.append(f"One subtask less is tried, since nothing has waited for {QUIET_MINUTES} minutes.")
+        words.append(f"Fewer subtasks are tried, since nothing has waited for {QUIET_MINUTES} minutes.")
     for task in np.flatnonzero(trial.back > question.current).tolist()[:1]:
         spec = topology.tasks[task]
         words.append(

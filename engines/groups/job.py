@@ -341,10 +341,13 @@ class ChainJob:
         remembered = self._tasks[task]
         positions = remembered.positions
         remembered.written += sum(remembered.outputs.arrived.values())
+        # Time without the records that it was spent on would make each record seem dear.
+        are_told = positions.lag.keys() <= positions.arrived.keys()
         samples = []
         for subtask, (member, mine) in enumerate(zip(group.members, _dealt(group, list(positions.lag)), strict=True)):
             counted = remembered.members[member.id]
             self._count(counted, mine, positions, upstream)
+            busy_ms = counted.busy_ms if are_told else None
             samples.append(
                 TaskSample(
                     job=self._job,
@@ -357,8 +360,8 @@ class ChainJob:
                     records_out=remembered.written if not subtask else 0,
                     bytes_in=0,
                     bytes_out=0,
-                    busy_ms=counted.busy_ms,
-                    idle_ms=None if counted.busy_ms is None else max(0, now_ms - self._began_ms - counted.busy_ms),
+                    busy_ms=busy_ms,
+                    idle_ms=None if busy_ms is None else max(0, now_ms - self._began_ms - busy_ms),
                     backpressured_ms=0,  # a topic in between holds nobody back
                     # What is known of it; the topology says what is not.
                     queued_records=None if positions.known is None else sum(positions.lag[each] or 0 for each in mine),

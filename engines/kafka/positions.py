@@ -162,7 +162,8 @@ class Positions:
         arrived: records that came into each partition since the look before; a partition that is missing is unknown.
         counted: all arrivals since the first look, on top of a number that is lower the later that was: whoever compares two
             counts sees a fall when the monitor has started over. None while a part is unknown.
-        moved: records that the reader got through since the look before, by partition.
+        moved: records that the reader got through since the look before, by partition. One that was not told then is missing: it
+            took longer.
         passed_ms: the time that ``arrived`` and ``moved`` cover; 0 at the first look.
         lag: records waiting by partition, None where that is not known.
         unknown: why not.
@@ -183,6 +184,7 @@ class Positions:
     ends: "EndLog" = field(default_factory=lambda: EndLog())
     _total: int | None = None
     _untold: set[Partition] = field(default_factory=set)  # that were never told, though they exist
+    _back: frozenset[Partition] = frozenset()  # that are told again, and were not at the look before
     _read_ms: int | None = None
     _work: tuple[float, int] = (0.0, 0)  # of the reader since the first look, as of ``Log.work``
     _untold_ms: int = -1  # when its busy time was last unknown
@@ -203,6 +205,7 @@ class Positions:
         kept = extents.keys() | self.unknown.keys()
         self.logs = {each: log for each, log in self.logs.items() if each in kept}
         happened: dict[str, list[Partition]] = {}
+        self._back = frozenset(self.logs.keys() & extents.keys() - self.arrived.keys())
         self.arrived = {each: self._grown(each, extent, each[0] in watched, now_ms, happened) for each, extent in extents.items()}
         self.notes = [f"{_few(partitions)}: {what}" for what, partitions in happened.items()]
         self._untold = (self._untold | self.unknown.keys()) & kept - self.logs.keys()
@@ -259,7 +262,7 @@ class Positions:
             if at is not None and log.committed is not None and at < log.committed and at <= log.extent.end:
                 back.append((each, log.committed - at))
             moved, skipped = _move(log, at)
-            if moved is not None:
+            if moved is not None and each not in self._back:
                 self.moved[each] = moved
             if skipped:
                 passed.append((each, skipped))

@@ -16,7 +16,7 @@ from surescale.contracts.job_settings import LatencyBound
 from surescale.contracts.windows import FIGURE, Float32
 from surescale.policies.answer import Answer, Float64, RawAnswer
 from surescale.policies.dealt import carried
-from surescale.policies.fullest import full_of
+from surescale.policies.fullest import full_of, short_of
 from surescale.policies.graph import Bool, Int64, JobGraph
 from surescale.policies.latency_bound import busy_most
 from surescale.policies.measure import Measured, completed, mean_of_last, measured_of
@@ -237,7 +237,7 @@ def answer_of(rule: Rule, question: Question) -> Answer:
     needs = reading.measured.demand(np.array(1.0))[reading.graph.scalable]
     if np.isnan(needs).any():
         return RawAnswer(reading.current, f"{rule.sentence(reading)} What some tasks need is unknown; sizes stay as they are.")
-    fits = "" if full_of(question).any() else " The present sizes are close enough to that."
+    fits = "" if (full_of(question) | short_of(question)).any() else " The present sizes are close enough to that."
     return RawAnswer(reading.current, f"{rule.sentence(reading)}{fits}")
 
 

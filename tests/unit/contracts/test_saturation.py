@@ -14,6 +14,7 @@ from surescale.contracts.messages import JobTopology, Saturation, TaskSpec
 from surescale.contracts.saturation import (
     LATELY_MINUTES,
     SHOWN_MOST,
+    evened,
     falls_behind,
     remembered,
     service_remembered,
@@ -91,6 +92,28 @@ def test_a_new_submission_and_the_simulated_engine_remember_nothing() -> None:
     job.topology = msgspec.structs.replace(REAL, epoch="second")
     assert job.times(1, 0.1) == 1.0
     assert Job(msgspec.structs.replace(REAL, engine=SIMULATED.engine)).times(10, 0.25, waiting=5_000.0) == 1.0
+
+
+def test_what_is_committed_every_five_minutes_is_no_work_of_one() -> None:
+    """Four subtasks that commit 5,000 every five minutes while 9,000 wait: 240 ms each, not 48."""
+    history, took = WindowHistory(REAL.job, 60), []
+    for at in range(1, 21):
+        done = {"records_in": 0.0 if at % 5 else 5_000.0, "queued_records_last": 9_000.0}
+        times = {"busy_ms": np.nan, "busy_ms_max": np.nan, "backpressured_ms": 0.0}
+        figures = row(**done, **times, parallelism=SUBTASKS, coverage=1.0, restarts=0.0)
+        window = history.close(at * MINUTE_MS, {"calls": figures}, REAL)
+        took.append(float(service_remembered(window.saturations, TASKS, at * MINUTE_MS)[0]) * MINUTE_MS)
+    assert took[9:] == pytest.approx([240.0] * 11)
+
+
+def test_minutes_without_a_record_are_work_up_to_ten_in_a_row() -> None:
+    """More are an outage of something outside. Nothing is spread where nothing waits, or a counter tells the work."""
+    for run, even in ((0, [7.0, 6.0]), (2, [7.0, 2.0, 2.0, 2.0]), (10, [7.0, *[6.0 / 11] * 11]), (11, [7.0, *[0.0] * 11, 6.0])):
+        done = np.array([7.0, *[0.0] * run, 6.0])[:, None]
+        waiting, unknown = np.full_like(done, 50.0), np.full_like(done, np.nan)
+        assert evened(done, waiting, unknown)[:, 0] == pytest.approx(even)
+        assert (evened(done, 0.0 * waiting, unknown) == done).all()
+        assert (evened(done, waiting, waiting) == done).all()
 
 
 def test_a_counter_that_shows_more_than_it_could_corrects_what_is_remembered() -> None:

@@ -189,3 +189,13 @@ def test_threshold_steps_to_the_next_even_size(things: int, size: int, busy: flo
     """One more of 32 carries no more, so it would never move; at one member a partition there is no next one."""
     decision = decide(group(size, busy * size, things), load_policy("threshold"), JobSettings(job="flink/job"), seed=1)
     assert decision.tasks[0].desired == wanted
+
+
+@pytest.mark.parametrize(("members", "busy"), [(1, 1.5), (3, 1.5), (1, 0.5)])
+def test_a_task_that_all_its_partitions_cannot_carry_is_told_so(members: int, busy: float) -> None:
+    """A topic of one partition: no size is close enough, and none helps."""
+    window = group(members, busy, 1)
+    decision = decide(window, load_policy("target-utilisation"), JobSettings(job=window.job), seed=0)
+    told = "needs more than its 1 partition can give to subtasks, so more subtasks do not help: make records cheaper"
+    assert (told in decision.reason) == (busy > 1.0), decision.reason
+    assert ("close enough" in decision.reason) == (busy < 1.0)

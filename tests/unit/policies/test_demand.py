@@ -271,9 +271,10 @@ def test_minutes_whose_counters_are_unknown_are_no_minutes_without_records() -> 
 
 
 def test_a_minute_without_arrivals_is_unknown_where_they_are_known_elsewhere() -> None:
-    """The broker did not answer for three minutes: what got in then is far less than what came."""
+    """The broker did not answer for three minutes: what got in then is far less than what came, whatever is known to wait."""
     window = chain(72_000, 28_800, arrived=72_000)
     figures = window.figures.copy()
+    figures[:, 0, FIGURE["queued_records_last"]] = 0.0
     figures[-3:, 0, FIGURE["arrived"]] = np.nan
     load = read(replace(window, figures=figures)).measured.load
     assert np.isnan(load[-3:]).all()

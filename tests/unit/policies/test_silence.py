@@ -479,7 +479,7 @@ def test_a_group_that_keeps_up_without_a_busy_counter_is_told_what_is_missing(po
     window = replace(window, topology=msgspec.structs.replace(window.topology, engine="kafka"))
     decision = decided(window, policy)
     assert sizes(decision) == [3 if policy == "lag" else 5]
-    tried = "One subtask less is tried, since nothing has waited for 5 minutes."
+    tried = "Fewer subtasks are tried, since nothing has waited for 5 minutes."
     assert (tried in decision.reason) == (policy != "lag")
     assert "parse: its busy time is not reported" in decision.reason
     assert "metrics alone for Java clients (poll idle ratio), metrics and busy for a counter of seconds." in decision.reason

@@ -169,3 +169,9 @@ def test_the_former_size_comes_back_where_more_waits_than_a_minute_ago() -> None
     assert asked(waiting=300.0, grown=200.0) == ([0], [0])
     assert asked(waiting=300.0, grown=50.0, before=8) == ([0], [0])
     assert asked(waiting=300.0, grown=200.0, before=8, engine="simulated") == ([0], [0])
+
+
+def test_where_work_is_dealt_out_the_next_even_size_is_tried() -> None:
+    """Five members on six partitions carry as much as three, and would be made six again: such a group never came down."""
+    assert asked(useful_max=6) == ([3], [0])
+    assert asked(useful_max=8) == ([4], [0])

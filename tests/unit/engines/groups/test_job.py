@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import GroupWorker, MinuteMarker, TaskSample, TaskSpec
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.windows import Window
@@ -20,8 +21,9 @@ from surescale.engines.ports.event_log import EventLog
 from surescale.engines.ports.minutes import JobSnapshot
 from surescale.engines.ports.source import SourceUnavailable
 from surescale.engines.processes.worker_store import Requirement
+from surescale.policies.question import Question
 from surescale.spark_streaming.columns import Coordinates
-from surescale.spark_streaming.minutes import Minutes
+from surescale.spark_streaming.minutes import MinuteRules, Minutes
 from tests.support.record_columns import records_of
 from tests.unit.spark_streaming.pipeline import RULES, newest, no_clock
 
@@ -340,7 +342,25 @@ def test_a_broker_that_tells_of_some_partitions_makes_the_others_unknown() -> No
     assert counts[1] is not None
     assert counts[4] is not None
     assert counts[4] - counts[1] == 300
-    assert total(job.now.samples, "records_in", "g") == 400  # type: ignore[union-attr]
+    assert total(job.now.samples, "records_in", "g") == 300, "two looks' work is that of no minute"  # type: ignore[union-attr]
+
+
+def test_a_broker_that_tells_of_some_partitions_makes_no_load_of_them() -> None:
+    """Half of the topic for five minutes: neither half the load, nor all of it in one minute, nor records that cost twice."""
+    broker, orders = Broker(), parts("orders", 2)
+    minutes, job, loads, busy = Minutes(MinuteRules()), alone(broker), [], []
+    for minute in range(20):
+        broker.ends.update(dict.fromkeys(orders, 50 * minute))
+        broker.untold = {orders[1]: "no leader"} if 10 <= minute < 15 else {}
+        broker.group({each: broker.ends[each] for each in orders}, orders)  # type: ignore[misc]
+        window = window_after(minutes, job, 10 * minute)
+        (load,) = Question.of(window, JobSettings(job="c/j"), 0).measured.load[-1:].tolist()
+        loads.append(load)
+        busy += [each.busy_ms for each in job.now.samples] if 10 <= minute < 15 else []  # type: ignore[union-attr]
+    assert [minute for minute, each in enumerate(loads) if math.isnan(each)] == [0, 1, *range(10, 16)]
+    assert {each for each in loads if not math.isnan(each)} == {100.0}
+    assert float(window.hourly_load[-1]) == pytest.approx(100.0)
+    assert busy == [None] * 5
 
 
 def test_a_topic_that_never_was_is_refused_and_one_that_vanishes_is_unknown() -> None:

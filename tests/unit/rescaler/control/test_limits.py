@@ -197,7 +197,11 @@ def test_growth_of_a_task_that_gets_nothing_through_is_not_repeated() -> None:
         "ineffective",
         "map: growing from 2 to 4 changed its throughput by 0%, not 100%",
     )
-    effects, _ = rescaled(control, seen, 11, busy(11, 8, 1.0))
+    away = busy(80, 8, 0.0)  # after an hour nobody knows any more what a record costs, and so whether it is overloaded
+    (task,) = away.tasks
+    away = msgspec.structs.replace(away, tasks=(msgspec.structs.replace(task, overloaded=False, waiting_records=5_000.0),))
+    assert only(control.on_decision(away, seen, at(80))).reason == "ineffective"
+    effects, _ = rescaled(control, seen, 81, busy(81, 8, 1.0))
     assert only(effects).status == "commanded"
 
 
