@@ -29,7 +29,7 @@ def full_of(question: Question) -> Bool:
 
 
 def short_of(question: Question) -> Bool:
-    """Return bool [N], tasks that need more than all of their partitions or key groups let any size carry; False where unknown."""
+    """Return bool [N], tasks that need more than any size carries of their partitions or key groups; False where unknown."""
     graph, measured = question.graph, question.measured
     if is_simulated(question.window.topology.engine):
         return np.zeros_like(graph.scalable)
@@ -46,8 +46,8 @@ def short_in_words(question: Question) -> str:
     spec, things = question.window.topology.tasks[short[0]], int(question.graph.dealt[short[0]])
     what = "partition" if spec.useful_max == things else "key group"
     return (
-        f"{spec.label or spec.task} needs more than its {counted(things, what)} can give to subtasks, so more subtasks do not help: "
-        f"make records cheaper, or give it more {what}s."
+        f"{spec.label or spec.task} needs more than its {counted(things, what)} can give to subtasks, so more subtasks do not "
+        f"help: make records cheaper, or give it more {what}s."
     )
 
 

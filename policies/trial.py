@@ -2,8 +2,9 @@
 
 Without a busy counter only a backlog tells what a record costs a task. One that keeps up at every load stays unknown, and would
 stay as wide as at its highest peak. So it is tried: where nothing has waited for some minutes, one subtask goes; where work is
-dealt out, as many as there is no use for with one less (``policies.dealt``). If the task then falls behind, it gets its former size back at once, between spans too. What it could do meanwhile is remembered
-(``contracts.saturation``), so that its size can be calculated from then on, and is not tried again for a day or more.
+dealt out, all that there is no use for with one less (``policies.dealt``). If the task then falls behind, it gets its former size
+back at once, between spans too. What it could do meanwhile is remembered (``contracts.saturation``), so that its size can be
+calculated from then on, and is not tried again for a day or more.
 """
 
 from dataclasses import dataclass

@@ -359,7 +359,7 @@ def test_a_broker_that_tells_of_some_partitions_makes_no_load_of_them() -> None:
         busy += [each.busy_ms for each in job.now.samples] if 10 <= minute < 15 else []  # type: ignore[union-attr]
     assert [minute for minute, each in enumerate(loads) if math.isnan(each)] == [0, 1, *range(10, 16)]
     assert {each for each in loads if not math.isnan(each)} == {100.0}
-    assert float(window.hourly_load[-1]) == pytest.approx(100.0)
+    assert float(window.hourly_load[-1]) == pytest.approx(100.0, abs=5.0)
     assert busy == [None] * 5
 
 
