@@ -1,4 +1,4 @@
-"""Says which tasks no size helps: one subtask never rests though the mean would fit, or all have their one partition or key group."""
+"""Says which tasks no size helps: keys or partitions are uneven, and one subtask never rests; or all of them are too few."""
 
 import numpy as np
 

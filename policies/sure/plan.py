@@ -9,7 +9,9 @@ scenarios of the load (low, mean, high):
 
 In every stage the surges of the last day may return at any minute. Where following the load did not pay over the last days, a
 choice is also credited with what it would have scored as a constant (``policies.sure.hindsight``). The best choice is taken if it
-beats holding by enough. Where a restart is long and the guardrails change the size in any case, the best one that they allow is
+beats holding by enough. A job of which the widest choice saves a good part, and carries the last day's highest peak, is far too
+wide: its size is halved whatever a long restart costs, since half of next to nothing gains nothing by the hour. Where a restart
+is long and the guardrails change the size in any case, the best one that they allow is
 taken: the restart is paid for already.
 
 Under a bound on latency, minutes above it count in place of latency (``policies.latency_bound``).
@@ -47,6 +49,8 @@ PAST_DOUBT = 2.0  # times that doubt, in the gain that hindsight asks for: a con
 WALK_MOST = 0.15  # of the spread, in that gain: a jump is no walk, and to wait after one costs more than a restart
 FOLLOWED_WIDTH = float(np.log(2.0))  # a day wider than a step is followed if that paid, however calm most of its hours are
 LATE_MINUTES = 1.0  # a record that waits longer is late, if its job has no bound on latency
+WIDE_SAVING = 0.25  # share of a job's subtasks that it must be able to do without to be far too wide
+WIDE_BUSY = 0.75  # how busy the highest peak of the last day may make what is left of such a job
 SHIFT_MINUTES = 13  # each scenario starts this many minutes further into the same bursts
 
 
@@ -61,6 +65,7 @@ class Planned:
         holding, changing: float64 [B], expected reward per stage of holding and of the best choice, without the path's latency.
         idle: bool [B], nothing comes or waits, and the least that limits allow is enough for what is expected. Then the fewest
             subtasks are best, and a score is minus their number: nothing else tells sizes apart.
+        wide: bool [B], the job is far too wide, and its size is halved though no score says so.
         forced: bool [B], the guardrails change the present size in any case; ``holding`` is then what they make of it.
         gain_needed: float64 [B], by which the best choice must beat holding, per stage like these; 0 where ``forced``.
         heed: float64 [B], the weight of the past in it, 0 to 1 (``policies.sure.hindsight``).
@@ -76,6 +81,7 @@ class Planned:
     holding: Float64
     changing: Float64
     idle: Bool
+    wide: Bool
     forced: Bool
     gain_needed: Float64
     heed: Float64
@@ -115,6 +121,8 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
     gain_min = gain_min + REVERSED * planning.forced_restart * (1.0 + PAST_DOUBT * doubt) * heed
     needed = np.where(forced | idle, 0.0, gain_min * correction.hurdle)
     acts = forced | (values[rows, best] - holding > needed)
+    wide = _is_far_too_wide(planning, expected, choices) & ~acts & allowed[:, -1]
+    best, acts = np.where(wide, values.shape[1] - 1, best), acts | wide
     return Planned(
         wanted=np.where(acts[:, None], choices.sizes[rows, best], current),
         acts=acts,
@@ -122,6 +130,7 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
         holding=holding / stages,
         changing=values[rows, best] / stages,
         idle=idle,
+        wide=wide,
         forced=forced,
         gain_needed=needed / stages,
         heed=heed,
@@ -163,6 +172,16 @@ def _is_idle(given: PlanningInput, expected: Expected, work: Work) -> Bool:
     highest = (expected.means * np.exp(expected.spread)).max(axis=-1)
     enough = (work.sizes(highest[:, None])[:, 0] <= given.limits.least) | ~work.sized
     return silent & enough.all(axis=-1)
+
+
+def _is_far_too_wide(planning: Planning, expected: Expected, choices: Choices) -> Bool:
+    """Return ``Planned.wide`` [B], whatever scores say. Never where a restart is no longer than those of the calibration."""
+    if planning.forced_restart <= 0.0:
+        return np.zeros(len(choices.subtasks), dtype=np.bool_)
+    saves = choices.subtasks[:, -1] <= (1.0 - WIDE_SAVING) * choices.subtasks[:, 0]
+    peak = np.fmax(expected.highest_surge, (expected.means * np.exp(expected.spread)).max(axis=-1))
+    carries: Bool = WIDE_BUSY * choices.capacity[:, -1] >= peak
+    return saves & carries
 
 
 def _with_spread(expected: Expected, walk: Float64) -> Expected:

@@ -194,6 +194,8 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
             f"{load}: the guardrails do not let the present {have} subtasks stay, so a restart is paid for in any case. "
             f"The least that they allow should score {holding:.3f}, and {best} score {changing:.3f}."
         )
+    if planned.wide[0]:
+        return f"{load}: the present {have} subtasks are far too many, so they become {best} whatever a restart costs."
     if planned.blind[0]:
         return f"{load}: no other size can be judged, so the present {have} subtasks stay."
     if changing <= holding:

@@ -289,6 +289,19 @@ def test_where_the_guardrails_let_it_hold_a_long_restart_changes_no_choice() -> 
         assert (ours.holding, ours.changing, ours.gain_needed) == (plain.holding, plain.changing, plain.gain_needed)
 
 
+def test_a_job_far_too_wide_shrinks_whatever_a_long_restart_costs() -> None:
+    """Half of 3 % busy gains less by the hour than a restart of minutes costs, so it would stay for good."""
+    long, little = with_restart(PLANNING, 300.0), expecting(*[10.0] * 4)
+    answer = planned((10, 10), little, planning=long)
+    assert answer.changing[0] - answer.holding[0] < answer.gain_needed[0]
+    assert (answer.acts[0], answer.wide[0]) == (True, True)
+    assert answer.wanted.tolist() == [[1, 5, 5]]
+    assert not planned((10, 10), surging(little, 30.0, highest=1_500.0), planning=long).acts[0], "the last day needed it"
+    assert not planned((10, 10), little, measured(known=10), planning=long).acts[0], "too little is known of it"
+    assert not planned((4, 2), expecting(*[60.0] * 4), planning=long).wide[0]
+    assert not planned((10, 10), little).wide[0], "scores tell it where restarts are short"
+
+
 @pytest.mark.parametrize("load", [60.0, 100.0, 250.0])
 def test_an_objective_moves_the_best_size_towards_what_it_names(load: float) -> None:
     """Cost wants no more subtasks than balanced, and that no more than latency; under an uncertain load they differ."""
