@@ -4,6 +4,7 @@ Order within a job is a promise: topologies and events, then a minute's samples,
 that acts on the marker has already seen everything that belongs to the minute.
 """
 
+import contextlib
 import dataclasses
 import logging
 import threading
@@ -32,8 +33,9 @@ from surescale.monitor.prices import NO_PRICES, PriceTable
 from surescale.monitor.progress import OtherMonitors, last_markers, last_topologies, own_header
 from surescale.monitor.settings import MonitorSettings
 from surescale.runtime.backoff import Stopped, Throttle, wait_for
-from surescale.runtime.beats import TurnLock, beat, beside, pause
+from surescale.runtime.beats import BEAT_EVERY_S, TurnLock, beat, beside, pause
 from surescale.runtime.kafka import producer, wait_for_topics
+from surescale.runtime.kafka_clock import KAFKA_CLOCK
 from surescale.runtime.kafka_errors import refusal_of
 from surescale.runtime.metrics import Reading, RoleMetrics, Tally
 from surescale.runtime.tracing.context import Headers
@@ -42,7 +44,26 @@ from surescale.runtime.tracing.spans import NO_TRACER, Attributes, Tracer
 from surescale.runtime.watchdog import fault_in_words
 
 _log = logging.getLogger(__name__)
-SAY_EVERY_S = 5.0
+SAY_EVERY_S, SAY_APART_EVERY_S = 5.0, 600.0
+FULL_PAUSE_S = 0.05
+LINGER_MS = 1  # a minute of a job is one burst, and its marker waits for it
+
+
+class Reports:
+    """Takes the delivery reports of a producer in one thread, for all who send through it.
+
+    Were each to wait in the client's own flush, every report would wake all of them, and nothing would be sent in batches.
+    """
+
+    def __init__(self, client: Producer, stop: threading.Event) -> None:
+        """Begin; ``stop`` ends it."""
+        self.client, self._stop = client, stop
+        beside(self._run, "the delivery reports").start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            beat()
+            self.client.poll(BEAT_EVERY_S)
 
 
 class Outbox:
@@ -53,7 +74,7 @@ class Outbox:
 
     def __init__(
         self,
-        producer: Producer,
+        reports: Reports,
         names: TopicNames,
         *,
         stop: threading.Event,
@@ -61,12 +82,12 @@ class Outbox:
         written: Tally | None = None,
     ) -> None:
         """``written`` counts acknowledged records by topic; outboxes may share it."""
-        self.producer = producer
+        self.reports = reports
         self._written = written or Tally()
         self._names = names
         self._stop = stop
         self._log = log
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._waiting = 0
         self._failed = ""
 
@@ -81,10 +102,8 @@ class Outbox:
         self._count_waiting(1)
         try:
             while not self._is_taken(topic, key, raw, headers or []):  # the producer's queue is full: let it send
-                if self._stop.is_set():
+                if pause(self._stop, FULL_PAUSE_S):
                     raise Stopped("room among the records on their way to Kafka")
-                beat()
-                self.producer.poll(0.1)
         except (KafkaException, Stopped) as error:
             self._count_waiting(-1)  # no delivery report will come for it
             if isinstance(error, Stopped):
@@ -97,36 +116,43 @@ class Outbox:
         Raises:
             DeliveryFailed: the broker refused a record permanently; raised once.
         """
-        waited_s = 0.0
-        while self._waiting and not self._stop.is_set():
-            beat()
-            self.producer.flush(SAY_EVERY_S)
-            waited_s += SAY_EVERY_S
-            if self._waiting:
-                self._log.warning("Kafka has not acknowledged %d records for %.0f s; still trying", self._waiting, waited_s)
-        if self._failed:
-            failed, self._failed = self._failed, ""
-            raise DeliveryFailed(failed)
-        return not self._waiting
+        began_s, seldom = time.monotonic(), Throttle(SAY_EVERY_S)
+        seldom.is_time()  # a line at once would be too early
+        with self._changed:
+            while self._waiting and not self._stop.is_set():
+                beat()
+                self._changed.wait(BEAT_EVERY_S)
+                if self._waiting and seldom.is_time():
+                    waited_s = time.monotonic() - began_s
+                    self._log.warning("Kafka has not acknowledged %d records for %.0f s; still trying", self._waiting, waited_s)
+            if self._failed:
+                failed, self._failed = self._failed, ""
+                raise DeliveryFailed(failed)
+            return not self._waiting
 
     def _is_taken(self, topic: str, key: str, raw: bytes, headers: Headers) -> bool:
         try:
-            self.producer.produce(self._names(topic), key=key, value=raw, headers=dict(headers), on_delivery=self._delivered)
+            self.reports.client.produce(
+                self._names(topic), key=key, value=raw, headers=dict(headers), on_delivery=self._delivered
+            )
         except BufferError:
             return False
         return True
 
     def _count_waiting(self, change: int) -> None:
-        with self._lock:
+        with self._changed:
             self._waiting += change
 
     def _delivered(self, error: KafkaError | None, record: Message) -> None:
+        KAFKA_CLOCK.delivered(error, record)
         if error is None:
             self._written.add(self._names.bare(record.topic() or ""))
-        with self._lock:
+        with self._changed:
             self._waiting -= 1
             if error is not None:
                 self._failed = self._failed or refusal_of(record.topic(), error)
+            if not self._waiting:
+                self._changed.notify_all()
 
 
 class DeliveryFailed(Exception):
@@ -166,16 +192,18 @@ class Monitor:
         """Run until told to stop, or until a recording has been sent in full."""
         try:
             wait_for_topics(self._settings, TOPICS_USED, stop=self._stop, log=self._log)
-            shared = producer(self._settings)
+            shared = Reports(producer(self._settings, **{"linger.ms": LINGER_MS}), self._stop)
             takes_commands = self._settings.chosen.actuators[self._settings.actuator_kind] is not NO_ACTUATOR
             prices = PriceTable.of(self._settings.prices)
             cluster = ClusterWatcher(self._source, self._outbox(shared), takes_commands=takes_commands, prices=prices)
             jobs = self._await_source()
+            with contextlib.suppress(SourceUnavailable, DeliveryFailed):  # Kafka's time is known before a minute is dated
+                cluster.publish_changes()
             markers = self._read("the last markers", lambda: last_markers(self._settings, jobs))
             known = self._read("the last topologies", lambda: last_topologies(self._settings))
             self._ends = EndedJobs(self._source, self._outbox(shared), known)
             self._known = {topology.job: topology for topology in known}
-            self._knows_markers = True
+            self._knows_markers, seldom = True, Throttle(SAY_APART_EVERY_S)
             while not self._stop.is_set():
                 self._listed = frozenset(jobs)
                 for job in jobs:
@@ -184,6 +212,8 @@ class Monitor:
                 if self._source.is_finite and all(watcher.is_done for watcher in self._jobs.values()):
                     break
                 self._others.look()
+                if not self._is_on_time() and seldom.is_time():
+                    self._log.error("%s; until then, minutes are dated by Kafka's", KAFKA_CLOCK.apart_in_words())
                 pause(self._stop, LOOK_FOR_JOBS_EVERY_S)
                 jobs = self._await_source()
         except Stopped:
@@ -205,7 +235,12 @@ class Monitor:
             "samples": sum(watcher.samples_sent for watcher in watchers.values()),
             "malformed": sum(watcher.malformed_sent for watcher in watchers.values()),
             "other_monitor": self._others.name,
+            "clock": "" if self._is_on_time() else KAFKA_CLOCK.apart_in_words(),
         }
+
+    def _is_on_time(self) -> bool:
+        """Say whether minutes are dated by this machine's clock, or by one that has nothing to do with it."""
+        return self._source.is_finite or self._settings.pipeline_clock or not KAFKA_CLOCK.apart_in_words()
 
     def _readings(self) -> Iterator[Reading]:
         watchers = dict(self._jobs)
@@ -242,7 +277,7 @@ class Monitor:
         self._source_answers = True
         return jobs
 
-    def _watch(self, job: str, after_ms: int, shared: Producer, cluster: "ClusterWatcher") -> None:
+    def _watch(self, job: str, after_ms: int, shared: Reports, cluster: "ClusterWatcher") -> None:
         thread = self._watchers.get(job)
         if thread is not None and thread.is_alive():
             return
@@ -274,7 +309,7 @@ class Monitor:
                 words = "%s: a fault that nobody expected: %s; the job is tried again in %.0f s"
                 self._log.error(words, watcher.job, fault_in_words(fault), pause_s, extra={"job": watcher.job})
                 self._log.debug("its trace", exc_info=fault)
-                watcher.begin_again(self._outbox(watcher.outbox.producer))
+                watcher.begin_again(self._outbox(watcher.outbox.reports))
                 pause(self._stop, pause_s)
                 pause_s = min(2 * pause_s, RETRY_AFTER_FAULT_S)
                 continue
@@ -300,11 +335,11 @@ class Monitor:
                 self._troubled.add(watcher.job)
             self._log.warning("%s: watching ends: %s", watcher.job, ended, extra={"job": watcher.job})
             watcher.announce_end()
-            watcher.begin_again(self._outbox(watcher.outbox.producer))
+            watcher.begin_again(self._outbox(watcher.outbox.reports))
             return False
         return True
 
-    def _outbox(self, shared: Producer) -> Outbox:
+    def _outbox(self, shared: Reports) -> Outbox:
         names = TopicNames(self._settings.topic_prefix)
         return Outbox(shared, names, stop=self._stop, log=self._log, written=self._written)
 

@@ -18,6 +18,7 @@ from surescale.contracts.figures import known_number
 from surescale.contracts.settings import PipelineSettings
 from surescale.runtime.http import NoAnswer
 from surescale.runtime.http_pool import Answer, ConnectionPool
+from surescale.runtime.kafka_clock import steady_ms
 from surescale.runtime.kafka_security import OAuthClient, client_context, oauth_client
 
 TIMEOUT_S = 5.0
@@ -113,6 +114,7 @@ class Tokens:
         self._settings = settings
         self._lock = threading.Lock()
         self._kept: Token | None = None
+        self._got_ms = 0  # by a clock that nobody sets
 
     def current(self) -> str:
         """Return a token that has not expired.
@@ -122,13 +124,14 @@ class Tokens:
             SettingsError: a file cannot be read; names the setting.
         """
         with self._lock:
-            kept, now_s = self._kept, time.time()
-            if kept is not None and now_s < kept.got_at_s + REFRESHED_AFTER * (kept.expires_at_s - kept.got_at_s):
+            kept, age_s = self._kept, (steady_ms() - self._got_ms) / 1000
+            life_s = 0.0 if kept is None else kept.expires_at_s - kept.got_at_s
+            if kept is not None and age_s < REFRESHED_AFTER * life_s:
                 return kept.value
             try:
-                self._kept = fetch_token(self._settings)
+                self._kept, self._got_ms = fetch_token(self._settings), steady_ms()
             except NoToken:
-                if kept is None or now_s >= kept.expires_at_s:
+                if kept is None or age_s >= life_s:
                     raise
                 return kept.value
             return self._kept.value

@@ -1,7 +1,6 @@
 """Reads small topics whole and writes single records, as commands do that run once."""
 
 import operator
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from types import UnionType
@@ -18,6 +17,7 @@ from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import TopicNames
 from surescale.contracts.wire import decode, encode
 from surescale.runtime.kafka import REQUEST_TIMEOUT_S, LogReader, producer
+from surescale.runtime.kafka_clock import KAFKA_CLOCK, wall_ms
 from surescale.runtime.kafka_errors import readable_errors
 
 T = TypeVar("T")
@@ -39,6 +39,7 @@ def read_topics(settings: PipelineSettings, names: Sequence[str]) -> dict[str, l
         try:
             for record in reader.read_to_end():
                 found[bare(str(record.topic()))].append(record)
+                KAFKA_CLOCK.read(append_ms(record))
         finally:
             reader.close()
     return found
@@ -73,7 +74,8 @@ def send_all(
         client = producer(settings, error_cb=lambda _: None)
         full = TopicNames(settings.topic_prefix)(topic)
 
-        def acknowledged(error: KafkaError | None, _: Message) -> None:
+        def acknowledged(error: KafkaError | None, record: Message) -> None:
+            KAFKA_CLOCK.delivered(error, record)
             if error is not None:
                 refused.append(error)
 
@@ -153,4 +155,4 @@ def value_of(record: Message) -> bytes | None:
 def pipeline_now_ms(settings: PipelineSettings, records: Sequence[Message]) -> int:
     """Return the pipeline's time now, given the records of ``clock``; the wall clock if the pipeline has no segment."""
     own = [segment for segment in parsed(records, ClockSegment) if segment.pipeline == settings.pipeline]
-    return pipeline_time_ms(own[-1] if own else None, int(time.time() * 1000))
+    return pipeline_time_ms(own[-1] if own else None, wall_ms())

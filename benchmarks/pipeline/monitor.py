@@ -1,9 +1,10 @@
-"""``python -m benchmarks.pipeline.monitor``: whether the memory of a monitor of many jobs grows with their minutes."""
+"""``python -m benchmarks.pipeline.monitor``: what a minute of many jobs costs their monitor, and whether its memory grows."""
 
 import gc
 import itertools
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,13 +23,12 @@ from surescale.contracts.topics import TopicNames
 from surescale.engines.ports.minutes import JobSnapshot, MinuteCollector
 from surescale.engines.ports.source import FinishedMinute
 from surescale.monitor.progress import LOOK_EVERY_S, OtherMonitors
-from surescale.monitor.service import ClusterWatcher, EndedJobs, JobWatcher, Outbox
+from surescale.monitor.service import LINGER_MS, ClusterWatcher, EndedJobs, JobWatcher, Outbox, Reports
 from surescale.runtime import options
 from surescale.runtime.kafka import producer
 from surescale.services.local_stack.supervisor import StopRequested
 
 TASKS, SUBTASKS, HOSTS = 5, 2, 100
-THREADS = 16
 LOOKS_A_MINUTE = round(60 / LOOK_EVERY_S)
 
 
@@ -94,20 +94,22 @@ class _Source:
 
 
 class Watched:
-    """Everything that a monitor keeps of its jobs, driven minute by minute by a few threads."""
+    """Everything that a monitor keeps of its jobs, driven minute by minute by as many threads as wanted."""
 
-    def __init__(self, fleet: Fleet, client: Producer, names: TopicNames) -> None:
+    def __init__(self, fleet: Fleet, client: Producer, names: TopicNames, threads: int) -> None:
         """Watch every job of a fleet from its first minute on, and send through a client."""
         self._clock = _Clock()
         self._source = _Source(fleet, self._clock)
         log, stop = logging.getLogger("surescale.bench"), threading.Event()
-        outbox = partial(Outbox, client, names, stop=stop, log=log)
+        self.stop = stop
+        outbox = partial(Outbox, Reports(client, stop), names, stop=stop, log=log)
         cluster, ends = ClusterWatcher(self._source, outbox()), EndedJobs(self._source, outbox())
         self._watchers = [
             JobWatcher(job, self._source, outbox(), cluster, 0, lambda minute: ends.note(minute.topology))
             for job in self._source.jobs()
         ]
-        self._threads = ThreadPoolExecutor(THREADS)
+        self._threads = ThreadPoolExecutor(threads)
+        self.cpu_s = 0.0  # of the process, while minutes were sent
 
     @property
     def minutes_sent(self) -> int:
@@ -121,7 +123,9 @@ class Watched:
             self._clock.at_ms = end_ms - 1
             collector.take_minute()
         self._clock.at_ms = end_ms
+        began_s = time.process_time()
         list(self._threads.map(JobWatcher.step, self._watchers))
+        self.cpu_s += time.process_time() - began_s
 
 
 def measured(
@@ -143,12 +147,13 @@ def measured(
 @click.option("--jobs", type=click.IntRange(min=1), default=1_000, show_default=True, help="Number of jobs.")
 @click.option("--minutes", type=click.IntRange(min=1), default=60, show_default=True, help="Minutes of the jobs.")
 @click.option("--every", type=click.IntRange(min=1), default=10, show_default=True, help="Minutes between two looks at it.")
+@click.option("--threads", type=click.IntRange(min=1), help="That send them; the role has one a job. [as many as jobs]")
 @click.option("--seed", type=int, default=7, show_default=True, help="Seed of the input.")
 @options.as_json
-def command(jobs: int, minutes: int, every: int, seed: int, as_json: bool) -> None:
-    """Memory of a monitor of many jobs, minute after minute.
+def command(jobs: int, minutes: int, every: int, threads: int | None, seed: int, as_json: bool) -> None:
+    """Processor time and memory of a monitor of many jobs, minute after minute.
 
-    What the role keeps of each job, its producer and its looks for another monitor, on a real broker; not its thread per job.
+    What the role keeps of each job, its producer and its looks for another monitor, on a real broker.
     """
     fleet = Fleet(jobs, TASKS, SUBTASKS, seed)
     report: Document = {"conditions": conditions(seed), "jobs": jobs, "samples_of_a_job_and_minute": TASKS * SUBTASKS}
@@ -162,13 +167,16 @@ def command(jobs: int, minutes: int, every: int, seed: int, as_json: bool) -> No
                 for _ in range(LOOKS_A_MINUTE):
                     others.look()
 
-            watched = Watched(fleet, producer(settings), TopicNames(settings.topic_prefix))
+            watched = Watched(
+                fleet, producer(settings, **{"linger.ms": LINGER_MS}), TopicNames(settings.topic_prefix), threads or jobs
+            )
             for minute, objects, memory_mb in measured(watched, minutes, every, look):
                 say(f"minute {minute}: {objects:,} objects, {memory_mb:.1f} MB")
                 report[f"after_{minute}_minutes"] = {"objects": objects, "memory_mb": round(memory_mb, 1)}
     except StopRequested as asked:
         raise SystemExit(asked.exit_code) from None
     report["minutes_sent"] = watched.minutes_sent
+    report["cpu_ms_a_job_minute"] = round(1000 * watched.cpu_s / watched.minutes_sent, 2)
     show("python -m benchmarks.pipeline.monitor", report, as_json=as_json)
 
 

@@ -7,7 +7,6 @@ process goes on where this one ended. What is kept in memory only makes things c
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,16 +16,12 @@ from surescale.engines.compose.client import ComposeClient
 from surescale.engines.compose.errors import ComposeError, ComposeRefused, NameConflict, NotFound
 from surescale.engines.compose.requirement import Requirement, requirement_of
 from surescale.engines.groups.chains import Chain
+from surescale.runtime.kafka_clock import wall_ms
 from surescale.runtime.threads import background
 
 RETRY_START_MS = 10_000
 _ID_LENGTH = 6
 _log = logging.getLogger("surescale.compose")
-
-
-def wall_ms() -> int:
-    """Return the wall time."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(slots=True)
@@ -94,7 +89,8 @@ class ServiceReconciler:
             thread.join()
 
     def _is_time(self, container: Container) -> bool:
-        return self.now_ms() >= self._not_before_ms.get(container.id, 0)
+        # A longer wait is of a clock that was set back since.
+        return not 0 < self._not_before_ms.get(container.id, 0) - self.now_ms() <= RETRY_START_MS
 
     def _end(self, container: Container) -> None:
         """Stop a container in a thread of its own, since that takes as long as it drains; remove one that has ended."""

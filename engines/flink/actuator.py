@@ -50,6 +50,7 @@ from surescale.engines.ports.actuator import (
 )
 from surescale.engines.ports.requirement import covers, in_words
 from surescale.engines.settings import ClusterSettings
+from surescale.runtime.kafka_clock import wall_ms
 
 AMBIGUOUS_NAME = "AMBIGUOUS_NAME"
 """Several jobs of the cluster have the name."""
@@ -89,10 +90,6 @@ class _Known:
     configuration: Mapping[str, str]
 
 
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 @dataclass(slots=True)
 class FlinkEngine:
     """``EngineApi`` on one Flink cluster. Keeps nothing that is needed after a restart.
@@ -106,7 +103,7 @@ class FlinkEngine:
 
     client: FlinkClient
     cluster: str
-    now_ms: Callable[[], int] = _wall_ms
+    now_ms: Callable[[], int] = wall_ms
     sleep: Callable[[float], object] = time.sleep
     _known: _Known | None = None
     _jobs: dict[str, _Remembered] = field(default_factory=dict)

@@ -26,6 +26,7 @@ from surescale.engines.ports.minutes import Clock, JobSnapshot, MinuteCollectors
 from surescale.engines.ports.source import FinishedMinute, SourceUnavailable, UnknownJob
 from surescale.engines.registry import requirements_of
 from surescale.engines.settings import SourceSettings
+from surescale.runtime.kafka_clock import wall_ms
 
 T = TypeVar("T")
 
@@ -92,7 +93,7 @@ class FlinkSource:
         if last.engine != ENGINE or cluster_of(last.job) != self._settings.cluster:
             return None
         state = self._directory.end_of(last.epoch)
-        now_ms = max(time.time_ns() // 1_000_000, last.version + 1)
+        now_ms = max(wall_ms(), last.version + 1)
         known_as = self._plain_name_of(last)
         if state is None and known_as:
             told = f"known as {known_as} again: it is the only job of that name"
@@ -165,7 +166,7 @@ class FlinkSource:
     def _look_at_hosts(self) -> ClusterTopology:
         overview, configuration = self._client.overview(), self._client.configuration()
         hosts = tuple(sorted((_host(each) for each in self._client.task_managers()), key=lambda host: host.host))
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = wall_ms()
         capabilities = capabilities_of(overview, configuration)
         topology = ClusterTopology(cluster=self._settings.cluster, version=now_ms, at_ms=now_ms, hosts=hosts, engine=capabilities)
         try:

@@ -1,7 +1,6 @@
 """Consumer groups of one Kafka cluster as a source, through Kafka's Admin API."""
 
 import threading
-import time
 from collections.abc import Callable
 
 import msgspec
@@ -22,6 +21,7 @@ from surescale.engines.ports.minutes import Clock, MinuteCollectors, WallClock
 from surescale.engines.ports.source import FinishedMinute, SourceUnavailable, UnknownJob
 from surescale.engines.settings import SourceSettings
 from surescale.runtime.beats import pause
+from surescale.runtime.kafka_clock import wall_ms
 from surescale.runtime.topic_records import parsed, read_topics
 
 
@@ -87,7 +87,7 @@ class ConsumerGroupSource:
         is_ours = last.engine == ENGINE and cluster == self._settings.cluster and self._settings.watches(name)
         if self._chains is None or name in self._chains or not is_ours:
             return None
-        now_ms = max(time.time_ns() // 1_000_000, last.version + 1)
+        now_ms = max(wall_ms(), last.version + 1)
         told = "it left SURESCALE_GROUPS_FILE; its consumers, if they run, are not touched"
         self._events.add("job_stopped", f"left:{last.job}:{last.version}", now_ms, job=last.job, detail=told)
         return msgspec.structs.replace(last, state="finished", version=now_ms, at_ms=now_ms, groups=(), quiet=None)
@@ -151,7 +151,7 @@ class SegmentClock:
 
     def now_ms(self) -> int:
         """Return the present time."""
-        return pipeline_time_ms(self._segment, time.time_ns() // 1_000_000)
+        return pipeline_time_ms(self._segment, wall_ms())
 
     def wait(self, seconds: float) -> bool:
         """Wait for so many seconds of this clock."""

@@ -1,7 +1,6 @@
 """What keeps the workers of consumer groups, for sources: what it can do, the room that it has; and what one worker is."""
 
 import threading
-import time
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -10,6 +9,7 @@ from msgspec.structs import replace
 from surescale.contracts.messages import ClusterTopology, Host
 from surescale.engines.registry import requirements_of
 from surescale.engines.settings import SourceSettings
+from surescale.runtime.kafka_clock import wall_ms
 
 MEMBERS_LOOKS = 3
 """More members than workers count after so many looks in a row: one that died is a member for a minute."""
@@ -77,7 +77,7 @@ class WorkerTopology:
         hosts = self.requirements.hosts()
         with self._lock:
             if self._version[0] != hosts or not self._version[1]:
-                self._version = (hosts, time.time_ns() // 1_000_000)
+                self._version = (hosts, wall_ms())
             version = self._version[1]
         engine = replace(self.requirements.can, engine=self._engine)
         return ClusterTopology(cluster=self._cluster, version=version, at_ms=version, hosts=hosts, engine=engine)

@@ -7,7 +7,6 @@ without a look is left out; the counters that grew meanwhile are told apart from
 
 import logging
 import threading
-import time
 import uuid
 from collections import deque
 from collections.abc import Callable
@@ -21,10 +20,12 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.messages import JobTopology, TaskSample
 from surescale.engines.ports.source import FinishedMinute, SourceUnavailable
 from surescale.runtime.beats import beat, beside, pause
+from surescale.runtime.kafka_clock import wall_ms
 
 LEAD_MS = 500  # before the end of a minute: the figures of the look should be those of its end, and need this long to arrive
 GRACE_MS = 10_000  # after the end of a minute in which a late look still counts for it
 RETRY_S = 1.0
+SET_BACK_MS = 2 * MINUTE_MS  # a last minute that is further ahead was dated by a clock that has been set back since
 ANSWER_WITHIN_S = 0.5
 KEPT_MINUTES_MAX = 60  # no window holds more
 KEPT_SAMPLES_MAX = 100_000
@@ -63,7 +64,7 @@ class WallClock:
 
     def now_ms(self) -> int:
         """Return the present time."""
-        return time.time_ns() // 1_000_000
+        return wall_ms()
 
     def wait(self, seconds: float) -> bool:
         """Wait."""
@@ -97,6 +98,11 @@ class MinuteBuffer:
         while self._minutes and self._minutes[0].minute_end_ms <= after_ms:
             self._forget_first()
         return list(self._minutes)
+
+    def forget_after(self, at_ms: int) -> None:
+        """Forget the minutes that end after an instant."""
+        while self._minutes and self._minutes[-1].minute_end_ms > at_ms:
+            self._samples -= len(self._minutes.pop().samples)
 
     def _forget_first(self) -> None:
         self._samples -= len(self._minutes.popleft().samples)
@@ -145,6 +151,8 @@ class MinuteCollector:
             UnknownJob: the job is gone, and all its minutes are acknowledged.
         """
         self._start()
+        if after_ms > self._clock.now_ms() + SET_BACK_MS:
+            after_ms = 0  # acknowledged under a clock that has been set back since
         with self._changed:
             found = self._kept.after(after_ms)
             if not found and self._ended is None and self._away is None:
@@ -169,6 +177,8 @@ class MinuteCollector:
         Raises:
             UnknownJob: the job is gone.
         """
+        if self._last_end_ms > self._clock.now_ms() + SET_BACK_MS:
+            self._begin_anew()
         begin_ms = max(self._clock.now_ms() + LEAD_MS, self._last_end_ms)
         end_ms = (begin_ms // MINUTE_MS + 1) * MINUTE_MS
         if self._clock.wait((end_ms - LEAD_MS - self._clock.now_ms()) / 1000):
@@ -181,6 +191,16 @@ class MinuteCollector:
                 self._kept.add(end_ms, look)
                 self._last_end_ms, self._away = end_ms, None
             self._changed.notify_all()
+
+    def _begin_anew(self) -> None:
+        """Forget minutes that have not come yet: the clock was ahead and has been set right, so nobody waits for them again."""
+        now_ms = self._clock.now_ms()
+        _log.warning(
+            "%s: the clock was %d s ahead and has been set back: going on", self._job, (self._last_end_ms - now_ms) // 1000
+        )
+        with self._changed:
+            self._last_end_ms = 0
+            self._kept.forget_after(now_ms)
 
     def _look_until(self, deadline_ms: int) -> JobSnapshot | None:
         # Also before the first look: the wait may have ended late, after the machine slept or its clock was set.

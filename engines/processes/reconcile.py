@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from surescale.engines.settings import ClusterSettings
 from surescale.runtime.backoff import Throttle
 from surescale.runtime.beats import beat
 from surescale.runtime.http import is_ok
+from surescale.runtime.kafka_clock import wall_ms
 from surescale.runtime.ports import free_port
 
 STEADY_S = 10.0  # a worker that ended sooner after its start has failed to start
@@ -38,10 +38,6 @@ LOG_BYTES_MAX = 16 * 2**20
 _LOG_BYTES_SHOWN, _LOG_LINES_SHOWN = 400, 3
 _Slot = tuple[str, str, int]
 _log = logging.getLogger("surescale.workers")
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(slots=True)
@@ -72,7 +68,7 @@ class WorkerReconciler:
     chains: Mapping[str, Chain]
     folder: Path
     workers_max: int
-    now_ms: Callable[[], int] = _wall_ms
+    now_ms: Callable[[], int] = wall_ms
     _past: dict[_Slot, _Past] = field(default_factory=dict)
     _seldom: Throttle = field(default_factory=lambda: Throttle(SAY_EVERY_S))
     _seldom_strangers: Throttle = field(default_factory=lambda: Throttle(SAY_EVERY_S))
@@ -182,7 +178,7 @@ class WorkerReconciler:
         """Start a worker, unless it failed a moment ago; return whether it was started."""
         past, now_ms = self._past.setdefault((chain.name, task, index), _Past()), self.now_ms()
         self._note_end(chain, task, index, past, now_ms)
-        if now_ms < past.not_before_ms:
+        if 0 < past.not_before_ms - now_ms <= LONGEST_PAUSE_S * 1000:  # a longer wait is of a clock that was set back since
             return False
         self.store.forget_draining(chain.name, task, index)
         path, log_path = (self.store.file(chain.name, task, index, suffix) for suffix in ("worker", "log"))

@@ -22,6 +22,8 @@ from surescale.rescaler.control.job.owners import is_contested, named
 
 MEMORY_UNREADABLE = "MemoryUnreadable"
 """The reason while something that the rescaler remembers cannot be read."""
+CLOCK_APART = "ClockApart"
+"""The reason while the rescaler's machine has another time than Kafka."""
 _RESCALING = {
     "prepare": ("LearnersInFlight", "learners restore the state that will move; the job runs on"),
     "commit": ("Committing", "the job changes to its new parallel units"),
@@ -45,11 +47,12 @@ def conditions_of(
     mode: ModeInForce,
     standbys: int,
     pauses: Pauses,
+    held: str = "",
     now_ms: int,
 ) -> tuple[Condition, ...]:
     """Return the job's conditions now. One whose status has not changed keeps the time of its last transition.
 
-    ``balance``: what is known of the hosts; a text says why it cannot be read.
+    ``balance``: what is known of the hosts; a text says why it cannot be read. ``held``: why nothing is done about any job.
     """
     if topology is None:
         return memory.conditions
@@ -71,6 +74,8 @@ def conditions_of(
         )
     if memory.unreadable:
         statements = (*statements[:-1], ("Degraded", True, MEMORY_UNREADABLE, memory.unreadable))
+    elif held:
+        statements = (*statements[:-1], ("Degraded", True, CLOCK_APART, held))
     before = {condition.type: condition for condition in memory.conditions}
     if pauses.paused or "Paused" in before:
         statements = (*statements, _paused(pauses))

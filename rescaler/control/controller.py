@@ -20,6 +20,7 @@ from surescale.contracts.messages import TIME_MS_MAX, EngineEvent, JobTopology
 from surescale.contracts.pauses import NO_PAUSES, Pauses
 from surescale.contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, MemoryKey, RescalerRecord
 from surescale.contracts.steps import Timed, untimed
+from surescale.contracts.topology import has_ended
 from surescale.contracts.wire import decode
 from surescale.rescaler.control.conditions import conditions_of
 from surescale.rescaler.control.effects import Effects, StateRecord, state_record
@@ -106,6 +107,7 @@ class Controller:
         self._looks: Looks | None = None
         self._jobs: dict[str, _KeptJob] = {}
         self._unreadable: dict[str, str] = {}  # why a record of the cluster cannot be read, by its id
+        self._held = ""
         self._engine = UNKNOWN
         self._units: dict[str, tuple[JobTopology | None, JobMemory | None, frozenset[int]]] = {}  # computed once per change
         for record in records:
@@ -180,6 +182,14 @@ class Controller:
             if not kept.described or any(new is not old for new, old in zip(sources, kept.described, strict=True)):
                 effects += self._end(self._context(job, view, now_ms))
                 kept.described = self._sources(kept, view, now_ms)
+        return effects
+
+    def hold(self, why: str, view: View, now_ms: int) -> Effects:
+        """Say of each job why nothing is done about it, until this is called with an empty text; ask nothing else meanwhile."""
+        self._held, effects = why, Effects()
+        running = {job for job, topology in view.jobs.items() if not has_ended(topology)}
+        for job in sorted(running | set(self._jobs)):
+            effects += self._end(self._context(job, view, now_ms))
         return effects
 
     def _is_awake(self, job: _KeptJob, now_ms: int) -> bool:
@@ -290,6 +300,7 @@ class Controller:
             mode=world.mode,
             standbys=standbys,
             pauses=world.pauses,
+            held=self._held,
             now_ms=at_ms,
         )
         records = [

@@ -7,7 +7,8 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -37,6 +38,7 @@ News = Progress | EngineEvent
 """What happened: taken once."""
 
 TIME_DIGITS_MAX = 16
+SEE_TIME_EVERY_S = 10.0  # while this machine's clock is apart: Kafka's may be the one that is set right
 HOLD_BACK_S = 10.0  # longest wait for the report of a rescale's end, or for what had happened when the clock stopped
 
 
@@ -60,17 +62,24 @@ def activate(
         Lost, KafkaException, TimeoutError: Kafka does not answer; nothing is left open.
     """
     writer = transactions(settings, members, stop)
+    writer.see_time()
     traces = Traces(tracer)
     records = remembered(settings, status.count, traces)
     controller = Controller(Cluster(settings.cluster), settings.control(), records, timed=traces.timed)
     with contextlib.ExitStack() as opened:
         view = PipelineView(settings, lambda: LogReader(settings, VIEWED), status, log)
         opened.callback(view.close)
-        worker = ActuatorThread(settings, engine, controller.status_of, view.now_ms, status, log, traces)
+        clock = partial(_unless_apart, view.now_ms, status)
+        worker = ActuatorThread(settings, engine, controller.status_of, clock, status, log, traces)
         opened.callback(worker.stop)
         active = ActiveRescaler(settings, controller, writer, view, worker, status, log, traces, topics)
         opened.pop_all()
     return active
+
+
+def _unless_apart(now_ms: Callable[[], int | None], status: Status) -> int | None:
+    """Return the pipeline's time; None, as if nobody knew it, while this machine's clock is apart from Kafka's."""
+    return None if status.clock else now_ms()
 
 
 class ActiveRescaler:
@@ -101,6 +110,12 @@ class ActiveRescaler:
         self._changed = True  # the world, since timers last fired: it may have changed while no rescaler was active
         self._news = view.refresh()
         self._topics, self._looked_s = topics, time.monotonic()
+        self._seen_s = time.monotonic()  # when the time at Kafka was last asked for
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing is done because of this machine's clock: decisions wait where they are."""
+        return bool(self._status.clock)
 
     def take(self, records: Sequence[Message]) -> None:
         """Keep decisions for the next round."""
@@ -113,6 +128,8 @@ class ActiveRescaler:
             with contextlib.suppress(KafkaException):  # whoever needs Kafka says that it is away
                 self._check_topics()
         self._waiting += records
+        if self._is_apart():
+            return
         news, changed = self._view.look()
         self._news += news
         self._changed |= changed
@@ -164,6 +181,27 @@ class ActiveRescaler:
         self._looked_s = time.monotonic()
         if lost := self._topics.look():
             raise TransactionLost(f"{', '.join(lost)} made again, so what is remembered is of topics that are gone")
+
+    def _is_apart(self) -> bool:
+        """Say whether this machine's clock is apart from Kafka's; each job's conditions name it, until it no longer is.
+
+        Nothing may be decided or remembered by such a clock: a decision would lie ahead of it, a pause be over, a wait without
+        end.
+        """
+        clock = self._transactions.clock
+        words = clock.apart_in_words(self._view.apart_ms_max())
+        if words and time.monotonic() - self._seen_s >= SEE_TIME_EVERY_S:
+            self._seen_s = time.monotonic()
+            self._transactions.see_time()
+            words = clock.apart_in_words(self._view.apart_ms_max())
+        if bool(words) != self.is_held and self._view.now_ms() is not None:
+            self._status.clock = words
+            self._log.log(logging.ERROR if words else logging.INFO, "%s", words or "the clocks agree again: going on")
+            why, at_ms = f"nothing is done: {words}" if words else "", self._view.at_ms(clock.now_ms(apart_ms=0))
+            effects = self._controller.hold(why, self._view.view(), at_ms)
+            self._transactions.write(effects, [], [], None, self._traces)
+            self._status.show(self._controller.memory, self._view.view())
+        return bool(words)
 
     def _is_early(self, now_ms: int) -> bool:
         """Say whether to wait: the clock moves, or it has stopped and news from before the stop is missing.

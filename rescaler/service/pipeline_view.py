@@ -25,6 +25,7 @@ from surescale.rescaler.service.status import Status
 from surescale.runtime.kafka import LogReader
 from surescale.runtime.latest_of import LatestOf
 
+APART_MS_LEAST = 2_000
 VIEWED = (CLOCK, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, JOB_SETTINGS, ENGINE_EVENTS)
 
 
@@ -65,7 +66,16 @@ class PipelineView:
         """Return the pipeline's time; None while its clock has not been seen."""
         if self._clock is None and self._settings.pipeline_clock:
             return None
-        return pipeline_time_ms(self._clock if self._settings.pipeline_clock else None, time.time_ns() // 1_000_000)
+        return self.at_ms(time.time_ns() // 1_000_000)
+
+    def at_ms(self, wall_ms: int) -> int:
+        """Return the pipeline's time at a time of the wall."""
+        return pipeline_time_ms(self._clock if self._settings.pipeline_clock else None, wall_ms)
+
+    def apart_ms_max(self) -> int:
+        """Return how far the wall's clock may be from Kafka's: records that far ahead would be refused."""
+        speed = self._clock.speed if self._clock is not None and self._settings.pipeline_clock else 1.0
+        return max(APART_MS_LEAST, int(self._settings.ahead_of_clock_ms_max / max(speed, 1.0)))
 
     @property
     def is_in_lockstep(self) -> bool:

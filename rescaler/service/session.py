@@ -84,6 +84,7 @@ class Session:
         self._status, self._stop, self._log = status, stop, log
         self._assigned = False
         self._active: ActiveRescaler | None = None
+        self._is_paused = False
         self._looked_s = time.monotonic()
         self._seldom = Throttle(SAY_STANDBY_S)
 
@@ -106,12 +107,19 @@ class Session:
                     self._deactivate()
                 elif self._active is not None:
                     self._active.round(records)
+                    self._keep_away(self._active.is_held)
                     self._looked_s = time.monotonic()
                 else:
                     self._stand_by()
                 self._status.state = "active" if self._active else "standby"
         finally:
             self._deactivate()
+
+    def _keep_away(self, is_held: bool) -> None:
+        """Leave decisions on Kafka while nobody answers them; they would fill the memory."""
+        if is_held != self._is_paused:
+            self._is_paused = is_held
+            (self._member.pause if is_held else self._member.resume)([self._decisions])
 
     def _stand_by(self) -> None:
         """Say now and then why nothing is done. A topic that is gone ends the session, or its return would show minutes later.
@@ -167,4 +175,4 @@ class Session:
     def _deactivate(self) -> None:
         if self._active is not None:
             self._active.close()
-        self._active = None
+        self._active, self._is_paused = None, False

@@ -34,6 +34,7 @@ class Status:
 
     def __init__(self, cluster: str) -> None:
         self.state: State = "starting"
+        self.clock = ""  # whose clock is apart, while nothing is done because of it
         self._cluster = cluster
         self._counts, self._read, self._written = Tally(), Tally(), Tally()
         self._outcomes, self._commands, self._progress, self._refused = Tally(), Tally(), Tally(), Tally()
@@ -88,10 +89,10 @@ class Status:
 
     def forget(self) -> None:
         """Show no jobs, learners and hosts any more: another process may be active now, and shows them."""
-        self._memory, self._view, self._last_report = {}, View(), {}
+        self._memory, self._view, self._last_report, self.clock = {}, View(), {}, ""
 
     def report(self) -> Mapping[str, Any]:
-        """Return the health document. A process on standby is healthy, but not ready."""
+        """Return the health document. A process on standby is healthy, but not ready; nor is one whose clock is apart."""
         counts = {
             **{name: count for (name,), count in self._counts.items()},
             **{f"outcomes_{status}": count for status, count in self._outcomes.sums().items()},
@@ -99,7 +100,9 @@ class Status:
             "commands": self._commands.total(),
             "dead_letters": self._refused.total(),
         }
-        return {"role": "rescaler", "ready": self.state == "active", "state": self.state, **dict(sorted(counts.items()))}
+        is_ready = self.state == "active" and not self.clock
+        apart = {"clock": self.clock} if self.clock else {}
+        return {"role": "rescaler", "ready": is_ready, "state": self.state, **apart, **dict(sorted(counts.items()))}
 
     def _readings(self) -> Iterator[Reading]:
         yield Reading(metrics.ACTIVE, float(self.state == "active"), (self._cluster,))

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from surescale.contracts.errors import SurescaleError
 from surescale.contracts.messages import DeadLetter
 from surescale.contracts.partitioner import partition_of
+from surescale.contracts.rescaler_state import MemoryKey
 from surescale.contracts.topics import DEAD_LETTERS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, TopicNames
 from surescale.contracts.wire import encode
 from surescale.rescaler.control.effects import Effects
@@ -22,6 +23,7 @@ from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.traces import Traces
 from surescale.runtime.beats import beat
 from surescale.runtime.kafka import partitions_of, producer
+from surescale.runtime.kafka_clock import KAFKA_CLOCK, KafkaClock
 from surescale.runtime.threads import background
 
 ATTEMPT_S = 10.0
@@ -51,6 +53,9 @@ class TransactionLost(Exception):
 class Transactions:
     """The transactional producer of the active rescaler; creating one fences all others."""
 
+    clock: KafkaClock = KAFKA_CLOCK
+    """Kafka's, as each write shows it."""
+
     def __init__(self, settings: RescalerSettings, members: Consumer, stop: threading.Event) -> None:
         """Become the active rescaler.
 
@@ -61,7 +66,8 @@ class Transactions:
         self._names = TopicNames(settings.topic_prefix)
         self._carried_out_to: int | None = None
         self._state_partition = partition_of(settings.cluster, len(partitions_of(members, self._names(RESCALER_STATE))))
-        self._producer: Producer = producer(settings, **{"transactional.id": settings.group, "transaction.timeout.ms": 60_000})
+        transactional = {"transactional.id": settings.group, "transaction.timeout.ms": 60_000}
+        self._producer: Producer = producer(settings, **transactional, on_delivery=self.clock.delivered)
         self._persist(lambda: self._producer.init_transactions(ATTEMPT_S))
 
     def write(
@@ -90,6 +96,17 @@ class Transactions:
             at, actuators = carried_out
             self._persist(lambda: self._send_offsets([at], actuators))
             self._carried_out_to = at.offset  # if this is not committed, the session ends
+        self._persist(lambda: self._producer.commit_transaction(ATTEMPT_S))
+
+    def see_time(self) -> None:
+        """Take away the answer to a decision that nobody made: when Kafka does so tells its time.
+
+        Raises:
+            Fenced, TransactionLost: as ``write``.
+        """
+        key = str(MemoryKey(cluster=self._cluster, kind="request", id=f"{self._cluster}/clock@0/time"))
+        self._persist(self._producer.begin_transaction)
+        self._producer.produce(self._names(RESCALER_STATE), key=key, value=None, partition=self._state_partition)
         self._persist(lambda: self._producer.commit_transaction(ATTEMPT_S))
 
     def _produce(self, effects: Effects, letters: Sequence[tuple[bytes | None, DeadLetter]], traces: Traces) -> None:

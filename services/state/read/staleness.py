@@ -24,8 +24,8 @@ WHO = "`surescale doctor` says who is at fault: engine, monitor, Spark or Kafka"
 class Stale(ViewDocument, frozen=True, kw_only=True):
     """What has not come although it is due."""
 
-    role: Literal["monitor", "spark", "agent", "rescaler"]
-    """The role that should have written it; monitor: or the engine that it asks."""
+    role: Literal["monitor", "spark", "agent", "rescaler", "state"]
+    """The role at fault; monitor: or the engine that it asks; state: whoever answers has a clock that is behind."""
     minutes: int
     """For how long, by the pipeline's clock; by the wall's where that runs slower."""
     words: str
@@ -51,8 +51,14 @@ class Present:
         the wall's are added. A view holds several only if pipelines share their topics: then the least counts, since nothing
         tells whose the instant is.
         """
-        clocks = self.clocks or (None,)
-        return max(0, int(min(_age_ms(each, event_ms, self.wall_ms) for each in clocks) // MINUTE_MS))
+        return max(0, int(self._age_ms(event_ms) // MINUTE_MS))
+
+    def minutes_until(self, event_ms: int) -> int:
+        """Return in how many whole minutes an instant of the pipeline's clock will be; 0 for one that was."""
+        return max(0, int(-self._age_ms(event_ms) // MINUTE_MS))
+
+    def _age_ms(self, event_ms: int) -> float:
+        return min(_age_ms(each, event_ms, self.wall_ms) for each in self.clocks or (None,))
 
 
 def _age_ms(clock: ClockSegment | None, event_ms: int, wall_ms: int) -> float:
@@ -94,6 +100,9 @@ def stale_of(topology: JobTopology | None, signs: Signs, now: Present, span_minu
     """
     if topology is None or topology.state != "running" or signs.window_end_ms is None:
         return None
+    if (behind := now.minutes_until(signs.window_end_ms)) > FRESH_MINUTES:
+        words = f"the clock of the machine that answers is {_long(behind)} behind; set it right (NTP)"
+        return Stale(role="state", minutes=behind, words=words)
     silent = now.minutes_since(signs.window_end_ms)
     if silent > FRESH_MINUTES:
         is_seen = topology.at_ms > signs.window_end_ms + FRESH_MINUTES * MINUTE_MS
@@ -179,6 +188,9 @@ def why_stale(stale: Stale, window_end_ms: int, seen_ms: int | None) -> str:
         window_end_ms: end of the newest window.
         seen_ms: when the monitor last saw the engine; None: unknown.
     """
+    if stale.role == "state":
+        newest = minute_of(window_end_ms)
+        return f"the newest minute ends at {newest} UTC, which has not come yet by its clock: nobody can say what is new"
     if stale.role == "agent":
         return "figures come and nobody decides on them; see whether `surescale run agent` runs (`surescale doctor`)"
     if stale.role == "rescaler":

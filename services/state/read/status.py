@@ -77,8 +77,8 @@ def status_of(
 
 
 def has_no_figures(stale: Stale | None) -> bool:
-    """Say whether what has not come are figures."""
-    return stale is not None and stale.role in ("monitor", "spark")
+    """Say whether figures have not come, or nobody can say how new they are."""
+    return stale is not None and stale.role in ("monitor", "spark", "state")
 
 
 def is_measured(window: WindowSummary) -> bool:

@@ -1,7 +1,6 @@
 """What every query on the view needs: jobs and clusters by name, newest documents, pages. Writes nothing."""
 
 import difflib
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import redis
@@ -10,6 +9,7 @@ from surescale.contracts.errors import SurescaleError
 from surescale.contracts.ids import cluster_of
 from surescale.contracts.messages import ClockSegment
 from surescale.contracts.settings import SPAN_MINUTES
+from surescale.runtime.kafka_clock import wall_ms as wall_now_ms
 from surescale.services.state import keys
 from surescale.services.state.connection import as_text
 from surescale.services.state.keys import Keys
@@ -35,11 +35,6 @@ class StaleCursor(SurescaleError):
 
     def __init__(self, cursor: str) -> None:
         super().__init__(f"cursor: {cursor!r} is not in the view, or no longer; ask again without it")
-
-
-def wall_now_ms() -> int:
-    """Return the wall's time."""
-    return time.time_ns() // 1_000_000
 
 
 class View:

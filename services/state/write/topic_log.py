@@ -17,6 +17,7 @@ from surescale.runtime.kafka import (
     consumer,
     missing_in_words,
 )
+from surescale.runtime.kafka_clock import KAFKA_CLOCK
 from surescale.runtime.kafka_errors import is_end
 from surescale.runtime.topic_ids import topic_ids
 from surescale.runtime.topic_records import headers_of
@@ -152,6 +153,7 @@ class TopicLog:
             self._at_end.discard(place)
             key, value, appended_ms = message.key(), message.value(), message.timestamp()[1]
             summary = dict(headers_of(message)).get(SUMMARY_HEADER)
+            KAFKA_CLOCK.read(appended_ms)
             return Record(topic, partition, message.offset() or 0, key, value, appended_ms, summary)
         if not error.retriable() and error.code() != KafkaError._TRANSPORT:
             raise KafkaException(error)

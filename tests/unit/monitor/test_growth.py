@@ -1,6 +1,8 @@
 """What a monitor keeps of its jobs does not grow with their minutes."""
 
+import contextlib
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import pytest
@@ -19,28 +21,34 @@ class _Record:
     def topic(self) -> str:
         return "any"
 
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 0
+
+    def latency(self) -> None:
+        return None
+
 
 class _Client:
-    """A producer whose records are acknowledged as soon as somebody waits for them."""
+    """A producer whose records are acknowledged as soon as somebody takes the reports."""
 
     def __init__(self) -> None:
-        self._sent: list[Callable[[None, _Record], None]] = []
+        self._sent = SimpleQueue[Callable[[None, _Record], None]]()
 
     def produce(self, *_: object, on_delivery: Callable[[None, _Record], None], **__: object) -> None:
-        self._sent.append(on_delivery)
+        self._sent.put(on_delivery)
 
-    def flush(self, _timeout_s: float) -> int:
-        while self._sent:
-            self._sent.pop()(None, _Record())
-        return 0
+    def poll(self, timeout_s: float) -> None:
+        with contextlib.suppress(Empty):
+            self._sent.get(timeout=timeout_s)(None, _Record())
 
 
 def objects_after(minutes: int) -> list[int]:
     """Return the objects of this process after each hour."""
     client: Any = _Client()
     assert isinstance(client, _Client | Producer)
-    watched = Watched(Fleet(JOBS, 3, 2, seed=1), client, TopicNames(""))
+    watched = Watched(Fleet(JOBS, 3, 2, seed=1), client, TopicNames(""), threads=4)
     found = [objects for _, objects, _ in measured(watched, minutes, HOUR)]
+    watched.stop.set()
     assert watched.minutes_sent == JOBS * minutes
     return found
 
@@ -52,13 +60,13 @@ def test_nothing_that_a_monitor_keeps_grows_with_the_minutes() -> None:
 
 
 def test_a_watcher_that_kept_its_minutes_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One list of a job is enough."""
+    """Two lists of a job and minute are enough."""
     kept: list[list[int]] = []
     real = JobWatcher.step
 
     def step(watcher: JobWatcher) -> None:
         real(watcher)
-        kept.append([watcher.after_ms])
+        kept.extend(([watcher.after_ms], [watcher.after_ms]))
 
     monkeypatch.setattr(JobWatcher, "step", step)
     first, *later = objects_after(2 * HOUR)

@@ -17,6 +17,8 @@ Message = TaskSample | MinuteMarker
 class FailingOutbox:
     """Takes records; fails to deliver at the given turns of waiting."""
 
+    reports = None
+
     def __init__(self, *failing_turns: int) -> None:
         self.delivered: list[Message] = []
         self._waiting: list[Message] = []

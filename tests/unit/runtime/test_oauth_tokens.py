@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surescale.contracts.settings import PipelineSettings
+from surescale.runtime import oauth_tokens
 from surescale.runtime.http_pool import Answer
+from surescale.runtime.kafka_clock import steady_ms
 from surescale.runtime.oauth_tokens import NoToken, OAuthClient, Tokens, _refusal, fetch_token
 from surescale.runtime.ports import LOOPBACK
 from tests.support.issuer import CLIENT, SECRET, SECRET_TELLTALE, Issuer, make_key
@@ -52,20 +54,33 @@ def test_the_next_token_comes_before_the_last_one_expires_and_a_rotated_secret_i
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last one serves while the issuer is away, until it expires; then the error names the setting."""
-    tokens, now_s = Tokens(settings(issuer)), time.time()
+    tokens, now_ms = Tokens(settings(issuer)), steady_ms()
+
+    def passed(seconds: float) -> None:
+        monkeypatch.setattr(oauth_tokens, "steady_ms", lambda: now_ms + 1000 * seconds)
+
     first = tokens.current()
-    monkeypatch.setattr(time, "time", lambda: now_s + 270)  # of 300
+    passed(270)  # of 300
     issuer.clients[CLIENT] = "another"
     assert tokens.current() == first
     (issuer.folder / "secret").write_text("another\n")
     second = tokens.current()
-    assert second != first
+    assert issuer.given == 2
     issuer.stop()
-    monkeypatch.setattr(time, "time", lambda: now_s + 560)
+    passed(560)
     assert tokens.current() == second
-    monkeypatch.setattr(time, "time", lambda: now_s + 1_000)
+    passed(1_000)
     with pytest.raises(NoToken, match=r"SURESCALE_KAFKA_OAUTH_TOKEN_URL: .* does not answer"):
         tokens.current()
+
+
+def test_a_wall_clock_that_is_set_back_keeps_no_token_beyond_its_life(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one set ahead: the life of a token is that of the issuer."""
+    tokens, now_ms, now_s = Tokens(settings(issuer)), steady_ms(), time.time()
+    first = tokens.current()
+    monkeypatch.setattr(time, "time", lambda: now_s - 86_400)
+    monkeypatch.setattr(oauth_tokens, "steady_ms", lambda: now_ms + 290_000)
+    assert tokens.current() != first
 
 
 def test_a_token_is_shown_without_itself(issuer: Issuer) -> None:

@@ -137,6 +137,24 @@ def test_a_monitor_that_stood_still_does_not_tell_of_a_minute_long_over(late_ms:
     assert len(kept(collector)) == len(ends) + 1
 
 
+@pytest.mark.parametrize("ahead", [5, 30, 24 * 60])
+def test_a_clock_that_was_ahead_and_is_set_right_keeps_no_minute_waiting(ahead: int) -> None:
+    """What it dated in the future does not come again, and what was acknowledged of it holds nothing back."""
+    engine = Engine(ahead * MINUTE)
+    collector = engine.collector()
+    collector._start = lambda: None  # type: ignore[method-assign]  # this test looks itself
+    collector.take_minute()
+    collector.take_minute()
+    assert [end_ms // MINUTE for end_ms, _ in kept(collector)] == [ahead + 1, ahead + 2]
+    acknowledged_ms = (ahead + 1) * MINUTE
+    engine.clock.at_ms = MINUTE
+    collector.take_minute()
+    assert engine.clock.at_ms == 2 * MINUTE
+    assert [each.minute_end_ms for each in collector.minutes(acknowledged_ms)] == [2 * MINUTE]
+    collector.take_minute()
+    assert [each.minute_end_ms for each in collector.minutes(2 * MINUTE)] == [3 * MINUTE]
+
+
 def test_minutes_are_given_again_until_they_are_acknowledged() -> None:
     """The same ones; then never again."""
     minutes = MinuteBuffer("run-1")

@@ -92,6 +92,17 @@ def test_a_worker_that_fails_at_once_is_started_less_and_less_often(folder: Path
     assert "restarting it in 1.0 s" in texts[1]
 
 
+def test_a_clock_that_is_set_back_keeps_no_worker_waiting(folder: Path) -> None:
+    """A worker has failed and waits for its next start; that is not a day away."""
+    reconciler = reconciler_of(folder, chain_of({"parse": 1}, script=BROKEN))
+    now_ms = reconciler.now_ms
+    wait_until(lambda: [reconciler.reconcile(), any(each.failures for each in reconciler._past.values())][1], what="a failure")
+    (past,) = reconciler._past.values()
+    reconciler.now_ms = lambda: now_ms() - 86_400_000
+    reconciler.reconcile()
+    assert past.process is not None, "it was started again"
+
+
 def test_two_starts_of_one_worker_are_one_worker(folder: Path) -> None:
     """A predecessor was killed right after it had started the worker, before that took its lock."""
     reconciler = reconciler_of(folder, chain_of({"parse": 1}))

@@ -24,6 +24,7 @@ from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.status import Status
 from surescale.rescaler.service.traces import Traces
 from surescale.rescaler.service.transactions import TransactionLost, Transactions
+from surescale.runtime.kafka_clock import KafkaClock
 from surescale.runtime.topic_ids import TopicIds
 from tests.support.controller_world import (
     CLUSTER,
@@ -127,6 +128,10 @@ class World:
 
     def __init__(self, seen: View) -> None:
         self.seen, self.time_ms = seen, START_MS
+        self.clock = KafkaClock(lambda: self.time_ms + self.ahead_ms, lambda: self.time_ms)
+        self.ahead_ms = 0
+        self.looks = 0
+        self.see_time()
         self.written: list[Effects] = []
         self.reports: list[Progress] = []
         self.topics = Topics()
@@ -136,8 +141,21 @@ class World:
         return self.seen
 
     def now_ms(self) -> int:
-        """The time as the test wants it."""
-        return self.time_ms
+        """The time as this machine's clock has it."""
+        return self.time_ms + self.ahead_ms
+
+    def at_ms(self, wall_ms: int) -> int:
+        """The wall's clock is the pipeline's."""
+        return wall_ms
+
+    def apart_ms_max(self) -> int:
+        """Two minutes."""
+        return 2 * MINUTE_MS
+
+    def see_time(self) -> None:
+        """Kafka acknowledges something at once."""
+        self.looks += 1
+        self.clock.appended(self.time_ms, 0)
 
     def is_up_to_date(self) -> bool:
         """Nothing is missing."""
@@ -171,7 +189,7 @@ class World:
         self.written.append(effects)
 
 
-def active(world: World, records: Sequence[RescalerRecord] = ()) -> ActiveRescaler:
+def active(world: World, records: Sequence[RescalerRecord] = (), status: Status | None = None) -> ActiveRescaler:
     """A rescaler in this world that remembers this."""
     settings = RescalerSettings()
     return ActiveRescaler(
@@ -180,7 +198,7 @@ def active(world: World, records: Sequence[RescalerRecord] = ()) -> ActiveRescal
         cast(Transactions, world),
         cast(PipelineView, world),
         cast(ActuatorThread, world),
-        Status(CLUSTER),
+        status or Status(CLUSTER),
         logging.getLogger("test"),
         Traces(),
         cast(TopicIds, world.topics),
@@ -269,3 +287,60 @@ def test_a_command_that_nobody_reported_on_in_time_ends_in_the_first_round() -> 
     active(world, records).round([])
     (end,) = world.written[-1].progress
     assert (end.command_id, end.status, end.code) == (f"{JOB}#1.0", "failed", "NOT_REPORTED")
+
+
+DAY_MS = 24 * 60 * MINUTE_MS
+
+
+@pytest.mark.parametrize("minutes", [-24 * 60, -30, -5, 5, 30, 24 * 60])
+def test_while_its_clock_is_apart_a_rescaler_holds_every_job_says_why_and_then_goes_on(minutes: int) -> None:
+    """A decision that lies ahead of a clock that is behind is no dead letter; one that is ahead leaves no times to come."""
+    world, status = World(view(job())), Status(CLUSTER)
+    rescaler = active(world, status=status)
+    status.state = "active"
+    world.time_ms, world.ahead_ms = START_MS + MINUTE_MS, minutes * MINUTE_MS
+    rescaler.round(arrived(decision(START_MS, {"map": 4})))
+    (held,) = [record for effects in world.written for record in effects.records]
+    assert held.record is not None
+    assert held.record.summary is not None
+    (degraded,) = [each for each in held.record.summary.conditions if each.type == "Degraded"]
+    assert (degraded.status, degraded.reason) == (True, "ClockApart")
+    assert abs(degraded.last_transition_ms - world.time_ms) <= 1, "by Kafka's clock"
+    long = "24 h" if abs(minutes) > 60 else f"{abs(minutes)} min"
+    assert f"is {long} {'ahead of' if minutes > 0 else 'behind'} Kafka's; set it right (NTP)" in degraded.message
+    assert rescaler.is_held
+    assert (status.report()["ready"], status.report()["clock"]) == (False, degraded.message.removeprefix("nothing is done: "))
+    rescaler.round(arrived())
+    assert len(world.written) == 1, "said once"
+    world.ahead_ms = 0
+    rescaler.round([])
+    healthy, done = world.written[1:]
+    assert [each.reason for record in healthy.records for each in record.record.summary.conditions][-1] == "Healthy"  # type: ignore[union-attr]  # it has both
+    assert [outcome.status for outcome in done.outcomes] == ["commanded"]
+    assert not rescaler.is_held
+    assert status.report()["ready"]
+
+
+@pytest.mark.parametrize("minutes", [-1, 1])
+def test_a_clock_that_is_a_minute_apart_holds_nothing(minutes: int) -> None:
+    """So much is allowed."""
+    world = World(view(job()))
+    rescaler = active(world)
+    world.time_ms, world.ahead_ms = START_MS + 2 * MINUTE_MS, minutes * MINUTE_MS
+    rescaler.round(arrived(decision(START_MS + MINUTE_MS, {"map": 4})))
+    assert [outcome.status for effects in world.written for outcome in effects.outcomes] == ["commanded"]
+
+
+def test_kafka_is_asked_again_when_it_was_its_clock_that_was_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is set right while nothing is written."""
+    world = World(view(job()))
+    rescaler = active(world)
+    world.clock.appended(START_MS - DAY_MS, 0)
+    monkeypatch.setattr("surescale.rescaler.service.active.SEE_TIME_EVERY_S", 1e9)
+    rescaler.round([])
+    assert rescaler.is_held
+    assert world.looks == 1
+    monkeypatch.setattr("surescale.rescaler.service.active.SEE_TIME_EVERY_S", 0.0)
+    rescaler.round([])
+    assert not rescaler.is_held
+    assert world.looks == 2

@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is f86920d9165b1eb4f5baa8feb2db06ee4a54a8b044b19137d7d178965f4eeaea.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 28a007a90e6c5a242a794771d03e092ff81aa97ccadc90c33773d84d54c9db2d.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -70,7 +70,7 @@ export type components = {
          */
         Stale: {
             /** @enum {unknown} */
-            role: "agent" | "monitor" | "rescaler" | "spark";
+            role: "agent" | "monitor" | "rescaler" | "spark" | "state";
             minutes: number;
             words: string;
         };

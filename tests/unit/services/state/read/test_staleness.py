@@ -15,7 +15,8 @@ from surescale.contracts.wire import encode
 from surescale.services.state import metrics
 from surescale.services.state.connection import connect
 from surescale.services.state.read.queries import Queries
-from surescale.services.state.read.staleness import Present
+from surescale.services.state.read.staleness import Present, Signs, stale_of, why_stale
+from surescale.services.state.read.status import status_of
 from surescale.services.state.write.operations import condensed
 from surescale.services.state.write.projections import Record, project
 from surescale.services.state.write.view_store import ViewStore
@@ -145,3 +146,17 @@ def test_an_age_is_told_by_the_clock_of_the_pipeline_and_by_the_wall_where_that_
 ) -> None:
     """A clock that waits for an answer goes on by the wall's; one whose trace has ended does not."""
     assert Present(clocks, wall_ms).minutes_since(10 * MINUTE_MS) == minutes
+
+
+@pytest.mark.parametrize(("behind", "long"), [(3, "3 min"), (30, "30 min"), (24 * 60, "24 h 0 min")])
+def test_by_a_clock_that_is_behind_no_job_is_fine(behind: int, long: str) -> None:
+    """Its newest minute has not come yet: who answers so cannot tell what is new, and says whose clock it is."""
+    newest_ms = 100_000 * MINUTE_MS
+    signs = Signs(newest_ms, newest_ms - 30 * MINUTE_MS, (newest_ms,))
+    stale = stale_of(topology(), signs, Present((), newest_ms - behind * MINUTE_MS), 10)
+    assert stale is not None
+    assert (stale.role, stale.minutes) == ("state", behind)
+    assert stale.words == f"the clock of the machine that answers is {long} behind; set it right (NTP)"
+    assert "which has not come yet by its clock" in why_stale(stale, newest_ms, None)
+    assert status_of(topology(), None, None, mode="act", stale=stale) == "unknown"
+    assert stale_of(topology(), signs, Present((), newest_ms - 2 * MINUTE_MS), 10) is None
