@@ -1,9 +1,11 @@
 """Opens the port of one of our HTTP APIs. A port that cannot be opened becomes one readable line; half a request ends.
 
 However many connect, half of the descriptors that the process may have stay free for the role's own work and its health port.
+Beyond that, each new connection takes the place of the oldest ones on which nobody is being answered.
 """
 
 import asyncio
+import contextlib
 import math
 import resource
 import socket
@@ -11,7 +13,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from aiohttp import web
 
@@ -19,6 +21,7 @@ from surescale.contracts.errors import SettingsError, reason_of
 
 REQUEST_WITHIN_S = 20.0
 LOOK_EVERY_S = 1.0
+SHARE_ENDED = 20  # of the connections there may be, at once: looking for the oldest costs a look at all
 
 
 class HalfRequests:
@@ -39,6 +42,15 @@ class HalfRequests:
         finally:
             self._since[request.protocol] = time.monotonic()
 
+    def answered(self) -> set[int]:
+        """Return the descriptors of connections on which a request is being answered, or an answer still sent."""
+        found = set[int]()
+        for connection, since_s in self._since.items():
+            transport = connection.transport
+            if transport is not None and (math.isinf(since_s) or transport.get_write_buffer_size()):
+                found.add(transport.get_extra_info("socket").fileno())
+        return found
+
     async def end_late(self, runner: web.AppRunner, within_s: float = REQUEST_WITHIN_S) -> None:
         """Look at a runner's connections until it is cleaned up or this is cancelled."""
         while runner.server is not None:
@@ -52,13 +64,23 @@ class HalfRequests:
             await asyncio.sleep(min(LOOK_EVERY_S, within_s / 4))
 
 
-async def listen(runner: web.AppRunner, host: str, port: int, *, option: str, context: ssl.SSLContext | None = None) -> None:
+async def listen(
+    runner: web.AppRunner,
+    host: str,
+    port: int,
+    *,
+    option: str,
+    half_requests: HalfRequests,
+    context: ssl.SSLContext | None = None,
+) -> None:
     """Serve a runner's application at an address, with TLS if there is a context; port 0 picks a free one.
+
+    ``half_requests``: whose middleware the application has; it tells which connections may not be ended.
 
     Raises:
         SettingsError: the address cannot be used; the message names the option.
     """
-    connections = WeakSet[socket.socket]()
+    connections = _Connections(half_requests)
     try:
         # As asyncio does: a name may have several addresses.
         for family, kind, protocol, _, address in dict.fromkeys(
@@ -75,19 +97,51 @@ async def listen(runner: web.AppRunner, host: str, port: int, *, option: str, co
         raise SettingsError(f"{option}: cannot listen on {host}:{port} ({reason_of(error)}); name another one") from None
 
 
-class _Listener(socket.socket):
-    """Accepts connections and ends those above the bound at once, before they cost a handshake."""
+class _Connections:
+    """The connections of an API, oldest first."""
 
-    connections: WeakSet[socket.socket]
+    def __init__(self, half_requests: HalfRequests) -> None:
+        self._half_requests = half_requests
+        self._open = WeakKeyDictionary[socket.socket, None]()
+        self._room = 0  # for so many more there is room for sure
+
+    def take(self, connection: socket.socket) -> bool:
+        """Take one in; return whether there is room for it."""
+        if self._room <= 0:
+            self._room = self._make_room(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+        if self._room <= 0:
+            return False
+        self._room -= 1
+        self._open[connection] = None
+        return True
+
+    def _make_room(self, most: int) -> int:
+        """Return for how many there is room; if for none, end the oldest few on which nobody is answered."""
+        for closed in [each for each in self._open if each.fileno() < 0]:
+            del self._open[closed]
+        if len(self._open) < most:
+            return most - len(self._open)
+        answered, ended = self._half_requests.answered(), 0
+        for oldest in list(self._open):
+            if ended >= max(1, most // SHARE_ENDED):
+                break
+            if oldest.fileno() not in answered:
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)  # its transport sees the end, and closes it
+                del self._open[oldest]
+                ended += 1
+        return ended
+
+
+class _Listener(socket.socket):
+    """Accepts connections, and ends those for which there is no room at once, before they cost a handshake."""
+
+    connections: _Connections
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Return a connection and the address of its other end; asyncio takes `BlockingIOError` for nobody that waits."""
         found, address = super().accept()
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
-        if len(self.connections) >= most:
-            self.connections.difference_update([each for each in self.connections if each.fileno() < 0])
-        if len(self.connections) >= most:
+        if not self.connections.take(found):
             found.close()
             raise BlockingIOError
-        self.connections.add(found)
         return found, address

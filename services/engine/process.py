@@ -12,7 +12,7 @@ from aiohttp import web
 from surescale.contracts.commands import EventRecord
 from surescale.contracts.messages import ClockSegment
 from surescale.runtime.backoff import Stopped
-from surescale.runtime.listen import listen
+from surescale.runtime.listen import HalfRequests, listen
 from surescale.runtime.watchdog import Watchdog
 from surescale.services.engine.api import application
 from surescale.services.engine.clock_driver import ClockDriver
@@ -51,13 +51,18 @@ class _Process:
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         pipeline = self._pipeline_client()
         driver = ClockDriver(self._cluster, self._settings, pipeline.publish if pipeline else _nobody_listens)
-        runner = web.AppRunner(application(driver, lambda: self._is_ready, self.watchdog), access_log=None)
+        half_requests = HalfRequests()
+        app = application(driver, lambda: self._is_ready, self.watchdog)
+        app.middlewares.insert(0, half_requests.middleware)
+        runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         pulse = asyncio.create_task(self.watchdog.pulse("the event loop"))
         try:
-            await listen(runner, self._settings.engine_host, self._port, option="--port")
+            await listen(runner, self._settings.engine_host, self._port, option="--port", half_requests=half_requests)
+            ends_late = asyncio.create_task(half_requests.end_late(runner))
             _log.info("the engine listens on http://%s:%d", *runner.addresses[0][:2])
             await self._work_until(stopped, driver, pipeline)
+            ends_late.cancel()
         finally:
             self._stop.set()
             pulse.cancel()

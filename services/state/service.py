@@ -95,7 +95,9 @@ async def _serve(
     await runner.setup()
     try:
         context = certificate.context if certificate else None
-        await listen(runner, settings.http_host, settings.http_port, option="--port", context=context)
+        await listen(
+            runner, settings.http_host, settings.http_port, option="--port", half_requests=half_requests, context=context
+        )
         ends_late = asyncio.create_task(half_requests.end_late(runner))
         scheme = "https" if certificate else "http"
         log.info("the page and the API are at %s://%s:%d/", scheme, settings.http_host, settings.http_port)

@@ -2,11 +2,9 @@
 
 import contextlib
 import json
-import resource
-import selectors
 import shutil
-import socket
-import time
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +18,7 @@ from confluent_kafka import Producer
 from surescale.contracts.topics import TOPICS
 from surescale.runtime.http import fetch_json
 from surescale.runtime.kafka import admin_client, create_topics
-from surescale.runtime.ports import LOOPBACK
+from tests.support.faults import crowd
 from tests.support.faults.pipeline import CLOCKED, CLUSTER, SERVICES, FaultPipeline
 from tests.support.faults.recording import LiveTopics, Record
 from tests.support.faults.wire import MINUTE_MS, SAMPLE, document
@@ -28,7 +26,8 @@ from tests.support.faults.wire import MINUTE_MS, SAMPLE, document
 OUTAGE_S = 60.0
 CUT_S = 15.0
 JUMP_S = 30.0
-IDLE, HALF = 5_000, 1_500
+IDLE, HALF = 20_000, 1_500
+CROWDS = 5  # processes, each with an address of its own
 ANSWER_WITHIN_S, ENDED_WITHIN_S = 5.0, 60.0
 FLOOD = 20_000
 LATE = 500
@@ -357,27 +356,31 @@ def clock_off(role: str, seconds: float) -> Fault:
 
 def crowded(pipeline: FaultPipeline, _: Random) -> None:
     """Open connections to the state service that ask nothing, or half: others must be answered, and these be ended."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    port, ended = int(pipeline.http.rstrip("/").rpartition(":")[2]), 0
-    with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
-        for number in range(IDLE + HALF):
-            client = stack.enter_context(socket.create_connection((LOOPBACK, port), timeout=5.0))
-            if number >= IDLE:
-                client.sendall(b"GET /jobs HTTP/1.1\r\nHost: localhost\r\n")
-            selector.register(client, selectors.EVENT_READ)
-        until_s = time.monotonic() + ENDED_WITHIN_S
-        while ended < IDLE + HALF:
-            if time.monotonic() > until_s:
-                raise NotStruck(f"{IDLE + HALF - ended} connections were not ended within {ENDED_WITHIN_S:g} s")
-            try:
-                fetch_json(f"{pipeline.http}jobs", timeout_s=ANSWER_WITHIN_S)
-            except OSError as error:
-                raise NotStruck(f"a whole request was not answered within {ANSWER_WITHIN_S:g} s: {error}") from None
-            for key, _mask in selector.select(0.5):
-                selector.unregister(key.fileobj)
-                ended += 1
-            pipeline.tend()
+    port = pipeline.http.rstrip("/").rpartition(":")[2]
+    words = [sys.executable, "-m", crowd.__name__, port]
+    counts = [str(each // CROWDS) for each in (IDLE, HALF)]
+    crowds = [
+        subprocess.Popen([*words, f"127.0.0.{number + 2}", *counts, f"{ENDED_WITHIN_S:g}"], stderr=subprocess.PIPE, text=True)
+        for number in range(CROWDS)
+    ]
+    try:
+        while any(each.poll() is None for each in crowds):
+            _answered(pipeline)
+            pipeline.rest(0.2)
+    finally:
+        for each in crowds:
+            each.kill()
+    for each in crowds:
+        said = each.communicate()[1]
+        if each.returncode:
+            raise NotStruck(f"connections were not ended within {ENDED_WITHIN_S:g} s: {said[-200:]}")
+
+
+def _answered(pipeline: FaultPipeline) -> None:
+    try:
+        fetch_json(f"{pipeline.http}jobs", timeout_s=ANSWER_WITHIN_S)
+    except OSError as error:
+        raise NotStruck(f"a whole request was not answered within {ANSWER_WITHIN_S:g} s: {error}") from None
 
 
 def redis_and_checkpoint(pipeline: FaultPipeline, random: Random) -> None:

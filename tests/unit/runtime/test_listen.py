@@ -17,7 +17,7 @@ def test_a_port_that_is_taken_is_one_line_with_the_option() -> None:
         runner = web.AppRunner(web.Application())
         await runner.setup()
         try:
-            await listen(runner, "127.0.0.1", port, option="--port")
+            await listen(runner, "127.0.0.1", port, option="--port", half_requests=HalfRequests())
         finally:
             await runner.cleanup()
 
@@ -46,7 +46,7 @@ def test_a_connection_on_which_no_whole_request_comes_is_ended(half: bytes) -> N
         app.router.add_get("/{any:.*}", answer)
         runner = web.AppRunner(app)
         await runner.setup()
-        await listen(runner, "127.0.0.1", 0, option="--port")
+        await listen(runner, "127.0.0.1", 0, option="--port", half_requests=half_requests)
         port = runner.addresses[0][1]
         ends_late = asyncio.create_task(half_requests.end_late(runner, within_s=0.2))
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -60,6 +60,43 @@ def test_a_connection_on_which_no_whole_request_comes_is_ended(half: bytes) -> N
         for each in (writer, slow_writer):
             each.close()
         ends_late.cancel()
+        await runner.cleanup()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_more_connections_than_there_is_room_for_take_the_place_of_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those on which nobody is answered: a whole request gets its answer, an answer under way is not cut off."""
+    monkeypatch.setattr("surescale.runtime.listen.resource.getrlimit", lambda _: (40, 40))
+
+    async def run() -> None:
+        half_requests, asked, slow = HalfRequests(), asyncio.Event(), asyncio.Event()
+
+        async def answer(request: web.Request) -> web.Response:
+            if request.path == "/slow":
+                asked.set()
+                await slow.wait()
+            return web.Response(text="whole")
+
+        app = web.Application(middlewares=[half_requests.middleware])
+        app.router.add_get("/{any:.*}", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await listen(runner, "127.0.0.1", 0, option="--port", half_requests=half_requests)
+        port = runner.addresses[0][1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        await asked.wait()
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
+        other_reader, other_writer = await asyncio.open_connection("127.0.0.1", port)
+        other_writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert (await other_reader.read()).endswith(b"whole")
+        for oldest, _ in idle[:40]:
+            assert await oldest.read() == b""
+        slow.set()
+        assert (await reader.read()).endswith(b"whole")
+        for each in (writer, other_writer, *(one for _, one in idle)):
+            each.close()
         await runner.cleanup()
 
     asyncio.run(asyncio.wait_for(run(), 30))
