@@ -78,7 +78,7 @@ class Emergency:
 
 def emergency_of(question: Question) -> Emergency | None:
     """Return the emergency at the end of a window, None if there is none, or if settings or engine want none answered."""
-    if not answers_emergencies(question.settings, question.window.topology.engine):
+    if not answers_emergencies(question.settings, question.window.topology.engine) or not may_gather(question.window.figures):
         return None
     newest, restart_minutes = _Newest.of(question), (question.restart_seconds or 0.0) / 60.0
     if newest is None:
@@ -250,5 +250,5 @@ def _queued(question: Question) -> tuple[Float64, Float64]:
     for records in (waiting, grown):
         lag = np.zeros_like(records)
         lag[sources] = records[sources]
-        with_sources.append(records + question.measured.flows.carried(lag) - lag)
+        with_sources.append(records + question.measured.flows.carried(lag) - lag if lag.any() else records)
     return with_sources[0], with_sources[1]

@@ -17,11 +17,16 @@ FULL_LEAST = 0.98  # share of its time that a subtask is busy that never rests
 
 def full_of(question: Question) -> Bool:
     """Return bool [N], tasks whose busiest subtask never rests while they carry more than comes; False where unknown."""
-    graph, figures = question.graph, question.figures.astype(np.float64)
+    graph, figures = question.graph, question.figures
     if is_simulated(question.window.topology.engine):
         return np.zeros_like(graph.scalable)
-    busy = mean_of_last(figures[..., FIGURE["busy_ms"]].T, FULL_MINUTES) / MINUTE_MS
-    busiest = mean_of_last(figures[..., FIGURE["busy_ms_max"]].T, FULL_MINUTES) / MINUTE_MS
+    most = FULL_LEAST * MINUTE_MS
+    if not (figures[..., FIGURE["busy_ms_max"]] >= most).any():  # nor is a mean
+        return np.zeros_like(graph.scalable)
+    busy, busiest = (
+        mean_of_last(figures[..., FIGURE[name]].T.astype(np.float64), FULL_MINUTES) / MINUTE_MS
+        for name in ("busy_ms", "busy_ms_max")
+    )
     full: Bool = (
         graph.scalable & (busiest >= FULL_LEAST) & (SKEW_LEAST * busy < FULL_LEAST * carried(question.current, graph.dealt))
     )

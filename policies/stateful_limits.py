@@ -275,7 +275,7 @@ def _why_no_more(growth: Growth, task: TaskDecision, dealt: int, load: float | N
     if expected <= 0.0:
         return ""
     if at_ms < growth.ended_ms + SETTLED_MS:
-        is_for_more = load is None or growth.load is None or load > (1.0 + LOAD_NOISE) * growth.load
+        is_for_more = load is not None and growth.load is not None and load > (1.0 + LOAD_NOISE) * growth.load
         wait = math.ceil((growth.ended_ms + SETTLED_MS - at_ms) / MINUTE_MS)
         grew = f"it grew from {growth.before} to {growth.after} for this load, and what that does shows"
         return "" if is_for_more else f"{grew} within {counted(wait, 'minute')}"
