@@ -38,7 +38,7 @@ from surescale.policies.fullest import full_in_words, short_in_words
 from surescale.policies.graph import Int64
 from surescale.policies.guardrails import Proposal, Situation, guard, situation
 from surescale.policies.headline import headline
-from surescale.policies.latency_budget import budget_of
+from surescale.policies.latency_budget import budget_of, spent
 from surescale.policies.latency_budget import in_words as budget_in_words
 from surescale.policies.measure import mean_of_last, waiting_told
 from surescale.policies.memory import cramped_of, held_in_words
@@ -175,7 +175,7 @@ def _decision(
     doubts: tuple[Doubt, ...] = ()
     budget = budget_of(question)
     would_shrink = (outcome.desired < current).any() or bool(_held(outcome))
-    if would_shrink and (doubts := doubts_of(question)):
+    if would_shrink and (doubts := (*doubts_of(question), *spent(question, budget))):
         seen = _with_doubts(seen, doubts)
         outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
     acts = bool((outcome.desired != current).any())

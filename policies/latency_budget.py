@@ -1,11 +1,19 @@
-"""The minutes above a bound on latency that a job may have in a day: how many are used up, and what it takes to keep it."""
+"""The minutes above a bound on latency that a job may have in a day: how many are used up, and what follows for its size.
+
+A plan or a rule knows no day: each restart may be worth its minutes, and all of them together break the bound. So once a restart
+would exceed what is left of the day's minutes, no task shrinks. That can wait, and costs rent only; growth does not wait.
+"""
 
 from surescale.contracts.decisions import ChangeScore, LatencyBudget
-from surescale.contracts.objectives import DAY_MINUTES, used_in_words
+from surescale.contracts.job_limits import RESTART_ASSUMED_S, is_simulated
+from surescale.contracts.objectives import DAY_MINUTES, minutes_in_words, used_in_words
 from surescale.contracts.plurals import counted
 from surescale.contracts.waits import minutes_above, minutes_known
-from surescale.policies.latency_bound import Bound, path_minutes
+from surescale.policies.latency_bound import Bound, path_minutes, restart_late_minutes
 from surescale.policies.question import Question
+from surescale.policies.witness import Doubt
+
+RESTART_SIMULATED_S = 60.0
 
 
 def bound_of(question: Question) -> Bound | None:
@@ -26,6 +34,21 @@ def budget_of(question: Question) -> LatencyBudget | None:
         used_minutes=min(minutes_above(waits, 60.0 * bound.minutes), DAY_MINUTES),
         known_minutes=min(minutes_known(waits), DAY_MINUTES),
     )
+
+
+def spent(question: Question, budget: LatencyBudget | None) -> tuple[Doubt, ...]:
+    """Return why no task may shrink for now; empty: the day's budget has room for a restart, or there is none."""
+    bound = bound_of(question)
+    if bound is None or budget is None:
+        return ()
+    assumed_s = RESTART_SIMULATED_S if is_simulated(question.window.topology.engine) else RESTART_ASSUMED_S
+    restart_s = assumed_s if question.restart_seconds is None else question.restart_seconds
+    costs, left = restart_late_minutes(restart_s / 60.0, bound.minutes), budget.allowed_minutes - budget.used_minutes
+    if costs <= 0 or costs <= left:
+        return ()
+    today = f"{minutes_in_words(left)} more may be today" if left > 0 else "today's are used up"
+    why = f"a restart puts about {minutes_in_words(costs)} minutes above {budget.seconds:g} s, and {today}"
+    return (Doubt(question.graph.scalable, why),)
 
 
 def in_words(budget: LatencyBudget | None, compared: ChangeScore | None) -> str:

@@ -25,7 +25,7 @@ import numpy as np
 
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Bool, Int64
-from surescale.policies.latency_bound import Bound
+from surescale.policies.latency_bound import DRAIN_SHARE, Bound
 from surescale.policies.measure import NOTHING_MINUTES
 from surescale.policies.sure.choices import Choices, Work, calmness, choices_of
 from surescale.policies.sure.correction import Correction
@@ -33,7 +33,6 @@ from surescale.policies.sure.hindsight import hindsight
 from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.planning_input import Planning, PlanningInput
 from surescale.policies.sure.queue_delay import (
-    DRAIN_SHARE,
     LEAST,
     late_by_surges,
     waiting_at,

@@ -9,11 +9,10 @@ from msgspec import Meta
 
 from surescale.contracts.job_settings import LatencyBound, Objective
 from surescale.policies.graph import Int64, JobGraph
-from surescale.policies.latency_bound import Bound
+from surescale.policies.latency_bound import Bound, restart_late_minutes
 from surescale.policies.limits import Limits
 from surescale.policies.measure import Measured
 from surescale.policies.sure.outlook import Expected
-from surescale.policies.sure.queue_delay import DRAIN_SHARE
 
 LATER_POWER = 2.0  # of a restart's length, in the price of a later one
 RESTART_STAGE_MINUTES = 20.0  # over which the minutes that a later restart puts above a bound are spread
@@ -74,11 +73,10 @@ def with_objective(shipped: Planning, objective: Objective | LatencyBound | None
 def with_bound(shipped: Planning, wanted: LatencyBound, path_minutes: float) -> Planning:
     """Return the constants of a plan that keeps a bound on latency; the work on a record alone takes ``path_minutes``.
 
-    What a later restart costs is then the minutes that it puts above the bound: records wait up to its whole length, less and
-    less while the queue drains.
+    What a later restart costs is then the minutes that it puts above the bound.
     """
     bound = Bound.of(wanted, path_minutes)
-    late = max(0.0, shipped.restart_minutes - bound.minutes) * (1.0 + 1.0 / DRAIN_SHARE)
+    late = restart_late_minutes(shipped.restart_minutes, bound.minutes)
     price = shipped.latency_weight * bound.price * min(1.0, late / RESTART_STAGE_MINUTES)
     forced = price if shipped.forced_restart > 0 else 0.0
     return msgspec.structs.replace(shipped, bound=bound, later_restart=max(shipped.gain_min, price), forced_restart=forced)

@@ -4,10 +4,9 @@ import numpy as np
 
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64, JobGraph
-from surescale.policies.latency_bound import Bound
+from surescale.policies.latency_bound import DRAIN_SHARE, Bound
 from surescale.policies.measure import Measured
 
-DRAIN_SHARE = 0.35  # spare capacity assumed while a queue drains later, as a share of the load
 LEAST = 1e-6  # records per minute
 _BUSY_STEP = 0.05
 BUSY = np.arange(0.1, 1.601, _BUSY_STEP)  # utilisations at which delay is computed; interpolated between them

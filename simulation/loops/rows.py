@@ -189,7 +189,7 @@ class LoopRows:
         span = self._core.pass_time(self._load.requests[minutes][at], counted, desired, is_full=is_full)
         self._minute = self._minute + minutes
         bound = self.terms.latency_bound
-        if bound is None or desired is None:
+        if bound is None:
             return span
         assert span.inside is not None, "this core does not tell how many records are inside"
         ages = self._load.arrivals.ages(self._minute, span.inside)

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
-from surescale.contracts.decisions import Candidates, ChangeScore, LatencyBudget
+from surescale.contracts.decisions import Candidates, ChangeScore, Decision, LatencyBudget
 from surescale.contracts.job_settings import JobSettings, LatencyBound
 from surescale.contracts.windows import Waits
 from surescale.policies.decide import decide
-from surescale.policies.latency_budget import budget_of, in_words
+from surescale.policies.latency_budget import budget_of, in_words, spent
 from surescale.policies.question import Question
 from surescale.policies.registry import load_policy
 from tests.unit.policies.conftest import chain_window
@@ -20,6 +20,11 @@ BOUND = LatencyBound(seconds=30.0)
 SETTINGS = JobSettings(job="sim/chain", objective=BOUND)
 LEFT = LatencyBudget(seconds=30.0, allowed_minutes=14.4, used_minutes=3, known_minutes=1_440)
 SPENT = changed(LEFT, used_minutes=20)
+
+
+def smaller(made: Decision) -> bool:
+    """Return whether a decision takes subtasks from some task."""
+    return any(task.desired < task.current for task in made.tasks)
 
 
 def asked(waits: Waits, settings: JobSettings = SETTINGS) -> Question:
@@ -88,3 +93,40 @@ def test_a_decision_carries_the_budget_and_says_it(policy: str) -> None:
     assert made.budget == LEFT
     assert "3 of 14.4 minutes above 30 s used today." in made.reason
     assert decide(window, load_policy(policy), JobSettings(job="sim/chain"), seed=1).budget is None
+
+
+@pytest.mark.parametrize("policy", ["sure", "target-utilisation", "ds2", "hpa"])
+def test_a_task_shrinks_only_while_the_day_has_room_for_the_restart(policy: str) -> None:
+    """A minute of restart puts about two above 30 s; whoever wants fewer subtasks, and says so in the reason."""
+    idle = chain_window(load=20.0, parallelism=(8, 8))
+    with_room, without = (replace(idle, waits=((0, 1_440 - late), (60, late))) for late in (12, 13))
+    served = load_policy(policy)
+    assert smaller(decide(with_room, served, SETTINGS, seed=1))
+    held = decide(without, served, SETTINGS, seed=1)
+    assert not smaller(held)
+    assert "a restart puts about 2 minutes above 30 s, and 1.4 more may be today" in held.reason
+    assert smaller(decide(without, served, JobSettings(job="sim/chain"), seed=1))
+
+
+def test_growth_does_not_wait_for_the_budget() -> None:
+    """A job that is overloaded gets what it needs, whatever is used up."""
+    busy = replace(chain_window(load=380.0, parallelism=(4, 3)), waits=((0, 1_000), (60, 440)))
+    made = decide(busy, load_policy("target-utilisation"), SETTINGS, seed=1)
+    assert sum(task.desired - task.current for task in made.tasks) > 0
+
+
+@given(used=st.integers(0, 1_440), share=st.floats(0.0001, 0.5), seconds=st.floats(1.0, 300.0), restart=st.floats(1.0, 900.0))
+def test_what_is_left_covers_each_restart_that_a_task_may_shrink_for(
+    used: int, share: float, seconds: float, restart: float
+) -> None:
+    """More used up never frees a task, and a restart within the bound costs nothing."""
+    bound = LatencyBound(seconds=seconds, share=share)
+    settings = changed(SETTINGS, objective=bound, restart_seconds=restart)
+    waits = tuple((wait_s, minutes) for wait_s, minutes in ((0, 1_440 - used), (86_400, used)) if minutes)
+    question, more = asked(waits, settings), asked(((86_400, 1_440),), settings)
+    is_free, is_freer = (not spent(each, budget_of(each)) for each in (question, more))
+    assert is_free or not is_freer
+    if restart <= seconds - 2.0:
+        assert is_free
+    if is_free and restart > seconds:
+        assert used + (restart - seconds) / 60.0 <= 1_440 * share + 0.01

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, PeriodBounds
+from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, LatencyBound, PeriodBounds
 from surescale.contracts.windows import Window
 from surescale.policies.registry import RULES, load_policy
 from surescale.simulation.calibration.fit import fit
@@ -195,6 +195,18 @@ def test_the_rescalers_limit_on_rescales_a_day_is_played() -> None:
     )
     assert len(free.at_ms) == len(limited.at_ms)
     assert (np.diff(limited.subtasks) != 0).sum() < (np.diff(free.subtasks) != 0).sum()
+
+
+def test_the_days_minutes_above_a_bound_are_played() -> None:
+    """Where they have no room for a single restart nothing shrinks, and the reasons say so."""
+    found = scenario(windows_of(JOB, CALM, 6))
+    never = LatencyBound(seconds=1.0, share=0.0001)
+    free, held = (
+        play(found, variant("target-utilisation", objective=bound), draw=0, seed=0, told=quiet) for bound in (None, never)
+    )
+    assert (np.diff(free.sizes, axis=0) < 0).any()
+    assert not (np.diff(held.sizes, axis=0) < 0).any()
+    assert any("a restart puts about" in reason for reason in held.reasons)
 
 
 def test_a_recording_that_is_too_short_is_refused() -> None:
