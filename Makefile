@@ -44,7 +44,7 @@ $(STAMP): locks/bootstrap.txt locks/runtime.txt pyproject.toml
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
-install-train: install ## Add torch and torch-geometric, for training and export
+install-train: install ## Add torch and torch-geometric, for the networks of the paper
 	@$(BIN)/uv pip install --python $(BIN)/python --require-hashes -r locks/train.txt
 
 demo: install ## Run the whole pipeline on this machine: Kafka, Redis, Spark, Faust and a simulated engine

@@ -1,27 +1,24 @@
-"""Fits forecast, outlook and feature statistics on the training part of workloads; the network corrects the plan they lead to."""
+"""Fits forecast and outlook to the first weeks of loads; beside them stand the constants of the plan that they lead to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import SurescaleError
-from surescale.model_export.plan_loops import Ground, given_in, planned_in, starting_parallelism
 from surescale.policies.answer import Float64
-from surescale.policies.features import WIDTH, encode
 from surescale.policies.forecast import TRENDS, Forecast, forecast_inputs
 from surescale.policies.graph import Bool, Int64
-from surescale.policies.measure import measure
 from surescale.policies.sizing import Sizing
 from surescale.policies.sure.base import Base
 from surescale.policies.sure.outlook import INPUTS, SPREAD, Outlook, look_back
 from surescale.policies.sure.outlook import TRENDS as OUTLOOK_TRENDS
-from surescale.policies.sure.package import Statistics
 from surescale.policies.sure.planning_input import Planning
-from surescale.simulation.load.workload import Workload
+from surescale.simulation.load.workload import Workload, load_workload
 from surescale.simulation.loops.hourly import HourlyLoads
 
+WEEK_MINUTES = 7 * 24 * 60
 HORIZON_MINUTES = 60
 STAGE_MINUTES, STAGES = 20, 6
 EVERY_MINUTES = 10
@@ -30,7 +27,6 @@ SPREAD_OF_MEAN = 1.25  # standard deviation of a normal error over its mean abso
 JUMPED_SHARE = 0.3  # weight of samples with a jump relative to those without
 JUMP_LOG = (0.4, 1.4)  # logarithm of its factor, up or down
 JUMP_AGE_MINUTES, HOURS_BACK = 120, 3
-STD_MIN = 0.05  # keeps a slot that hardly varies in training from exploding when it does
 
 # Of the rule ``forecast``: the middle of the best 20 of 128 random draws, which lie within .003 of mean reward over four jobs on
 # ClarkNet's first week. Drawn from utilisation .68-.8, catch-up 10-40, need .1-.4, saving .09-.24 and backlog .5-1.
@@ -67,6 +63,20 @@ PLANNING = Planning(
 
 class FitRefused(SurescaleError):
     """There is nothing to fit on; the message says where."""
+
+
+def first_weeks(names: Sequence[str]) -> list[Workload]:
+    """Return the part of each load that is fitted to; what follows is there to judge.
+
+    Raises:
+        FitRefused: a load is shorter than a week.
+        WorkloadError: there is no such load.
+    """
+    found = [load_workload(name) for name in names]
+    for load in found:
+        if load.minutes < WEEK_MINUTES:
+            raise FitRefused(f"workload {load.name} has {load.minutes} minutes; fitting needs a week ({WEEK_MINUTES})")
+    return [replace(load, requests=load.requests[:WEEK_MINUTES]) for load in found]
 
 
 def fit_base(loads: Sequence[Workload]) -> Base:
@@ -204,23 +214,3 @@ def _ridge(inputs: Float64, target: Float64, weight: Float64, strength: float) -
     weighted = (design * weight[:, None]).T
     found = np.linalg.solve(weighted @ design + penalty, weighted @ target)
     return tuple(round(float(value), 6) for value in found)
-
-
-def fit_statistics(grounds: Sequence[Ground], first_minutes: Int64, spans: int) -> Statistics:
-    """Return mean and standard deviation of every slot over loops of the plan alone, with grounds equally weighted."""
-    count = 0
-    total, squares = np.zeros(WIDTH), np.zeros(WIDTH)
-    for ground in grounds:
-        rows = ground.rows(first_minutes, starting_parallelism(ground.job, ground.load, first_minutes, np.random.default_rng(0)))
-        for _ in range(spans):
-            seen = rows.observe()
-            measured = measure(seen.figures, rows.graph)
-            x = encode(seen.figures, rows.graph, seen.ends_ms, seen.hourly_load, measured).x[..., rows.graph.scalable, :]
-            slots = x.reshape(-1, WIDTH).astype(np.float64)
-            total, squares, count = (total + slots.mean(axis=0), squares + np.square(slots).mean(axis=0), count + 1)
-            rows.step(planned_in(ground.planning, given_in(ground.base, seen, rows, measured))[1])
-    mean = total / count
-    std = np.sqrt(np.maximum(squares / count - np.square(mean), 0.0))
-    return Statistics(
-        mean=tuple(round(float(value), 6) for value in mean), std=tuple(round(max(STD_MIN, float(value)), 6) for value in std)
-    )

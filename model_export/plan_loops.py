@@ -1,4 +1,4 @@
-"""Closed loops of the plan in any world: where they run and start, what a plan is given, and what it wants. Needs no torch."""
+"""Closed loops of the plan in any world: where they run and start, what a plan is given, and what it wants."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,6 @@ from surescale.policies.graph import Int64
 from surescale.policies.guardrails import guard_rows, situation
 from surescale.policies.measure import Measured, measure, restarts_seen
 from surescale.policies.sure.base import Base
-from surescale.policies.sure.correction import Correction
 from surescale.policies.sure.plan import Planned, plan
 from surescale.policies.sure.planning_input import Planning, PlanningInput, with_objective, with_restart
 from surescale.simulation.load.jobs import PARALLELISM_MAX, SizedJob
@@ -66,9 +65,9 @@ def given_in(base: Base, observed: Observed, rows: LoopRows, measured: Measured 
     )
 
 
-def planned_in(planning: Planning, given: PlanningInput, correction: Correction | None = None) -> tuple[Planned, Int64]:
-    """Return plans, and their sizes [B, N] after the guardrails; without a correction the plan decides alone."""
-    planned = plan(planning, given, Correction.none(*given.current.shape) if correction is None else correction)
+def planned_in(planning: Planning, given: PlanningInput) -> tuple[Planned, Int64]:
+    """Return plans, and their sizes [B, N] after the guardrails."""
+    planned = plan(planning, given)
     at = situation(given.measured, given.graph, given.current)
     return planned, guard_rows(planned.wanted, at, given.limits, floor_applies=True)
 

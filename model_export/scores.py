@@ -1,29 +1,16 @@
-"""Judges an exported package as `surescale policy evaluate` would, on jobs and a week it was not trained on; writes its scores.
-
-`gains` says what a trained network gains over its plan alone where it was neither trained nor chosen: on graphs that training and
-validation never see, in the week after the part of each load that they may see, and in other draws of each world. Both live
-through the same minutes, so a difference is the network's doing. Errors are clustered by half-days of a load and by job
-(``simulation.evaluation.clustered``).
-"""
+"""Judges a package as `surescale policy evaluate` would, on jobs and a week it was not fitted to, and writes its scores."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from surescale.model_export.export import opened
-from surescale.model_export.plan_loops import Ground
-from surescale.model_export.rollout import hours_of_loops
-from surescale.model_export.train import WEEK_MINUTES, Run
+from surescale.model_export.outlook_fit import WEEK_MINUTES
 from surescale.policies.scores import JobScores, Lead, PolicyScore, Scores, write_scores
-from surescale.simulation.evaluation.clustered import Pair, difference
+from surescale.policies.sure.package import read_package
+from surescale.policies.sure.policy import load_sure_policy
 from surescale.simulation.evaluation.hours import Hours, paired
 from surescale.simulation.evaluation.judge import EvaluationRequest, judge, judge_policy, setting_of
 from surescale.simulation.load.graphs import job_names, load_graph
-from surescale.simulation.load.jobs import load_job
 from surescale.simulation.load.workload import load_workload
-from surescale.simulation.model.worlds import world_named
 
 BESIDE = ("ds2-gate", "flink", "forecast", "oracle", "static", "target-utilisation")
 RIVALS = ("forecast", "target-utilisation")  # rules that the package's lead is computed over
@@ -39,7 +26,7 @@ def score_package(
     asked: EvaluationRequest = ASKED,
 ) -> None:
     """Judge the package in a folder on some jobs, or all shipped ones, and write ``scores.json`` there; card and hash stay."""
-    policy = opened(folder)
+    policy = load_sure_policy(read_package(folder))
     workload = load_workload(WORKLOAD)
     table = {}
     for name in jobs or job_names():
@@ -83,56 +70,3 @@ def _score(hours: Hours) -> PolicyScore:
 def _lead(own: Hours, rival: Hours) -> Lead:
     mean, error = paired(own, rival)
     return Lead(mean=round(mean, 4), standard_error=round(error, 4))
-
-
-JOBS = ("clicks", "orders", "payments", "delivery")
-LOADS = ("clarknet", "nasa", "twitter")
-LOAD_PARALLELISM = 5.0
-FIRST_DRAW = 7_000
-STARTS = 120 + np.arange(5) * 33 * 60  # minutes of the week at which loops begin
-DECISIONS = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """Mean reward of the network less that of its plan alone, its standard error, and in how many cells the network was ahead."""
-
-    mean: float
-    standard_error: float
-    ahead: int
-    cells: int
-
-    @classmethod
-    def of(cls, pairs: Sequence[Pair]) -> "Gain":
-        """Return the gain over cells, network first."""
-        found = difference(pairs)
-        ahead = sum(pair.first.reward > pair.second.reward for pair in pairs)
-        return cls(found.mean, found.standard_error, ahead, len(pairs))
-
-
-def gains(run: Run, tell: Callable[[str, Gain], object]) -> None:
-    """Tell the gain of a run's best network in each world of its training, then over all of them as ``all``."""
-    run.network.load_state_dict(run.best_state)
-    every: list[Pair] = []
-    for world in run.settings.worlds:
-        pairs = [_pair(run, world, load, job, FIRST_DRAW + at) for load in LOADS for at, job in enumerate(unseen_jobs(run))]
-        tell(world, Gain.of(pairs))
-        every.extend(pairs)
-    if len(run.settings.worlds) > 1:
-        tell("all", Gain.of(every))
-
-
-def unseen_jobs(run: Run) -> tuple[str, ...]:
-    """Return those of ``JOBS`` that took no part in the training."""
-    seen = {*run.settings.jobs, *run.settings.validation_jobs}
-    return tuple(job for job in JOBS if job not in seen)
-
-
-def _pair(run: Run, world: str, load: str, job: str, draw: int) -> Pair:
-    """Return the hours with the network and those of the plan alone, in one cell."""
-    whole = load_workload(load)
-    end = max(WEEK_MINUTES, whole.minutes // 3 // 60 * 60)
-    sized = load_job(job, whole, LOAD_PARALLELISM, minutes=(0, end))
-    ground = Ground.of(run.base, sized, whole, world_named(world, seed=draw))
-    with_network, alone = (hours_of_loops(each, ground, end + STARTS, DECISIONS) for each in (run.network, None))
-    return Pair(load, job, with_network, alone)

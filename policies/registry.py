@@ -63,14 +63,14 @@ def load_policy(name: str, folder: str = "", *, span_minutes: int = SPAN_MINUTES
             return ForecastRule(read_package(root / FORECAST_PACKAGE).card.base, span_minutes=span_minutes)
         if is_paper_package(root / name):
             return load_paper_policy(read_paper_package(root / name), opener)
-        return load_sure_policy(read_package(root / name), opener)
+        return load_sure_policy(read_package(root / name))
     except PackageRejected as rejected:
         return Unavailable(name, str(rejected), span_minutes=span_minutes)
 
 
-def is_rule(name: str) -> bool:
-    """Return whether a name loads a rule, which has no graphs to run."""
-    return name in (*RULES, FORECAST)
+def has_graphs(name: str, folder: str = "") -> bool:
+    """Return whether a name loads a package with graphs to run, which needs onnxruntime."""
+    return name not in (*RULES, FORECAST) and _is_name(name) and is_paper_package((Path(folder) if folder else SHIPPED) / name)
 
 
 def package_sha256(name: str, folder: str = "") -> str:

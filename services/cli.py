@@ -162,7 +162,7 @@ def _how_to_get(module: str) -> str:
     extra = command_table.EXTRAS.get(module)
     if extra is None:
         return "run the command from a checkout of the repository, after `make install`"
-    return f"pip install 'surescale[{extra}]', or 'surescale[all]' for every command but `policy train` and `policy export`"
+    return f"pip install 'surescale[{extra}]', or 'surescale[all]' for every command"
 
 
 def _fail(message: str, code: int = 1) -> None:

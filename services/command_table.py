@@ -91,7 +91,7 @@ CLUSTER = Group(
 )
 
 POLICY = Group(
-    "List, try, release and roll back policies, or train one",
+    "List, try, release and roll back policies, or fit one",
     {
         "Release": {
             "list": Command("Show the folder's policies and the cluster's releases", f"{_RELEASES}:list_"),
@@ -114,8 +114,7 @@ POLICY = Group(
                 "Judge policies on a job under a workload, in the simulator", f"{_TOOLS}.evaluate.command:command"
             ),
             "twin": Command("Run other policies on the jobs and trace of `run engine`", "surescale.rescaler.cli.twin:command"),
-            "train": Command("Train the policy SURE in the simulator", "surescale.model_export.commands:train"),
-            "export": Command("Export a training run as a model package", "surescale.model_export.commands:export"),
+            "export": Command("Fit the forecast of sure to loads, as a package", "surescale.model_export.commands:export"),
         },
     },
 )
@@ -173,7 +172,7 @@ BENCH = Group(
             "tracing": Command("What traces cost an agent, off and on", "benchmarks.tracing:command"),
             "worlds": Command("Judge policies and the best constant in every world", "benchmarks.worlds:command"),
             "coverage": Command("Measure how often the load stays within the outlook's band", "benchmarks.coverage:command"),
-            "margin": Command("Measure what other margins are worth, and if they can be learned", "benchmarks.margin:command"),
+            "headroom": Command("Measure what forecasts of each task's demand are worth", "benchmarks.headroom:command"),
             "tournament": Command("Judge winners of tournaments on the days that follow", "benchmarks.tournament:command"),
         },
         "Measure running roles": {

@@ -41,12 +41,13 @@ settings.register_profile("any machine", deadline=None, max_examples=40, suppres
 settings.register_profile("night", settings.get_profile("any machine"), max_examples=1_000)
 settings.load_profile("any machine")
 
-# The skip of test_training.py speaks for all tests of what trains.
+# The skip of test_objective.py speaks for all tests of what trains.
 _TRAINING = [
-    "unit/model_export/test_networks.py",
-    "unit/model_export/test_reinforce.py",
     "unit/policies/test_onnx_graph.py",
-    *(f"unit/reproductions/sure/test_{name}.py" for name in ("draws", "export", "forecasters", "methods", "sure", "train")),
+    *(
+        f"unit/reproductions/sure/test_{name}.py"
+        for name in ("checkpoints", "draws", "export", "forecasters", "methods", "sure", "train")
+    ),
 ]
 collect_ignore = [] if find_spec("torch") else _TRAINING
 

@@ -15,6 +15,8 @@ from msgspec import Meta
 
 from surescale.contracts.errors import UNREADABLE
 from surescale.contracts.messages import Text
+from surescale.policies.drift import Ranges
+from surescale.policies.features import SURE_WIDTH
 from surescale.policies.package import (
     CARD,
     Minutes,
@@ -60,6 +62,7 @@ class PaperCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     files: dict[str, str]
     training: dict[str, object]
     terms: str
+    ranges: Ranges | None = None  # of the features in training; null: drift from it is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,8 @@ def read_paper_package(folder: Path) -> PaperPackage:
         raise PackageRejected(
             f"{folder.name}/{CARD} lacks reach, the action that doubles a task: it was trained in compat; export its run again"
         )
+    if card.ranges is not None and {len(card.ranges.low), len(card.ranges.high)} != {SURE_WIDTH}:
+        raise PackageRejected(f"{folder.name}/{CARD}: ranges must hold {SURE_WIDTH} numbers each; export the package again")
     check_features(folder, card.feature_version, card.slots_sha256)
     graphs = {name: read_verified(folder, name, card.files) for name in FILES[card.kind]}
     return PaperPackage(card=card, sha256=hashlib.sha256(raw).hexdigest(), graphs=graphs)

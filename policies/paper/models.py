@@ -8,8 +8,7 @@ policy: there a leaf has neighbours too.
 
 NVSS chooses nodes in blocks: one block per anchor minute, of the task and its neighbours. Only successive anchors join nodes of
 different minutes. So links are kept per minute, [.., k1, w, w] with w = 1 + k2, and not as one (k1 w) x (k1 w) matrix: a tenth of
-work and memory at ten anchors. For the same reason neighbours are scored at the anchors alone, [.., k1, K], where
-``policies.nvss`` scores them at all minutes. The choice is the same.
+work and memory at ten anchors. For the same reason neighbours are scored at the anchors alone, [.., k1, K].
 """
 
 from collections.abc import Sequence
@@ -45,7 +44,7 @@ def look_at(
         theta = theta + noise[0]
     minutes = np.sort(_best(theta, min(anchors, theta.shape[-1])), axis=-1)
     minutes_known = np.take_along_axis(mask.swapaxes(-1, -2), minutes, axis=-1)
-    phi = np.where(table.known[:, None], _at(np.where(mask, scores[..., 1], MASKED), minutes, graph), MASKED)
+    phi = neighbour_logits(scores, mask, minutes, graph)
     if noise is not None:
         phi = phi + noise[1]
     slots = _best(phi, min(width, phi.shape[-1]))
@@ -57,6 +56,12 @@ def look_at(
         neighbours=table.index[np.arange(len(graph.tasks))[:, None, None], slots],
         neighbours_known=there & minutes_known[..., None],
     )
+
+
+def neighbour_logits(mu: Float32, mask: Bool, minutes: Int64, graph: JobGraph) -> Float32:
+    """Return phi [B, N, k1, K]: a neighbour's logit at each of a task's ``minutes`` [B, N, k1]; masked where there is none."""
+    found: Float32 = np.where(graph.neighbours.known[:, None], _at(np.where(mask, mu[..., 1], MASKED), minutes, graph), MASKED)
+    return found
 
 
 def neighbour_places(minutes: Int64, graph: JobGraph) -> Int64:

@@ -3,18 +3,21 @@
 An action a means 1 + a / reach times the present size. Reach is 1, except in mode ``compat``, where .9 doubles a task.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.decisions import FeatureDrift
 from surescale.contracts.windows import Float32
 from surescale.policies.answer import RATIO_MAX, RATIO_MIN, Answer, Float64, PolicyFailed, answer_in_ratios
+from surescale.policies.drift import drift_of, in_words
 from surescale.policies.features import SURE_WIDTH, Encoded, encode
 from surescale.policies.graph import Int64
 from surescale.policies.onnx_sessions import NO_NUMBER, Errors, Opener, cannot_be_run
 from surescale.policies.paper.card import PaperCard, PaperPackage
+from surescale.policies.paper.looks import looked_at
 from surescale.policies.paper.models import PaperModel, open_model
 from surescale.policies.question import Question
 from surescale.policies.self_check import check_answers
@@ -55,6 +58,9 @@ class PaperPolicy:
         encoded = encode(
             figures, graph, np.array(window.window_end_ms, dtype=np.int64), window.hourly_load, measured, width=SURE_WIDTH
         )
+        drift = None if card.ranges is None else drift_of(encoded, graph, card.ranges)
+        if drift is not None and (refused := _too_far(drift, question.settings.feature_drift_max)):
+            return PolicyFailed(refused, drift)
         batch = Encoded(x=encoded.x[None], mask=encoded.mask[None])
         try:
             acted = self.model.act(batch, graph, [_row_seed(question)])
@@ -67,7 +73,15 @@ class PaperPolicy:
         asked = _ratios(acted.action[0].astype(np.float64), current, card)
         ratios = np.where(measured.reported.any(axis=0), asked, 1.0)  # a network's output without any figures means nothing
         reason = f"{card.method} asks for {ratios.min():.2f} to {ratios.max():.2f} times the present sizes."
-        return answer_in_ratios(ratios, current, reason)
+        answer = answer_in_ratios(ratios, current, reason)
+        return replace(answer, looked_at=looked_at(acted, card, encoded, graph, window.window_end_ms), drift=drift)
+
+
+def _too_far(drift: FeatureDrift, percent_max: float | None) -> str:
+    """Return why a policy is not asked about a window like this; empty if it is."""
+    if percent_max is None or 100.0 * drift.outside <= percent_max:
+        return ""
+    return f"too far from the training: {in_words(drift)}; {percent_max:g} % are allowed"
 
 
 def _ratios(action: Float64, current: Int64, card: PaperCard) -> Float64:

@@ -1,1 +1,1 @@
-"""The learned policy SURE: an outlook of the load, a plan of sizes and restarts, and a network that corrects the plan."""
+"""The policy ``sure``: an outlook of the load, and a plan of sizes and restarts."""

@@ -1,4 +1,4 @@
-"""Everything fitted that is not the network: the outlook and the plan, and the constants of the rule ``forecast``."""
+"""Everything that is fitted: the outlook, the plan's constants, and those of the rule ``forecast``."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from surescale.policies.sure.planning_input import Planning
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """``outlook`` and ``planning`` decide under the network; ``forecast`` and ``sizing`` make the rule."""
+    """``outlook`` and ``planning`` decide; ``forecast`` and ``sizing`` make the rule."""
 
     forecast: Forecast
     sizing: Sizing

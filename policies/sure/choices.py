@@ -53,8 +53,8 @@ class Work:
         per_record = measured.visits * or_zero(measured.service_minutes)
         return Work(np.where(sized, per_record, 0.0), measured.hot_share, graph.dealt, undivided, sized, graph.scalable)
 
-    def sizes(self, capacity: Float64, caution: Float64 | float = 1.0) -> Float64:
-        """Return the fewest subtasks [B, C, N] for capacities [B, C], with every record ``caution`` [B, N] times as long."""
+    def sizes(self, capacity: Float64, caution: float = 1.0) -> Float64:
+        """Return the fewest subtasks [B, C, N] for capacities [B, C], with every record ``caution`` times as long."""
         exact = widened_by(self.hot_share[:, None], capacity[..., None] * (self.minutes * caution)[:, None])
         if self.undivided is not None:
             exact = self.undivided.rows(_EACH_CHOICE).needed(exact)
@@ -78,7 +78,7 @@ class Choices:
     busy_per_record: Float64
 
     @staticmethod
-    def of(sizes: Int64, work: Work, caution: Float64 | float = 1.0) -> "Choices":
+    def of(sizes: Int64, work: Work, caution: float = 1.0) -> "Choices":
         """Return sizes [B, C, N] with the capacity they give."""
         cost = (work.minutes * caution)[:, None]
         even = carried(sizes, work.dealt)
@@ -100,10 +100,10 @@ class Choices:
         return reward
 
 
-def choices_of(planning: Planning, given: PlanningInput, work: Work, caution: Float64) -> tuple[Choices, Bool]:
+def choices_of(planning: Planning, given: PlanningInput, work: Work, caution: float) -> tuple[Choices, Bool]:
     """Return the choices of a plan, and where the guardrails do not let it hold [B].
 
-    The present size comes first, then the changes; ``caution`` [B, N] as in ``Work.sizes``. If restarts that the load floor
+    The present size comes first, then the changes; ``caution`` as in ``Work.sizes``. If restarts that the load floor
     forces have a price, the first change is what the guardrails make of the present size; where that differs, no change is
     smaller.
     """

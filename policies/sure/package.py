@@ -1,104 +1,68 @@
-"""A model package on disk: ``sampler.onnx``, ``policy.onnx`` and ``card.json``. Reads and verifies; runs nothing."""
+"""A package of ``sure`` on disk: a card with the constants of its forecast and its plan. Reads and verifies it."""
 
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 import numpy as np
-from msgspec import Meta
 
 from surescale.contracts.messages import Text
 from surescale.policies import forecast
-from surescale.policies.features import WIDTH
 from surescale.policies.package import (
     CARD,
     Minutes,
     PackageRejected,
     StaleMinutes,
-    check_features,
     check_format,
     decoded,
     read_file,
-    read_verified,
 )
 from surescale.policies.sure import outlook
 from surescale.policies.sure.base import Base
-from surescale.policies.sure.drift import Ranges
 
-SAMPLER = "sampler.onnx"
-POLICY = "policy.onnx"
-FORMAT = 2  # 1: sizes behind a gate; 2: a plan over scenarios of the load
-
-
-class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Mean and standard deviation per feature slot over training rollouts; frozen inside ``sampler.onnx`` too."""
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-
-class SamplingCard(msgspec.Struct, frozen=True, kw_only=True):
-    """k1 = ``anchors``; k2 = floor(``neighbours_share`` x K), at most ``neighbours_max``."""
-
-    anchors: Annotated[int, Meta(ge=1)]
-    neighbours_share: Annotated[float, Meta(ge=0.0)]
-    neighbours_max: Annotated[int, Meta(ge=1)]
+FORMAT = 3  # 1: sizes behind a gate; 2: a plan over scenarios of the load, with a network that corrects it; 3: the plan
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """What a package states about itself; ``training`` is for people and reports."""
+    """What a package holds and states about itself; ``training`` is for people and reports."""
 
     format: int
     name: Text
-    feature_version: int
-    slots_sha256: str
-    statistics: Statistics
-    hidden: int
-    sampling: SamplingCard
     base: Base
     span_minutes: Minutes
     window_minutes: Minutes
     stale_minutes: StaleMinutes  # a window whose newest figures are older than this is not answered
-    files: dict[str, str]  # file name -> sha256
     training: dict[str, object]
     terms: str
-    ranges: Ranges | None = None  # null: drift from the training is not known
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A verified package: the card, its hash (which covers the files' hashes) and the two graphs."""
+    """A verified package: the card and its hash."""
 
     card: Card
     sha256: str
-    sampler: bytes
-    policy: bytes
 
 
 def read_package(folder: Path) -> Package:
     """Return the package in a folder, verified.
 
     Raises:
-        PackageRejected: a file is missing or has another checksum, the card does not parse, or the features differ.
+        PackageRejected: the card is missing, is of another format, or does not parse.
     """
     raw = read_file(folder, CARD)
     check_format(folder, raw, "format", FORMAT)
     card = decoded(folder, raw, Card)
-    check_features(folder, card.feature_version, card.slots_sha256)
     _check_numbers(folder, card)
-    sampler, policy = (read_verified(folder, name, card.files) for name in (SAMPLER, POLICY))
-    return Package(card=card, sha256=hashlib.sha256(raw).hexdigest(), sampler=sampler, policy=policy)
+    return Package(card=card, sha256=hashlib.sha256(raw).hexdigest())
 
 
 def _check_numbers(folder: Path, card: Card) -> None:
     """Refuse a card whose lists of numbers have the wrong length for their inputs or for one another."""
-    hourly, coming, slots = card.base.forecast, card.base.outlook, card.statistics
+    hourly, coming = card.base.forecast, card.base.outlook
     stages = coming.stages
     wanted: dict[str, tuple[object, tuple[int, ...]]] = {
-        "statistics.mean": (slots.mean, (WIDTH,)),
-        "statistics.std": (slots.std, (WIDTH,)),
         "base.forecast.with_history": (hourly.with_history, (len(forecast.INPUTS) + 1,)),
         "base.forecast.trend_only": (hourly.trend_only, (forecast.TRENDS + 1,)),
         "base.outlook.with_history": (coming.with_history, (stages, len(outlook.INPUTS) + 1)),
@@ -106,8 +70,6 @@ def _check_numbers(folder: Path, card: Card) -> None:
         "base.outlook.spread": (coming.spread, (stages, 2)),
         "base.outlook.trend_spread": (coming.trend_spread, (stages,)),
     }
-    if card.ranges is not None:
-        wanted |= {"ranges.low": (card.ranges.low, (WIDTH,)), "ranges.high": (card.ranges.high, (WIDTH,))}
     for field, (numbers, shape) in wanted.items():
         if np.array(numbers, dtype=object).shape != shape:
             expected = " rows of ".join(str(length) for length in shape)

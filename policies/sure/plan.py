@@ -28,7 +28,6 @@ from surescale.policies.graph import Bool, Int64
 from surescale.policies.latency_bound import DRAIN_SHARE, Bound
 from surescale.policies.measure import NOTHING_MINUTES
 from surescale.policies.sure.choices import Choices, Work, calmness, choices_of
-from surescale.policies.sure.correction import Correction
 from surescale.policies.sure.hindsight import hindsight
 from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.planning_input import Planning, PlanningInput
@@ -90,13 +89,13 @@ class Planned:
     waiting: Float64
 
 
-def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Planned:
-    """Return plans for B jobs of one graph, with the learned policy's correction or none."""
+def plan(planning: Planning, given: PlanningInput) -> Planned:
+    """Return plans for B jobs of one graph."""
     expected, current, limits = given.expected, given.current, given.limits
     work = Work.of(given.measured, given.graph)
     walk = np.where(work.sized, given.measured.spread, 0.0).max(axis=-1)
     expected = _with_spread(expected, walk)
-    choices, forced = choices_of(planning, given, work, correction.caution * limits.caution)
+    choices, forced = choices_of(planning, given, work, limits.caution)
     curve = waiting_by_bursts(expected.burst, expected.stage_minutes, planning.bound)
     heed, constant = hindsight(planning, expected, curve, choices, work, limits)
     is_followed = (expected.past.width > FOLLOWED_WIDTH) & (heed == 0)
@@ -118,7 +117,7 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
     gain_min = planning.gain_min * (1.0 + planning.again * unrest + doubt)
     gain_min = gain_min + planning.hindsight_gain * (1.0 + PAST_DOUBT * doubt) * past
     gain_min = gain_min + REVERSED * planning.forced_restart * (1.0 + PAST_DOUBT * doubt) * heed
-    needed = np.where(forced | idle, 0.0, gain_min * correction.hurdle)
+    needed = np.where(forced | idle, 0.0, gain_min)
     acts = forced | (values[rows, best] - holding > needed)
     wide = _is_far_too_wide(planning, expected, choices) & ~acts & allowed[:, -1]
     best, acts = np.where(wide, values.shape[1] - 1, best), acts | wide

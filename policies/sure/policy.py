@@ -1,42 +1,22 @@
-"""SURE when it serves: encode, run the sampler graph, sample in numpy, run the policy graph, plan sizes. One thread, no torch.
+"""``sure`` when it serves: forecast the load, plan sizes and restarts. No network, one thread.
 
-Anything wrong (stale figures, a runtime error, NaN) is returned as a failure, and the rule takes over.
+Anything wrong (stale figures, an expectation that is no number) is returned as a failure, and the rule takes over.
 """
 
 from dataclasses import dataclass, field
-from hashlib import sha256
-from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.decisions import Candidates, ChangeScore, FeatureDrift, LoadOutlook, SampledMinute
+from surescale.contracts.decisions import Candidates, ChangeScore, LoadOutlook
 from surescale.contracts.job_limits import RESTART_ASSUMED_S, is_simulated
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.topology import slots_needed
-from surescale.contracts.windows import Float32
 from surescale.policies.answer import Answer, Float64, PolicyFailed, RawAnswer
-from surescale.policies.features import Encoded, encode
-from surescale.policies.graph import JobGraph
 from surescale.policies.latency_bound import path_minutes
 from surescale.policies.measure import restarts_seen
-from surescale.policies.nvss import (
-    MASKED,
-    SampledNodes,
-    Subgraphs,
-    neighbour_logits,
-    neighbours_sampled,
-    newest_minute,
-    picked,
-    sample_nodes,
-    subgraphs,
-)
-from surescale.policies.onnx_sessions import NO_NUMBER, Errors, Opener, Session, cannot_be_run, open_graphs
 from surescale.policies.question import Question
 from surescale.policies.self_check import check_answers
-from surescale.policies.sure.correction import Correction
-from surescale.policies.sure.drift import drift_of, in_words
 from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.outlook_errors import calibrated
 from surescale.policies.sure.package import Card, Package
@@ -49,34 +29,16 @@ from surescale.policies.sure.planning_input import (
     with_restart,
 )
 
-CHUNK_TASKS = 256  # wider jobs pass the policy graph in pieces, which bounds memory
 CANDIDATES_MOST = 12  # sizes in the explanation of one decision, beside the present and the best
 LATE_LEAST = 0.05  # minutes that more subtasks must spare to be told of
-LOOKED_AT_MAX = 1_000  # snapshots kept in the explanation of one decision
 NOT_EXPECTED = "what the window's figures lead to expect is not a number"
-
-
-@dataclass(frozen=True, slots=True)
-class Draws:
-    """Noise of one stochastic answer: ``eps`` [L, N, 2] on logits, Gumbel noise for minutes [N, L], neighbours [N, L, K]."""
-
-    eps: Float32
-    gumbel_minutes: Float32
-    gumbel_neighbours: Float32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SurePolicy:
-    """Plans sizes and restarts for the expected load; a network corrects the plan.
-
-    SURE from a model package: an outlook, a plan, and the network.
-    """
+    """Forecasts the load and plans sizes and restarts for it."""
 
     package: Package
-    sampler: Session
-    policy: Session
-    runtime_errors: Errors
-    stochastic: bool = False  # draw nodes, by the decision's seed, instead of taking the best
     floor_applies: bool = field(default=True, init=False)
 
     @property
@@ -86,12 +48,12 @@ class SurePolicy:
 
     @property
     def sha256(self) -> str:
-        """Return the hash of the card, which covers the hashes of both graphs."""
+        """Return the hash of the card."""
         return self.package.sha256
 
     @property
     def span_minutes(self) -> int:
-        """Return the span the policy was trained with."""
+        """Return the span that the plan was made for."""
         return self.card.span_minutes
 
     @property
@@ -100,7 +62,7 @@ class SurePolicy:
         return self.package.card
 
     def answer(self, question: Question) -> Answer:
-        """Return the plan's sizes with what was looked at, or why there are none."""
+        """Return the plan's sizes, or why there are none."""
         window, graph = question.window, question.graph
         figures = question.figures[-self.card.window_minutes :]
         measured = question.measured_over(figures)
@@ -108,16 +70,6 @@ class SurePolicy:
         if silent > stale or bool(np.isnan(measured.load[-1 - stale :]).all()):
             return PolicyFailed(f"the figures are stale: nothing new for {max(silent, stale)} minutes")
         end = np.array(window.window_end_ms, dtype=np.int64)
-        encoded = encode(figures, graph, end, window.hourly_load, measured)
-        drift = None if self.card.ranges is None else drift_of(encoded, graph, self.card.ranges)
-        if drift is not None and (refused := _too_far(drift, question.settings.feature_drift_max)):
-            return PolicyFailed(refused, drift)
-        try:
-            looked, mu, outputs = self.run(encoded, graph, _draws(question, encoded) if self.stochastic else None)
-        except self.runtime_errors as error:
-            return PolicyFailed(cannot_be_run(error))
-        if not (np.isfinite(outputs).all() and np.isfinite(mu).all()):
-            return PolicyFailed(NO_NUMBER)
         hours, peaks = window.hourly_load[None], window.hourly_peak[None]
         expected = self.card.base.outlook.expect(measured.load[None], hours, end[None], peaks)
         if question.settings.calibrated_spread is True:
@@ -138,42 +90,16 @@ class SurePolicy:
         planning = with_objective(planning, question.settings.objective)
         if question.latency_bound is not None:
             planning = with_bound(planning, question.latency_bound, float(path_minutes(given.measured, graph)[0]))
-        planned = plan(planning, given, Correction.of(outputs[None], graph))
+        planned = plan(planning, given)
         if not np.isfinite(planned.holding + planned.changing).all():
             return PolicyFailed(NOT_EXPECTED)
         have = int(question.current[graph.scalable].sum())
         return RawAnswer(
             wanted=planned.wanted[0],
             reason=_sentence(expected, planned, planning, have, is_assumed=is_assumed),
-            looked_at=_explained(question, looked, mu, encoded) if outputs.any() else (),  # else nothing came of the look
             compared=_compared(question, expected, planned, planning) if not planned.idle[0] else None,
             outlook=_outlook(expected),
-            drift=drift,
         )
-
-    def run(self, encoded: Encoded, graph: JobGraph, draws: Draws | None = None) -> tuple[SampledNodes, Float32, Float32]:
-        """Return what was looked at, the logits omega [L, N, 2] and the outputs [N, 2]."""
-        z, mu, std = self.sampler.run(None, {"x": encoded.x[None], "mask": encoded.mask[None].astype(np.float32)})
-        if z.shape[:-1] != (1, *encoded.mask.shape) or mu.shape != (1, *encoded.mask.shape, 2):
-            raise ValueError(f"its sampler answers {encoded.mask.shape} task-minutes in the shapes {z.shape} and {mu.shape}")
-        omega = mu[0] if draws is None else mu[0] + draws.eps * std[0]
-        card = self.card.sampling
-        width = neighbours_sampled(graph, card.neighbours_share, card.neighbours_max)
-        gumbel = None if draws is None else (draws.gumbel_minutes, draws.gumbel_neighbours)
-        looked = sample_nodes(omega, encoded.mask, graph, card.anchors, width, gumbel)
-        parts = subgraphs(z[0], looked, graph)
-        now = z[0][newest_minute(encoded.mask), np.arange(len(graph.tasks))]
-        outputs = run_in_chunks(self.policy, parts, now)
-        if outputs.shape != (len(graph.tasks), 2):
-            raise ValueError(f"it answers {len(graph.tasks)} tasks in the shape {outputs.shape}")
-        return looked, omega, outputs
-
-
-def _too_far(drift: FeatureDrift, percent_max: float | None) -> str:
-    """Return why a policy is not asked about a window like this; empty if it is."""
-    if percent_max is None or 100.0 * drift.outside <= percent_max:
-        return ""
-    return f"too far from the training: {in_words(drift)}; {percent_max:g} % are allowed"
 
 
 def _sentence(expected: Expected, planned: Planned, planning: Planning, have: int, *, is_assumed: bool) -> str:
@@ -261,76 +187,18 @@ def _hours(expected: Expected) -> float:
     return float(expected.means.shape[1] * expected.stage_minutes / 60.0)
 
 
-def run_in_chunks(policy: Session, parts: Subgraphs, now: Float32) -> Float32:
-    """Return the policy graph's outputs [N, 2] for subgraphs [N, ..], run in chunks of tasks."""
-    inputs = {"sub_x": parts.x, "sub_linked": parts.linked, "sub_known": parts.known, "now": now}
-    chunks = [slice(at, at + CHUNK_TASKS) for at in range(0, len(now), CHUNK_TASKS)]
-    outputs: Float32 = np.concatenate(
-        [policy.run(None, {name: rows[chunk] for name, rows in inputs.items()})[0] for chunk in chunks]
-    )
-    return outputs
-
-
-def load_sure_policy(package: Package, opener: Opener | None = None) -> SurePolicy:
-    """Return the policy of a package, opened on one thread and tried on a job at rest; ``opener`` as in `open_graphs`.
+def load_sure_policy(package: Package) -> SurePolicy:
+    """Return the policy of a package, after trying it on a job at rest.
 
     Raises:
-        PackageRejected: onnxruntime is not installed, a graph does not load or run, or the plan fails.
+        PackageRejected: the plan fails.
     """
-    (sampler, policy), errors = open_graphs(package.card.name, [package.sampler, package.policy], opener)
-    opened = SurePolicy(package=package, sampler=sampler, policy=policy, runtime_errors=errors)
-    check_answers(opened, package.card.window_minutes, errors)
+    opened = SurePolicy(package)
+    check_answers(opened, package.card.window_minutes, ())
     return opened
 
 
-def _draws(question: Question, encoded: Encoded) -> Draws:
-    window = question.window
-    name = int.from_bytes(sha256(window.job.encode()).digest()[:8], "big")
-    generator = np.random.default_rng([abs(question.seed), window.window_end_ms, name])
-    minutes, tasks = encoded.mask.shape
-    width = question.graph.neighbours.index.shape[1]
-    return Draws(
-        eps=generator.standard_normal(size=(minutes, tasks, 2)).astype(np.float32),
-        gumbel_minutes=generator.gumbel(size=(tasks, minutes)).astype(np.float32),
-        gumbel_neighbours=generator.gumbel(size=(tasks, minutes, width)).astype(np.float32),
-    )
-
-
-def _explained(question: Question, looked: SampledNodes, mu: Float32, encoded: Encoded) -> tuple[tuple[SampledMinute, ...], ...]:
-    """Return the minutes and neighbours that each scalable task looked at, with their share of the attention (softmax)."""
-    graph, end_ms = question.graph, question.window.window_end_ms
-    theta = _softmax(np.where(encoded.mask, mu[..., 0], MASKED).T)
-    shares = picked(_softmax(neighbour_logits(mu, encoded.mask, graph, looked.minutes)), looked.slots)
-    weight = picked(theta, looked.minutes)
-    kept = max(1, min(looked.minutes.shape[1], LOOKED_AT_MAX // len(graph.tasks)))
-    order = np.argsort(np.where(looked.minutes_known, -weight, 1.0), axis=-1, kind="stable")
-    heaviest = np.argsort(order, axis=-1) < kept
-    rows, at = np.nonzero(looked.minutes_known & heaviest & graph.scalable[:, None])
-    ends = end_ms - (encoded.mask.shape[0] - 1 - looked.minutes[rows, at]) * MINUTE_MS
-    name = graph.tasks.__getitem__
-    told: list[list[SampledMinute]] = [[] for _ in graph.tasks]
-    for row, end, share, near, known, parts in zip(
-        rows.tolist(), ends.tolist(), _rounded(weight[rows, at]), looked.neighbours[rows, at].tolist(),
-        looked.neighbours_known[rows, at].tolist(), _rounded(shares[rows, at]), strict=True,
-    ):  # fmt: skip
-        told[row].append(
-            SampledMinute(
-                minute_end_ms=end,
-                weight=share,
-                neighbours=tuple(map(name, compress(near, known))),
-                neighbour_weights=tuple(compress(parts, known)),
-            )
-        )
-    return tuple(map(tuple, told))
-
-
-def _rounded(values: Float32 | Float64) -> list[Any]:
+def _rounded(values: Float64) -> list[Any]:
     """Return values as Python numbers with six digits, which is enough for people and halves the bytes."""
     rounded: list[Any] = np.round(values.astype(np.float64), 6).tolist()
     return rounded
-
-
-def _softmax(keys: Float32) -> Float32:
-    raised = np.exp(keys - keys.max(axis=-1, keepdims=True))
-    share: Float32 = np.divide(raised, raised.sum(axis=-1, keepdims=True))
-    return share

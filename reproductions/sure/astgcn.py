@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from reproductions.sure.layers import Head, Method, exists
+from reproductions.sure.statistics import Statistics
 from surescale.policies.features import SURE_WIDTH
-from surescale.policies.sure.package import Statistics
 
 ORDER = 3
 MASKED = -1e9

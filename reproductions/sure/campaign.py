@@ -10,6 +10,7 @@ import torch
 
 from benchmarks.archive import load_job
 from reproductions.sure import forecast_rule, results
+from reproductions.sure.checkpoints import CHECKPOINT
 from reproductions.sure.environment import (
     DECISIONS,
     JOBS,
@@ -29,12 +30,10 @@ from reproductions.sure.hpa import tuned
 from reproductions.sure.methods import LEARNED
 from reproductions.sure.results import Result, Training, result_of
 from reproductions.sure.settings import PaperSettings, refuse_other
-from reproductions.sure.statistics import fit_statistics
+from reproductions.sure.statistics import Statistics, fit_statistics
 from reproductions.sure.sweeps import ANCHORS, FIGURE_4_JOB, LAMBDAS
 from reproductions.sure.train import PaperRun, Torch, begin, best_model, resume, train
 from reproductions.sure.zscores import PEERS
-from surescale.model_export.checkpoints import CHECKPOINT
-from surescale.policies.sure.package import Statistics
 from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload, load_workload
 from surescale.simulation.loops.rows import Terms

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 
 from benchmarks.archive import load_job
+from reproductions.sure.checkpoints import CHECKPOINT
 from reproductions.sure.environment import View, offsets, start, terms_of, week
 from reproductions.sure.figures import Attention, attention, distances
 from reproductions.sure.layers import State
 from reproductions.sure.sure import PaperSure, subgraph_inputs
 from reproductions.sure.train import Torch, begin, best_model, resume
-from surescale.model_export.checkpoints import CHECKPOINT
 from surescale.policies.answer import Float64
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.loops.rows import LoopRows

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from reproductions.sure.layers import Head, Method, State, exists, row_mean, window_mean
+from reproductions.sure.statistics import Statistics
 from surescale.policies.features import SURE_WIDTH
-from surescale.policies.sure.package import Statistics
 
 LAYERS = 2
 EMBEDDING = 8

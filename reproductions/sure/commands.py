@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +17,7 @@ from click.core import ParameterSource
 from benchmarks.machine import conditions, conditions_line
 from benchmarks.markdown import read_page, with_part
 from benchmarks.report import say
-from surescale.contracts.errors import SurescaleError
-from surescale.model_export.commands import make_folder, need_libraries
+from surescale.contracts.errors import SurescaleError, reason_of
 from surescale.runtime import options
 from surescale.runtime.atomic_files import write_atomically
 
@@ -28,6 +29,47 @@ SEED = 0
 
 class BenchRefused(SurescaleError):
     """The benchmark cannot run as asked; the message says what to do."""
+
+
+class TrainingUnavailable(SurescaleError):
+    """A library that training needs is missing."""
+
+
+def need_libraries(*others: str) -> None:
+    """Import the libraries of all training, and others by name, so that a missing one is reported early. Torch gets one thread.
+
+    Raises:
+        TrainingUnavailable: one is not installed or cannot be imported.
+    """
+    from surescale.policies.onnx_sessions import report_to_nobody
+
+    report_to_nobody()
+    for library in ("torch", "torch_geometric", *others):
+        try:
+            import_module(library)
+        except ModuleNotFoundError as error:
+            raise TrainingUnavailable(
+                f"{error.name} is not installed; `make install-train` installs the libraries for training"
+            ) from None
+        except ImportError as error:
+            raise TrainingUnavailable(f"{library} cannot be imported ({error}); `make install-train` reinstalls it") from None
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def make_folder(out: Path) -> None:
+    """Make the folder of a run before training starts.
+
+    Raises:
+        SurescaleError: it cannot be made or written to; the message names the option.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SurescaleError(f"--out: {out} cannot be made ({reason_of(error)}); name another folder") from None
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise SurescaleError(f"--out: {out} cannot be written to; name another folder")
 
 
 @click.command("policies")

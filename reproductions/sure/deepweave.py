@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from reproductions.sure.layers import Head, Method, exists, row_mean, task_mean, window_mean
+from reproductions.sure.statistics import Statistics
 from surescale.policies.features import SURE_WIDTH
-from surescale.policies.sure.package import Statistics
 
 ROUNDS = 3
 

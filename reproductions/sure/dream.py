@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from reproductions.sure.layers import Head, Method, State, exists, row_mean, task_mean, window_mean
+from reproductions.sure.statistics import Statistics
 from surescale.policies.features import SURE_WIDTH
 from surescale.policies.paper.models import visiting_order
-from surescale.policies.sure.package import Statistics
 
 LAYERS = 2
 OUT_OF_SIGHT = -1e9

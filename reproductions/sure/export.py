@@ -9,18 +9,20 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import onnx
 import torch
 
 from benchmarks.archive import load_job
 from reproductions.sure.ccrnn import LAYERS, Ccrnn
 from reproductions.sure.dream import Dream
 from reproductions.sure.environment import REACH, SPAN_MINUTES, View, sizes_of, terms_of, week
+from reproductions.sure.feature_ranges import base_of_sure, fit_ranges
 from reproductions.sure.layers import Method, State
 from reproductions.sure.statistics import spread_start
 from reproductions.sure.sure import PaperSure
 from reproductions.sure.train import PaperRun, best_model
-from surescale.model_export.export import TERMS, ParityError, check_name, put_in_place, strip_traces
-from surescale.model_export.feature_ranges import write_card
+from surescale.contracts.errors import SurescaleError
+from surescale.model_export.export import check_name, put_in_place, write_card
 from surescale.policies.features import FEATURE_VERSION, SLOTS_SHA256, SURE_WIDTH
 from surescale.policies.paper.card import FORMAT, Kind, PaperCard, read_paper_package
 from surescale.policies.paper.models import open_model
@@ -30,9 +32,17 @@ from surescale.simulation.loops.rows import LoopRows, Terms
 
 PARITY_MAX = 1e-5
 STALE_MINUTES = 3
+TERMS = (
+    "Weights: Apache-2.0, as surescale. Trained on request counts of the ClarkNet and NASA traces (Internet Traffic Archive, no "
+    "restriction on use) and on graphs that were drawn at random."
+)
 NAMES = {"w/o NVSS": "without-nvss", "w/o MI": "without-mi"}
 
 Shapes = tuple[dict[int, torch.export.Dim] | None, ...]
+
+
+class ParityError(SurescaleError):
+    """The exported graphs do not answer as torch does."""
 
 
 def slug(method: str) -> str:
@@ -48,7 +58,7 @@ def export_run(run: PaperRun, folder: Path, name: str, scores: Scores) -> Path:
         ExportRefused: the name is not valid, or something other than a package is there.
     """
     check_name(folder, name)
-    model = best_model(run)
+    model, load = best_model(run), load_workload(run.settings.workload)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         part = Path(scratch) / name
@@ -57,7 +67,8 @@ def export_run(run: PaperRun, folder: Path, name: str, scores: Scores) -> Path:
         card = card_of(run, model, part, name)
         write_card(card, part)
         parity = check_parity(run, model, part)
-        write_card(msgspec.structs.replace(card, training={**card.training, "parity": parity}), part)
+        ranges = fit_ranges(base_of_sure(), [(load_job(name, load), week(load, 1)) for name in run.settings.jobs])
+        write_card(msgspec.structs.replace(card, training={**card.training, "parity": parity}, ranges=ranges), part)
         write_scores(scores, part)
         return put_in_place(part, folder, name)
 
@@ -128,6 +139,19 @@ def _export(
     assert program is not None
     program.save(str(path), external_data=False)
     strip_traces(path)
+
+
+def strip_traces(path: Path) -> None:
+    """Remove the exporter's notes from a graph: stack traces of the exporting machine, half of its bytes."""
+    model = onnx.load(path)
+    graphs = [model.graph, *model.functions]
+    for part in (model, *graphs, *(node for graph in graphs for node in graph.node), *model.graph.value_info):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+    for tensor in (*model.graph.initializer, *model.graph.input, *model.graph.output):
+        tensor.ClearField("metadata_props")
+        tensor.ClearField("doc_string")
+    onnx.save(model, path)
 
 
 def check_parity(run: PaperRun, model: Method, folder: Path, states: int = 200) -> dict[str, float]:

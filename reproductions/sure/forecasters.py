@@ -21,12 +21,11 @@ from reproductions.sure.ccrnn import Ccrnn
 from reproductions.sure.environment import SPAN_MINUTES, WEEK_MINUTES, View, offsets, sizes_of
 from reproductions.sure.forecast_rule import arrivals
 from reproductions.sure.layers import Head, Method, State
-from reproductions.sure.statistics import spread_start
+from reproductions.sure.statistics import Statistics, spread_start
 from surescale.contracts.windows import Float32
 from surescale.policies.answer import Float64
 from surescale.policies.features import SURE_WIDTH, Encoded
 from surescale.policies.graph import Int64, JobGraph
-from surescale.policies.sure.package import Statistics
 from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload
 from surescale.simulation.loops.rows import LoopRows, Terms

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from reproductions.sure.statistics import Statistics
 from surescale.policies.features import SURE_WIDTH, Encoded
 from surescale.policies.graph import JobGraph
 from surescale.policies.paper.models import downward
-from surescale.policies.sure.package import Statistics
 
 INPUT_MAX = 5.0  # standard deviations
 ACTION_SCALE = 0.01  # an untrained network keeps every size

@@ -8,9 +8,9 @@ from reproductions.sure.ccrnn import Ccrnn
 from reproductions.sure.deepweave import DeepWeave
 from reproductions.sure.dream import Dream
 from reproductions.sure.layers import Method
+from reproductions.sure.statistics import Statistics
 from reproductions.sure.sure import PaperSure, SureOptions
 from reproductions.sure.tvw_rl import TvwRl
-from surescale.policies.sure.package import Statistics
 
 LEARNED = ("DeepWeave", "DREAM", "TVW-RL", "ASTGCN", "CCRNN", "SURE", "w/o NVSS", "w/o MI")
 

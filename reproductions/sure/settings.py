@@ -10,9 +10,9 @@ import numpy as np
 from msgspec import Meta
 
 from reproductions.sure.environment import PaperMode
+from reproductions.sure.objective import INFORMATION
 from reproductions.sure.sure import Estimator, Gnn, Pairing, Readout
 from surescale.contracts.errors import SurescaleError
-from surescale.model_export.network import INFORMATION
 
 TAU_LAST = 0.1
 

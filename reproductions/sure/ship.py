@@ -8,6 +8,7 @@ import numpy as np
 
 from benchmarks.archive import load_graph, load_job
 from reproductions.sure.campaign import Item
+from reproductions.sure.checkpoints import CHECKPOINT
 from reproductions.sure.environment import DECISIONS, RUNS, follow, offsets, terms_of, week
 from reproductions.sure.export import export_run, slug
 from reproductions.sure.methods import LEARNED
@@ -15,7 +16,6 @@ from reproductions.sure.results import method_scores, read_all
 from reproductions.sure.settings import PaperSettings
 from reproductions.sure.statistics import fit_statistics
 from reproductions.sure.train import PaperRun, Torch, begin, best_model, resume, train
-from surescale.model_export.checkpoints import CHECKPOINT
 from surescale.policies.scores import JobScores, PolicyScore, Scores
 from surescale.simulation.load.workload import load_workload
 

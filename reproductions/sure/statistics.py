@@ -2,19 +2,26 @@
 
 from collections.abc import Iterable
 
+import msgspec
 import numpy as np
 
 from benchmarks.archive import load_job
 from reproductions.sure.environment import JOBS, PaperMode, View, sizes_of, terms_of, week
 from surescale.policies.features import SURE_WIDTH
 from surescale.policies.graph import Int64
-from surescale.policies.sure.package import Statistics
 from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload
 from surescale.simulation.loops.rows import LoopRows
 
 STD_MIN = 0.05  # so that a slot that hardly varies in training cannot explode later
 ROWS, DECISIONS = 12, 16
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Mean and standard deviation of each slot over loops; frozen inside the sampler's graph too."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
 
 
 def spread_start(job: SizedJob, load: Workload, first: Int64, generator: np.random.Generator) -> Int64:

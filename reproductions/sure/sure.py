@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import DenseSAGEConv
 
 from reproductions.sure.layers import ForwardPass, Head, Method, State
-from surescale.contracts.windows import Float32
-from surescale.model_export.network import (
+from reproductions.sure.objective import (
     Information,
     Sampler,
     Weights,
@@ -28,10 +27,11 @@ from surescale.model_export.network import (
     plackett_luce,
     straight_through,
 )
+from reproductions.sure.statistics import Statistics
+from surescale.contracts.windows import Float32
 from surescale.policies.graph import JobGraph
 from surescale.policies.nvss import MASKED, SampledNodes, neighbours_sampled
 from surescale.policies.paper.models import Blocks, blocks, even_noise, look_at, neighbour_places, neighbourhood
-from surescale.policies.sure.package import Statistics
 
 LAYERS = 3
 

@@ -21,19 +21,17 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.archive import load_job
+from reproductions.sure import checkpoints
 from reproductions.sure.draws import credit, draw, gains, log_probability
 from reproductions.sure.environment import SPAN_MINUTES, View, action_for, asked_for, follow, offsets, sizes_of, terms_of, week
 from reproductions.sure.layers import ForwardPass, Method, State
 from reproductions.sure.methods import build
+from reproductions.sure.objective import TrainingDiverged, Weights, take_step
 from reproductions.sure.settings import TAU_LAST, PaperSettings
-from reproductions.sure.statistics import spread_start
+from reproductions.sure.statistics import Statistics, spread_start
 from reproductions.sure.sure import SureOptions
-from surescale.model_export import checkpoints
-from surescale.model_export.network import Weights
-from surescale.model_export.train import TrainingDiverged, take_step
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
-from surescale.policies.sure.package import Statistics
 from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload, load_workload
 from surescale.simulation.loops.rows import LoopRows, Terms

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from reproductions.sure.layers import Head, Method, exists
+from reproductions.sure.statistics import Statistics
 from surescale.policies.features import SURE_WIDTH
-from surescale.policies.sure.package import Statistics
 
 LOW = -1e3
 

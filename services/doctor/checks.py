@@ -19,7 +19,7 @@ from surescale.contracts.plurals import counted
 from surescale.contracts.settings import PipelineSettings
 from surescale.engines.ports.findings import Finding, in_words, skew
 from surescale.policies.package import PackageRejected
-from surescale.policies.registry import Unavailable, is_rule, load_policy, package_sha256
+from surescale.policies.registry import Unavailable, has_graphs, load_policy, package_sha256
 from surescale.runtime.limited_graphs import opener_for
 from surescale.services.doctor.kafka_checks import KafkaChecks
 from surescale.services.local_stack.errors import JavaError
@@ -137,7 +137,7 @@ def programs() -> Iterator[Finding]:
 
 def policy(settings: PipelineSettings) -> Iterator[Finding]:
     """Check that the policy of jobs without one can be loaded; where nothing can run its graphs, that its files are whole."""
-    if not is_rule(settings.policy) and not _installed("onnxruntime"):
+    if has_graphs(settings.policy, settings.policy_folder) and not _installed("onnxruntime"):
         yield _files_of(settings)
         return
     found = load_policy(settings.policy, settings.policy_folder, opener=opener_for(settings.policy_folder))

@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).parents[2]
 TORCH_FREE = (
     *(
         f"surescale.{room}"
-        for room in ("contracts", "policies", "simulation", "runtime", "engines", "monitor", "spark_streaming")
+        for room in ("contracts", "policies", "simulation", "runtime", "engines", "monitor", "spark_streaming", "model_export")
     ),
     *("surescale.services", "surescale.rescaler", "benchmarks", "reproductions.placement"),
 )
@@ -49,7 +49,7 @@ for room in {rooms!r}:
 
 
 def test_torch_is_needed_only_to_train() -> None:
-    """Every module of every room but model_export and reproductions.sure imports with torch blocked."""
+    """Every module of every room but reproductions.sure imports with torch blocked."""
     done = import_all(TORCH_FREE, "torch")
     assert done.returncode == 0, done.stderr[-2000:]
 

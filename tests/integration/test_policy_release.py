@@ -70,8 +70,8 @@ def test_a_cluster_that_no_monitor_has_named_is_refused(pipeline: ReleasePipelin
 
 def test_a_policy_that_fails_its_check_is_not_released(pipeline: ReleasePipeline) -> None:
     """A damaged package is one clear line, and nothing is published."""
-    graph = Path(pipeline.settings.policy_folder) / "sure" / "sampler.onnx"
-    graph.write_bytes(graph.read_bytes()[:-1])
+    card = Path(pipeline.settings.policy_folder) / "sure" / "card.json"
+    card.write_bytes(card.read_bytes()[:-10])
     for name in ("sure", "nonesuch"):
         result = pipeline.policy("release", name, "--from", "now")
         assert str(result.exception).startswith(f"policy {name}: ")

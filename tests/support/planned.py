@@ -8,7 +8,6 @@ from surescale.policies.flows import Counted, Flows
 from surescale.policies.graph import JobGraph, job_graph
 from surescale.policies.guardrails import Limits
 from surescale.policies.measure import Measured
-from surescale.policies.sure.correction import Correction
 from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.past import PAST_HOURS, Past
 from surescale.policies.sure.plan import Planned, plan
@@ -74,11 +73,10 @@ def planned(
     expected: Expected,
     seen: Measured | None = None,
     restarts: int = 0,
-    ease: float = 0.0,
     total: int = 99,
     planning: Planning = PLANNING,
 ) -> Planned:
     """Plan for the chain at present sizes."""
     limits = Limits(least=np.ones(3, dtype=np.int64), most=CHAIN.parallelism_max, total=total)
     given = PlanningInput(expected, seen or measured(), np.array([[1, *sizes]]), CHAIN, limits, np.array([restarts]))
-    return plan(planning, given, Correction(np.zeros((1, 3)), np.array([ease])))
+    return plan(planning, given)

@@ -12,7 +12,7 @@ from surescale.contracts.decisions import ChangeScore, PolicyUsed, TaskDecision
 from surescale.contracts.messages import EngineEvent
 from surescale.contracts.releases import why_released
 from surescale.contracts.rent import DAY_S
-from surescale.policies.sure.drift import in_words
+from surescale.policies.drift import in_words
 from surescale.runtime import terminal
 from surescale.runtime.instants import to_the_second
 from surescale.runtime.terminal import Column, fitting, plain, several

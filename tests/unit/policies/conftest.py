@@ -1,7 +1,6 @@
-"""The shipped model, and windows of a small chain job in steady state and of a job with branches, to be bent by each test."""
+"""The shipped policy, and windows of a small chain job in steady state and of a job with branches, to be bent by each test."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from surescale.policies.measure import measure
 from surescale.policies.question import Question
 from surescale.policies.registry import load_policy
 from surescale.policies.rules.reading import Reading
-from surescale.policies.sure.policy import SurePolicy, load_sure_policy
+from surescale.policies.sure.policy import SurePolicy
 
 MINUTE_MS = 60_000
 END_MS = 809_568_000_000 + 8 * 3_600_000  # Monday 1995-08-28 08:00
@@ -30,20 +29,11 @@ def settings() -> JobSettings:
 
 
 @pytest.fixture(scope="session")
-def shipped() -> SurePolicy:
-    """Return the shipped model, whose network answers zero."""
+def sure() -> SurePolicy:
+    """Return the policy ``sure`` as it ships."""
     loaded = load_policy("sure")
     assert isinstance(loaded, SurePolicy), loaded
     return loaded
-
-
-@pytest.fixture(scope="session")
-def sure(shipped: SurePolicy) -> SurePolicy:
-    """Return the shipped model with weights in its output layer, so that its network has a say."""
-    head, zeros = b"\x42\x0aout.weight\x4a\x80\x02", bytes(256)  # in ONNX: name and raw data of 2 x 32 float32
-    assert shipped.package.policy.count(head + zeros) == 1
-    weights = np.random.default_rng(3).normal(0.0, 0.02, 64).astype(np.float32).tobytes()
-    return load_sure_policy(replace(shipped.package, policy=shipped.package.policy.replace(head + zeros, head + weights)))
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from surescale.contracts.messages import TaskSpec
 from surescale.contracts.windows import FIGURE, Window
 from surescale.contracts.wire import decode, encode
 from surescale.policies.decide import decide
-from surescale.policies.features import SLOTS, WIDTH, Encoded
+from surescale.policies.drift import Ranges, drift_of
+from surescale.policies.features import SLOTS, SURE_WIDTH, WIDTH, Encoded
 from surescale.policies.graph import job_graph
+from surescale.policies.paper.policy import PaperPolicy
 from surescale.policies.registry import SHIPPED, Unavailable, load_policy
-from surescale.policies.sure.drift import Ranges, drift_of
-from surescale.policies.sure.policy import SurePolicy
 from tests.unit.policies.conftest import branching_window
 
 RANGES = Ranges(low=(0.0,) * WIDTH, high=(1.0,) * WIDTH, usual=0.02, windows=100)
@@ -27,10 +27,10 @@ JOB = "sim/branches"
 
 
 @pytest.fixture(scope="module")
-def policy() -> SurePolicy:
-    """The shipped model."""
-    loaded = load_policy("sure")
-    assert isinstance(loaded, SurePolicy), loaded
+def policy() -> PaperPolicy:
+    """The shipped policy of the paper."""
+    loaded = load_policy("sure-paper")
+    assert isinstance(loaded, PaperPolicy), loaded
     return loaded
 
 
@@ -83,19 +83,16 @@ def test_what_was_not_reported_counts_for_nothing() -> None:
     assert drift_of(given, GRAPH, strict).outside == 0.0
 
 
-def test_the_shipped_card_has_true_ranges(policy: SurePolicy) -> None:
-    """Each holds the training's mean but where that lies in a thin tail; constants have no width."""
-    ranges = policy.card.ranges
+def test_the_shipped_card_has_true_ranges(policy: PaperPolicy) -> None:
+    """Of the slots that its network sees, none the wrong way round; constants have no width."""
+    ranges = policy.package.card.ranges
     assert ranges is not None
-    low, high, mean = np.array(ranges.low), np.array(ranges.high), np.array(policy.card.statistics.mean)
+    low, high = np.array(ranges.low), np.array(ranges.high)
+    assert low.shape == high.shape == (SURE_WIDTH,)
     assert (low <= high).all()
-    assert np.mean((low - 1e-3 <= mean) & (mean <= high + 1e-3)) > 0.9
-    assert low[SLOTS.index("scalable")] == high[SLOTS.index("scalable")] == 1.0
-    for name in ("day_sin", "day_cos"):  # every hour of the day was in the training
-        assert low[SLOTS.index(name)] < -0.98
-        assert high[SLOTS.index(name)] > 0.98
+    assert (low < high).mean() > 0.7
     assert 0.01 < ranges.usual < 0.2, "one feature in a hundred lies outside by the choice of the quantiles"
-    assert ranges.windows > 5_000
+    assert ranges.windows > 500
 
 
 def strange(window: Window) -> Window:
@@ -108,46 +105,46 @@ def strange(window: Window) -> Window:
     return changed(window, figures=figures)
 
 
-def test_a_decision_tells_its_drift_and_acts_on_it_only_where_asked(policy: SurePolicy) -> None:
+def test_a_decision_tells_its_drift_and_acts_on_it_only_where_asked(policy: PaperPolicy) -> None:
     """A strange window lies further out; above the owner's limit the rule decides, with the figures as its reason."""
     near = decide(branching_window(), policy, JobSettings(job=JOB), seed=0).drift
     far = decide(strange(branching_window()), policy, JobSettings(job=JOB), seed=0)
     assert isinstance(near, FeatureDrift)
     assert isinstance(far.drift, FeatureDrift)
     assert far.drift.outside > near.outside
-    assert far.policy.name == "sure"
+    assert far.policy.name == "sure-paper"
     limit = 100 * (near.outside + far.drift.outside) / 2
     settings = JobSettings(job=JOB, feature_drift_max=limit)
     assert decide(branching_window(), policy, settings, seed=0).policy.fallback_reason is None
     refused = decide(strange(branching_window()), policy, settings, seed=0)
-    assert (refused.policy.name, refused.policy.asked, refused.drift) == ("target-utilisation", "sure", far.drift)
+    assert (refused.policy.name, refused.policy.asked, refused.drift) == ("target-utilisation", "sure-paper", far.drift)
     assert refused.policy.fallback_reason is not None
     assert refused.policy.fallback_reason.startswith("too far from the training: ")
     assert f"{far.drift.feature}: " in refused.policy.fallback_reason
     assert decode(encode(refused), Decision) == refused
 
 
-def test_a_rule_and_a_package_without_ranges_say_nothing(policy: SurePolicy, tmp_path: Path) -> None:
+def test_a_rule_and_a_package_without_ranges_say_nothing(policy: PaperPolicy, tmp_path: Path) -> None:
     """And the limit does not stop the latter: nobody knows how far it is from its training."""
     settings = JobSettings(job=JOB, feature_drift_max=0.0)
     assert decide(branching_window(), load_policy("target-utilisation"), settings, seed=0).drift is None
     old = changed_card(tmp_path, lambda card: card.pop("ranges"))
     decision = decide(branching_window(), old, settings, seed=0)
-    assert (decision.drift, decision.policy.name, decision.policy.fallback_reason) == (None, "sure", None)
+    assert (decision.drift, decision.policy.name, decision.policy.fallback_reason) == (None, "sure-paper", None)
 
 
 def test_a_card_with_ranges_of_another_length_is_refused(tmp_path: Path) -> None:
     """The message names the field."""
     found = changed_card(tmp_path, lambda card: card["ranges"]["low"].pop())
     assert isinstance(found, Unavailable)
-    assert "ranges.low must hold" in found.reason
+    assert "ranges must hold 27 numbers each" in found.reason
 
 
-def changed_card(folder: Path, change: Callable[[dict], object]) -> SurePolicy:
+def changed_card(folder: Path, change: Callable[[dict], object]) -> PaperPolicy:
     """The shipped package with another card."""
-    shutil.copytree(SHIPPED / "sure", folder / "sure")
-    path = folder / "sure" / "card.json"
+    shutil.copytree(SHIPPED / "sure-paper", folder / "sure-paper")
+    path = folder / "sure-paper" / "card.json"
     card = json.loads(path.read_text())
     change(card)
     path.write_text(json.dumps(card))
-    return load_policy("sure", str(folder))  # type: ignore[return-value]
+    return load_policy("sure-paper", str(folder))  # type: ignore[return-value]

@@ -73,7 +73,7 @@ def test_a_field_that_no_plain_graph_needs_is_refused_by_name(raw: bytes, words:
 
 def test_a_shipped_graph_with_a_loop_added_is_refused() -> None:
     """Two graphs in one model are joined by some readers, and the last one wins with others."""
-    whole = (SHIPPED / "sure" / "policy.onnx").read_bytes()
+    whole = (SHIPPED / "sure-paper" / "policy.onnx").read_bytes()
     check_graph(whole)
     with pytest.raises(PackageRejected, match=f"has a graph inside|{AMBIGUOUS}"):
         check_graph(whole + field(7, field(1, field(4, b"Loop") + field(5, field(6, BODY)))))

@@ -13,6 +13,7 @@ from reproductions.sure.environment import REACH, asked_for, terms_of
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.rounding import round_half_up
 from surescale.contracts.windows import Float32
+from surescale.policies.answer import RawAnswer
 from surescale.policies.decide import decide
 from surescale.policies.features import Encoded
 from surescale.policies.graph import JobGraph
@@ -21,7 +22,7 @@ from surescale.policies.paper.policy import PaperPolicy
 from surescale.policies.policy import ask
 from surescale.policies.question import Question
 from surescale.policies.registry import SHIPPED, Unavailable, load_policy
-from tests.unit.policies.conftest import WindowMaker
+from tests.unit.policies.conftest import END_MS, WindowMaker, branching_window
 
 ACTIONS = np.array([0.0, -1.0, -0.9, -0.44, 0.05, 0.3, 0.449, 0.46, 0.899, 0.9, 0.97, 1.0], dtype=np.float32)
 JOB = JobSettings(job="sim/chain", parallelism_max=100)
@@ -44,6 +45,22 @@ def acting(*actions: float, **changes: object) -> PaperPolicy:
     assert isinstance(opened, PaperPolicy)
     card = msgspec.structs.replace(opened.package.card, **changes)
     return replace(opened, package=replace(opened.package, card=card), model=Acting(np.array(actions, dtype=np.float32)))
+
+
+def test_it_tells_what_it_looked_at() -> None:
+    """Every real task looked at some minutes of the window, in time order, and at tasks of its own job; never at unknown ones."""
+    window, settings = branching_window(4), JobSettings(job="sim/y")
+    window.figures[:53] = np.nan
+    answer = ask(load_policy("sure-paper"), Question.of(window, settings, 0))
+    assert isinstance(answer, RawAnswer)
+    assert answer.looked_at[0] == ()
+    for snapshots in answer.looked_at[1:5]:
+        ends = [snapshot.minute_end_ms for snapshot in snapshots]
+        assert len(ends) == 7
+        assert ends == sorted(ends)
+        assert END_MS - 6 * 60_000 <= ends[0] <= ends[-1] <= END_MS
+        assert 0.0 < sum(snapshot.weight for snapshot in snapshots) <= 1.0 + 1e-3
+        assert all(set(snapshot.neighbours) <= set("slmrjz") for snapshot in snapshots)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 10])

@@ -10,7 +10,6 @@ from surescale.contracts.messages import TaskSpec
 from surescale.policies.graph import JobGraph, job_graph
 from surescale.policies.guardrails import Limits
 from surescale.policies.measure import Measured
-from surescale.policies.sure.correction import Correction
 from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.past import PAST_HOURS, Past
 from surescale.policies.sure.plan import PAST_DOUBT, REVERSED, WALK_GAIN, WALK_MOST, _with_spread, plan
@@ -87,13 +86,6 @@ def test_a_restart_makes_the_next_one_dearer() -> None:
     assert not tired.acts[0]
 
 
-def test_ease_moves_the_least_gain() -> None:
-    """The network's second output can hold a change back."""
-    expected = expecting(*[100.0] * 4)
-    assert planned((4, 2), expected, ease=0.0).acts[0]
-    assert not planned((4, 2), expected, restarts=1, ease=-3.0).acts[0]
-
-
 def test_the_jobs_total_bounds_every_choice() -> None:
     """Sizes beyond the limit are no choice; holding always is one."""
     answer = planned((3, 2), expecting(*[300.0] * 4), total=6)
@@ -118,7 +110,7 @@ def test_rows_do_not_see_one_another() -> None:
     pair = seen.rows(np.array([0, 0]))
     limits = Limits(least=np.ones(3, dtype=np.int64), most=CHAIN.parallelism_max, total=99)
     given = PlanningInput(both, pair, np.array([[1, 3, 2], [1, 8, 6]]), CHAIN, limits, np.zeros(2, dtype=np.int64))
-    answer = plan(PLANNING, given, Correction.none(2, 3))
+    answer = plan(PLANNING, given)
     assert answer.wanted[0].tolist() == planned((3, 2), one).wanted[0].tolist()
     assert answer.wanted[1].tolist() == planned((8, 6), other).wanted[0].tolist()
 

@@ -1,4 +1,4 @@
-"""The package of the learned policy: what ships, and every damage for which it is refused."""
+"""The packages that ship, and every damage for which one is refused."""
 
 import json
 import shutil
@@ -18,12 +18,13 @@ SETTINGS = JobSettings(job="sim/y")
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """Return a folder with a copy of the shipped package, free to be damaged."""
-    shutil.copytree(SHIPPED / "sure", tmp_path / "sure")
+    """Return a folder with copies of the shipped packages, free to be damaged."""
+    for name in ("sure", "sure-paper"):
+        shutil.copytree(SHIPPED / name, tmp_path / name)
     return tmp_path
 
 
-def test_the_shipped_model_loads_and_is_listed(sure: SurePolicy) -> None:
+def test_the_shipped_policy_loads_and_is_listed(sure: SurePolicy) -> None:
     """Its card states its terms; its scores lie beside the card."""
     assert set(policy_names()) >= {"target-utilisation", "static", "hold", "forecast", "sure"}
     scores = read_scores(SHIPPED / "sure")
@@ -37,62 +38,62 @@ def test_the_shipped_model_loads_and_is_listed(sure: SurePolicy) -> None:
 @pytest.mark.parametrize("file", ["sampler.onnx", "policy.onnx"])
 def test_the_graphs_carry_no_traces_of_the_machine_that_made_them(file: str) -> None:
     """Exporters write stack traces into graphs; ours are stripped."""
-    assert b".py" not in (SHIPPED / "sure" / file).read_bytes()
+    assert b".py" not in (SHIPPED / "sure-paper" / file).read_bytes()
 
 
-@pytest.mark.parametrize("file", ["sampler.onnx", "policy.onnx", "card.json"])
+@pytest.mark.parametrize("file", ["sure/card.json", "sure-paper/sampler.onnx", "sure-paper/policy.onnx"])
 def test_a_missing_file_is_named(package: Path, file: str) -> None:
     """The rule takes over, and every decision says which file it misses."""
-    (package / "sure" / file).unlink()
-    policy = load_policy("sure", str(package))
+    (package / file).unlink()
+    policy = load_policy(file.partition("/")[0], str(package))
     assert isinstance(policy, Unavailable)
-    assert f"sure/{file} cannot be read" in policy.reason
+    assert f"{file} cannot be read" in policy.reason
 
 
 @pytest.mark.parametrize("file", ["sampler.onnx", "policy.onnx"])
 def test_a_damaged_graph_is_refused_by_its_checksum(package: Path, file: str) -> None:
     """One changed byte is enough."""
-    path = package / "sure" / file
+    path = package / "sure-paper" / file
     raw = bytearray(path.read_bytes())
     raw[len(raw) // 2] ^= 1
     path.write_bytes(raw)
-    decision = decide(branching_window(), load_policy("sure", str(package)), SETTINGS, seed=0)
+    decision = decide(branching_window(), load_policy("sure-paper", str(package)), SETTINGS, seed=0)
     assert decision.policy.name == "target-utilisation"
     assert f"{file} is damaged" in (decision.policy.fallback_reason or "")
 
 
-def edited_card(package: Path, **changes: object) -> str:
+def edited_card(package: Path, name: str, **changes: object) -> str:
     """Change fields of the card and return why the package is refused."""
-    path = package / "sure" / "card.json"
+    path = package / name / "card.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    policy = load_policy("sure", str(package))
+    policy = load_policy(name, str(package))
     assert isinstance(policy, Unavailable)
     return policy.reason
 
 
 def test_a_model_of_other_features_is_refused(package: Path) -> None:
     """Numbers in other slots would mean other things."""
-    assert "feature version 99" in edited_card(package, feature_version=99)
+    assert "feature version 99" in edited_card(package, "sure-paper", feature_version=99)
 
 
 def test_a_card_of_another_format_is_refused(package: Path) -> None:
     """A card of an earlier surescale is distinguished from a damaged one."""
-    assert "format 1; this version reads format 2" in edited_card(package, format=1)
+    assert "format 2; this version reads format 3" in edited_card(package, "sure", format=2)
 
 
 def test_a_card_that_does_not_parse_names_the_field(package: Path) -> None:
     """The message leads to the mistake."""
-    assert "span_minutes" in edited_card(package, span_minutes="ten")
+    assert "span_minutes" in edited_card(package, "sure", span_minutes="ten")
 
 
 def test_a_graph_that_is_no_onnx_is_refused(package: Path) -> None:
     """A right checksum does not make a model."""
     import hashlib
 
-    (package / "sure" / "policy.onnx").write_bytes(b"not a model")
-    files = json.loads((package / "sure" / "card.json").read_text())["files"]
+    (package / "sure-paper" / "policy.onnx").write_bytes(b"not a model")
+    files = json.loads((package / "sure-paper" / "card.json").read_text())["files"]
     files["policy.onnx"] = hashlib.sha256(b"not a model").hexdigest()
-    assert "cannot be run" in edited_card(package, files=files)
+    assert "cannot be run" in edited_card(package, "sure-paper", files=files)
 
 
 def test_the_forecast_rule_reads_its_constants_from_the_model_package(package: Path, make_window: WindowMaker) -> None:

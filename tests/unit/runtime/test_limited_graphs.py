@@ -46,7 +46,7 @@ X = {"x": np.array(0.0, dtype=np.float32)}
 def test_decisions_are_the_same_in_a_process_of_its_own() -> None:
     """To the last bit: no number changes on the way."""
     window = chain_window(load=100.0)
-    here, apart = (load_policy("sure", opener=opener) for opener in (None, LIMITS.open))
+    here, apart = (load_policy("sure-paper", opener=opener) for opener in (None, LIMITS.open))
     settings = JobSettings(job=window.job)
     made = decide(window, apart, settings, seed=1)
     assert made == decide(window, here, settings, seed=1)

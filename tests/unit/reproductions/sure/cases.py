@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from reproductions.sure.statistics import Statistics
 from surescale.contracts.messages import TaskSpec
 from surescale.policies.features import SURE_WIDTH, WIDTH, Encoded
 from surescale.policies.graph import JobGraph, job_graph
-from surescale.policies.sure.package import Statistics
 
 STATISTICS = Statistics(mean=(0.0,) * SURE_WIDTH, std=(1.0,) * SURE_WIDTH)
 CHAIN = {"a": (), "b": ("a",), "c": ("b", "a"), "d": ("c",)}

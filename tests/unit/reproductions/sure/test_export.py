@@ -15,7 +15,7 @@ from reproductions.sure.export import card_of, export_graphs, slug  # noqa: E402
 from reproductions.sure.layers import State  # noqa: E402
 from reproductions.sure.settings import PaperSettings  # noqa: E402
 from reproductions.sure.train import begin  # noqa: E402
-from surescale.model_export.feature_ranges import write_card  # noqa: E402
+from surescale.model_export.export import write_card  # noqa: E402
 from surescale.policies.package import PackageRejected  # noqa: E402
 from surescale.policies.paper.card import read_paper_package  # noqa: E402
 from surescale.policies.paper.models import open_model  # noqa: E402

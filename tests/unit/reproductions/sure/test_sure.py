@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", reason="training needs torch: make install-
 
 from reproductions.sure.layers import State  # noqa: E402
 from reproductions.sure.methods import build  # noqa: E402
+from reproductions.sure.objective import Information, plackett_luce  # noqa: E402
 from reproductions.sure.sure import (  # noqa: E402
     PaperSure,
     SubgraphNet,
@@ -19,9 +20,9 @@ from reproductions.sure.sure import (  # noqa: E402
     log_choice,
     subgraph_inputs,
 )
-from surescale.model_export.network import Information, plackett_luce  # noqa: E402
 from surescale.policies.features import WIDTH, Encoded  # noqa: E402
-from surescale.policies.nvss import adjacency, sample_nodes  # noqa: E402
+from surescale.policies.graph import JobGraph  # noqa: E402
+from surescale.policies.nvss import SampledNodes  # noqa: E402
 from surescale.policies.paper.models import (  # noqa: E402
     blocks,
     look_at,
@@ -183,15 +184,22 @@ def test_torch_forms_the_scores_that_nodes_are_chosen_by() -> None:
     assert np.array_equal(best[there], looked.slots[there])
 
 
-def test_scoring_neighbours_at_anchors_alone_chooses_what_scoring_all_minutes_does() -> None:
-    """The short way of ``look_at`` and the long one of ``policies.nvss.sample_nodes`` agree."""
-    graph = layered(9)
-    generator = np.random.default_rng(0)
-    mu = generator.normal(size=(2, 12, 9, 2)).astype(np.float32)
-    mask = generator.random((2, 12, 9)) < 0.9
-    one, other = look_at(mu, mask, graph, 4, 3), sample_nodes(mu, mask, graph, 4, 3)
-    for name in ("minutes", "minutes_known", "slots", "neighbours", "neighbours_known"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+def adjacency(looked: SampledNodes, graph: JobGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Return the links [.., N, m, m] of all nodes of each subgraph, also over time, and which are known [.., N, m]."""
+    tasks = np.arange(len(graph.tasks)).reshape(-1, 1, 1)
+    own = np.broadcast_to(tasks, (*looked.minutes.shape, 1))
+    nodes = np.concatenate([own, looked.neighbours], axis=-1)
+    there = np.concatenate([looked.minutes_known[..., None], looked.neighbours_known], axis=-1)
+    k1, width = nodes.shape[-2:]
+    linked = np.zeros((*nodes.shape[:-2], k1, width, k1, width), dtype=np.float32)
+    edges = graph.linked[nodes[..., :, None], nodes[..., None, :]]
+    for anchor in range(k1):
+        linked[..., anchor, :, anchor, :] = edges[..., anchor, :, :]
+    before, after = np.arange(k1 - 1), np.arange(1, k1)
+    linked[..., before, 0, after, 0] = linked[..., after, 0, before, 0] = 1.0
+    flat = (*nodes.shape[:-2], k1 * width)
+    known = there.reshape(flat).astype(np.float32)
+    return linked.reshape(*flat, k1 * width) * known[..., :, None] * known[..., None, :], known
 
 
 @pytest.mark.parametrize("readout", ["all", "own"])

@@ -15,6 +15,7 @@ from reproductions.sure import train as paper_train  # noqa: E402
 from reproductions.sure.campaign import Item, continued, run_campaign  # noqa: E402
 from reproductions.sure.environment import MODES, PaperMode, View, start, terms_of, week  # noqa: E402
 from reproductions.sure.layers import ForwardPass  # noqa: E402
+from reproductions.sure.objective import TrainingDiverged  # noqa: E402
 from reproductions.sure.settings import PaperSettings, SettingRefused, changed_settings  # noqa: E402
 from reproductions.sure.statistics import fit_statistics, spread_start  # noqa: E402
 from reproductions.sure.train import (  # noqa: E402
@@ -31,7 +32,6 @@ from reproductions.sure.train import (  # noqa: E402
     train,
     update,
 )
-from surescale.model_export.train import TrainingDiverged  # noqa: E402
 from surescale.simulation.load.workload import load_workload  # noqa: E402
 from surescale.simulation.loops.rows import LoopRows  # noqa: E402
 from tests.unit.reproductions.sure.cases import STATISTICS  # noqa: E402

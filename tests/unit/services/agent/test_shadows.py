@@ -59,7 +59,7 @@ def process(opened: list[ShadowProcess], *, folder: str = "", seconds: float = 3
 def test_a_rule_and_a_package_answer_as_they_would_decide(opened: list[ShadowProcess]) -> None:
     """The same sizes as in the agent, from one process."""
     asked, sha256 = process(opened), card_hash(SHIPPED / "sure")
-    for policy, of in (("target-utilisation", ""), ("sure", sha256)):
+    for policy, of in (("target-utilisation", ""), ("sure", sha256), ("sure-paper", card_hash(SHIPPED / "sure-paper"))):
         found = asked.ask(question(policy, of))
         own = decide(window_at(600), load_policy(policy), SETTINGS, seed=7)
         assert found is not None
@@ -98,19 +98,20 @@ def test_a_policy_that_takes_too_long_is_late_and_after_some_ends_no_longer_aske
 
 def test_a_policy_that_takes_too_much_memory_ends_its_process_alone(opened: list[ShadowProcess]) -> None:
     """The answer says so."""
-    found = process(opened, memory_mb=1).ask(question("sure", card_hash(SHIPPED / "sure")))
+    found = process(opened, memory_mb=1).ask(question("sure-paper", card_hash(SHIPPED / "sure-paper")))
     assert found is not None
     assert found.status == "failed"
 
 
 def test_a_package_that_is_damaged_or_not_the_one_that_was_released_fails(opened: list[ShadowProcess], tmp_path: Path) -> None:
     """A rule that stands in for it would say nothing about it."""
-    shutil.copytree(SHIPPED / "sure", tmp_path / "sure")
-    sha256, graph = card_hash(tmp_path / "sure"), tmp_path / "sure" / "policy.onnx"
+    package = tmp_path / "sure-paper"
+    shutil.copytree(SHIPPED / "sure-paper", package)
+    sha256, graph = card_hash(package), package / "policy.onnx"
     graph.write_bytes(graph.read_bytes()[:-1])
     asked = process(opened, folder=str(tmp_path))
     for of, why in ((sha256, "is damaged"), ("f" * 64, "ffffffffffff is not in the policy folder")):
-        found = asked.ask(question("sure", of))
+        found = asked.ask(question("sure-paper", of))
         assert found is not None
         assert (found.status, why in found.reason) == ("failed", True)
 

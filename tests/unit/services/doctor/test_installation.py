@@ -49,7 +49,8 @@ def test_packages_that_are_missing_are_named_with_what_brings_them() -> None:
     assert packages.verdict == "warning"
     assert packages.detail.endswith("not installed: faust-streaming, pyspark, onnxruntime")
     assert packages.remedy.endswith("pip install 'surescale[all]' brings everything")
-    (found,) = policy(PipelineSettings(policy="sure"))
+    (found,) = policy(PipelineSettings(policy="sure-paper"))
+    assert next(policy(PipelineSettings(policy="sure"))).verdict == "ok", "it has no graphs"
     assert (found.verdict, found.remedy) == ("warning", packages.remedy)
 
 
@@ -59,13 +60,13 @@ def test_an_image_is_judged_by_what_its_role_needs() -> None:
     (packages,) = programs()
     assert packages.verdict == "ok"
     assert packages.detail.endswith("; image of the state-service")
-    (found,) = policy(PipelineSettings(policy="sure"))
+    (found,) = policy(PipelineSettings(policy="sure-paper"))
     assert found.verdict == "ok"
     assert "its graphs were not tried, since onnxruntime is not installed here" in found.detail
 
 
 @pytest.mark.usefixtures("without_extras", "image")
-@pytest.mark.parametrize("name", ["sure", "../sure"])
+@pytest.mark.parametrize("name", ["sure", "sure-paper", "../sure"])
 def test_a_package_that_is_not_whole_is_a_problem_everywhere(tmp_path: Path, name: str) -> None:
     """A missing card shows without a graph being run; a name that leaves the folder is no name."""
     (found,) = policy(PipelineSettings(policy=name, policy_folder=str(tmp_path)))

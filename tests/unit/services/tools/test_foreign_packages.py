@@ -27,7 +27,7 @@ pytest.importorskip("onnxruntime")
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return a policy folder with a package, while this process must open no graph."""
-    shutil.copytree(SHIPPED / "sure", tmp_path / "sure")
+    shutil.copytree(SHIPPED / "sure-paper", tmp_path / "sure-paper")
 
     def opens(graphs: object) -> None:
         raise AssertionError("a graph was opened in the tool's own process")
@@ -39,16 +39,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def tried(folder: str) -> Policy:
     """Return the policy of a variant of `what-if`."""
     known = AsRecorded("hold", JobSettings(job="sim/chain"), SPAN_MINUTES, None, folder, ("map",))
-    return variant_of("sure", "--try", known).policy
+    return variant_of("sure-paper", "--try", known).policy
 
 
 @pytest.mark.parametrize(
     "load",
     [
-        lambda folder: verified("sure", folder),
-        lambda folder: chosen_policies(["sure"], Known(), folder)[0],
+        lambda folder: verified("sure-paper", folder),
+        lambda folder: chosen_policies(["sure-paper"], Known(), folder)[0],
         tried,
-        lambda folder: twin._policy("sure", RescalerSettings(policy_folder=folder)),
+        lambda folder: twin._policy("sure-paper", RescalerSettings(policy_folder=folder)),
     ],
     ids=["policy verify", "replay", "what-if", "twin"],
 )
@@ -59,8 +59,8 @@ def test_the_package_of_a_folder_is_opened_within_limits(load: Callable[[str], P
 
 def test_evaluate_judges_the_package_of_a_folder_within_limits(folder: str) -> None:
     """The check of the name and the run; the workers of `evaluate` get the opener with the request."""
-    assert evaluate._names(("sure",), folder) == ["sure"]
+    assert evaluate._names(("sure-paper",), folder) == ["sure-paper"]
     asked = {"runs": 1, "tuned": False, "policy_folder": folder, "opener": opener_for(folder)}
-    judged = judge("sure", setting(wave(1), **asked), quiet)
+    judged = judge("sure-paper", setting(wave(1), **asked), quiet)
     assert judged.outcome.decisions
-    assert judged.sha256 == load_policy("sure", folder, opener=opener_for(folder)).sha256
+    assert judged.sha256 == load_policy("sure-paper", folder, opener=opener_for(folder)).sha256

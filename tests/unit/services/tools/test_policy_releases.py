@@ -10,11 +10,12 @@ from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.releases import Release, Releases, Slot
 from surescale.contracts.windows import encode_window
+from surescale.policies.paper.models import SubgraphModel
+from surescale.policies.paper.policy import PaperPolicy
 from surescale.policies.registry import SHIPPED, Unavailable
 from surescale.policies.released_policy import card_hash, released_policy
 from surescale.policies.rules.fixed import Hold
 from surescale.policies.scores import JobScores, PolicyScore, Scores, write_scores
-from surescale.policies.sure.policy import SurePolicy
 from surescale.runtime.limited_graphs import LimitedSession
 from surescale.services.agent.decider import Decider
 from surescale.services.tools.policy_releases.folder import ScoreSummary, policies_in, summary_of, verified
@@ -116,12 +117,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_damaged_package_fails_its_check(folder: Path) -> None:
+def test_a_damaged_package_fails_its_check(tmp_path: Path) -> None:
     """One changed byte in a graph is found, and the message names the file."""
-    graph = folder / "sure" / "policy.onnx"
+    shutil.copytree(SHIPPED / "sure-paper", tmp_path / "sure-paper")
+    graph = tmp_path / "sure-paper" / "policy.onnx"
     graph.write_bytes(graph.read_bytes()[:-1] + b"\0")
-    with pytest.raises(SettingsError, match=r"policy sure: sure/policy.onnx is damaged"):
-        verified("sure", str(folder))
+    with pytest.raises(SettingsError, match=r"policy sure-paper: sure-paper/policy.onnx is damaged"):
+        verified("sure-paper", str(tmp_path))
 
 
 def test_a_package_under_a_foreign_name_fails_its_check(folder: Path) -> None:
@@ -252,7 +254,8 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
 
 def test_graphs_that_did_not_ship_with_surescale_are_verified_in_a_process_of_their_own(tmp_path: Path) -> None:
     """Within the agent's limits: a graph may ask for all memory, and verifying is for packages that nobody trusts yet."""
-    shutil.copytree(SHIPPED / "sure", tmp_path / "sure")
-    policy = verified("sure", str(tmp_path))
-    assert isinstance(policy, SurePolicy)
-    assert isinstance(policy.sampler, LimitedSession)
+    shutil.copytree(SHIPPED / "sure-paper", tmp_path / "sure-paper")
+    policy = verified("sure-paper", str(tmp_path))
+    assert isinstance(policy, PaperPolicy)
+    assert isinstance(policy.model, SubgraphModel)
+    assert isinstance(policy.model.sampler, LimitedSession)

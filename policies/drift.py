@@ -17,7 +17,7 @@ SLACK = 1e-4
 
 
 class Ranges(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the features lay in training, per slot, and how many lay outside. Fitted by `surescale policy export --ranges`."""
+    """Where the features lay in training, per slot, and how many lay outside."""
 
     low: tuple[float, ...]
     """0.5 % of the values were below."""
