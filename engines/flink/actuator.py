@@ -33,6 +33,7 @@ from surescale.engines.flink.requirements import (
     refusal,
     refusal_of_cluster,
     refusal_of_job,
+    refusal_of_upgrade,
     requirement_id,
     wanted,
 )
@@ -179,6 +180,30 @@ class FlinkEngine:
             job = self._addressed(command)
             detail = self.client.job(job.flink_job)
             self._check(job, detail, self._required(job, detail), command)
+
+    def check_upgrade(self, command: RescheduleCommand, *, needs_checkpoint: bool) -> None:
+        """Refuse what could not be upgraded with its state, or would come up otherwise; nothing is changed.
+
+        ``needs_checkpoint``: it is restored from its last one, and no savepoint is taken.
+
+        Raises:
+            EngineRefused: with the reason.
+            EngineUnavailable: no answer.
+        """
+        with _answers_of_the_port():
+            job = self._addressed(command)
+            detail = self.client.job(job.flink_job)
+            config, checkpoints = self.client.checkpoint_config(job.flink_job), self.client.checkpoints(job.flink_job)
+            _raise(refusal_of_upgrade(detail, config, checkpoints, needs_checkpoint=needs_checkpoint))
+            _raise(refusal(command.targets, tasks_of(detail), Cluster(0, grows=True)))
+
+    def shown(self, job: str) -> dict[str, int]:
+        """Return the parallelism that Flink shows of a job's vertices; none while it does not answer, or has no such job."""
+        try:
+            with _answers_of_the_port():
+                return _shown(self.client.job(self._live_job(job).flink_job))
+        except (EngineRefused, EngineUnavailable):
+            return {}
 
     def expect(self, job: str, targets: Mapping[str, int]) -> None:
         """Have looks request a checkpoint while Flink waits for one to run this; somebody else asks Flink for it.

@@ -151,6 +151,7 @@ class FlinkJob:
         self._client, self._broker, self._events, self._clock = client, broker, events, clock
         self._epoch: _Epoch | None = None
         self._topology: JobTopology | None = None
+        self._is_upgraded = False
         self._still_ms: deque[int] = deque(maxlen=MEASURED_MAX)
         self._seldom = Throttle()
 
@@ -340,10 +341,9 @@ class FlinkJob:
     def _under_the_operator(self, topology: JobTopology) -> JobTopology:
         """Return a topology with what the operator's resource asks for: Flink is asked for it a moment later."""
         asked = self._operated(self._job)
+        self._is_upgraded = asked is not None and asked.upgrades
         if asked is not None:
-            tasks = tuple(
-                msgspec.structs.replace(spec, required=asked.counts.get(spec.task, spec.required)) for spec in topology.tasks
-            )
+            tasks = tuple(_as_asked(spec, asked) for spec in topology.tasks)
             counts = {spec.task: spec.required for spec in tasks if spec.required is not None}
             named = requirement_id(asked.resource.metadata.uid, counts)
             topology = msgspec.structs.replace(topology, tasks=tasks, requirement_id=named)
@@ -411,7 +411,7 @@ class FlinkJob:
         if epoch.rescales.ask(labels, since) or not epoch.attempt:
             return
         what = changes(_named(epoch.parallelism, labels), _named(running, labels))
-        if what:
+        if what and not self._is_upgraded:  # else the JobManager that has come says nothing of the time before it
             epoch.rescales.measure(detail, checkpoints)
         flink_job, attempt = epoch.identity.flink_job, attempt_of(detail) or 0
         kind: EventKind = "rescaled" if what else "job_restarted"
@@ -428,6 +428,14 @@ class FlinkJob:
         if ended is not None:
             kind: EventKind = "job_failed" if state_of(ended.state) == "failed" else "job_stopped"
             self._events.add(kind, f"ended:{flink_job}", max(0, ended.end_time), job=self._job, detail=ended.state)
+
+
+def _as_asked(spec: TaskSpec, asked: Requirement) -> TaskSpec:
+    """Return a task with what the resource asks for; one whose job is upgraded can be sized under any scheduler."""
+    if not asked.upgrades:
+        return msgspec.structs.replace(spec, required=asked.counts.get(spec.task, spec.required))
+    required = asked.counts.get(spec.task, spec.parallelism)
+    return msgspec.structs.replace(spec, required=required, scalable=spec.state != "finished")
 
 
 def _are_from_before(checkpoints: Checkpoints, detail: JobDetail) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, takewhile
 
+import msgspec
+
 from surescale.contracts.messages import TaskSpec
 from surescale.contracts.topology import slots_needed
 from surescale.engines.flink.answers import Bounds, CheckpointConfig, Checkpoints, JobDetail, Requirement, Requirements
@@ -112,6 +114,18 @@ def refusal_of_job(
         is_reactive: Flink uses all slots there are, and nobody may ask for less.
     """
     return next(chain(_of_the_setup(detail, config, is_reactive), _of_the_moment(detail, checkpoints)), None)
+
+
+def refusal_of_upgrade(
+    detail: JobDetail, config: CheckpointConfig, checkpoints: Checkpoints, *, needs_checkpoint: bool
+) -> Refusal | None:
+    """Return the first reason not to have a job stopped and submitted again with its state; any scheduler will do.
+
+    ``needs_checkpoint``: it is restored from its last one; else a savepoint is taken.
+    """
+    found = refusal_of_job(msgspec.structs.replace(detail, scheduler_type=None), config, checkpoints)
+    is_about_checkpoints = found is not None and found.code in (NO_CHECKPOINTS, NO_CHECKPOINT_YET, CHECKPOINTS_FAIL)
+    return None if is_about_checkpoints and not needs_checkpoint else found
 
 
 def own_autoscaler(configuration: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ from surescale.engines.flink.errors import FlinkError
 from surescale.engines.flink.identity import Identity
 from surescale.engines.flink.job import ENGINE, FlinkEvents, FlinkJob
 from surescale.engines.flink.memory import TaskManagerMemory
-from surescale.engines.flink_operator.requirement import Requirement
+from surescale.engines.flink_operator.requirement import Operated, Requirement
 from surescale.engines.kafka.offsets import TopicOffsets
 from surescale.engines.ports.minutes import Clock, JobSnapshot, MinuteCollectors, WallClock
 from surescale.engines.ports.source import FinishedMinute, SourceUnavailable, UnknownJob
@@ -168,6 +168,8 @@ class FlinkSource:
         hosts = tuple(sorted((_host(each) for each in self._client.task_managers()), key=lambda host: host.host))
         now_ms = wall_ms()
         capabilities = capabilities_of(overview, configuration)
+        if capabilities.acts == "none" and isinstance(self._requirements, Operated) and self._requirements.upgrades:
+            capabilities = msgspec.structs.replace(self._requirements.can, version=overview.flink_version)
         topology = ClusterTopology(cluster=self._settings.cluster, version=now_ms, at_ms=now_ms, hosts=hosts, engine=capabilities)
         try:
             check_cluster(topology)

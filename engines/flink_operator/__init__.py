@@ -12,6 +12,8 @@ doctor       checks of `surescale doctor`, and what an account must be allowed f
 
 from dataclasses import dataclass
 
+import msgspec
+
 from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.settings import Settings
 from surescale.engines.kubernetes import KubernetesSettings
@@ -38,6 +40,9 @@ OPERATED = Capabilities(
     can_withdraw=True,
 )
 """TaskManagers come as pods when slots are missing. The time is Flink's default."""
+
+UPGRADED = msgspec.structs.replace(OPERATED, takes_part="refuses", takes_effect="restart", stabilization_ms=300_000)
+"""Where a job is stopped and submitted again. The time is what upstream's autoscaler expects of a restart."""
 
 BY_OPERATOR = ActuatorKind(
     make="surescale.engines.flink_operator.actuator:FlinkOperatorEngine.of",

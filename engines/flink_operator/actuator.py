@@ -15,7 +15,7 @@ import msgspec
 from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.commands import RescheduleCommand
 from surescale.engines.flink.actuator import FlinkEngine
-from surescale.engines.flink_operator import OPERATED
+from surescale.engines.flink_operator import OPERATED, UPGRADED
 from surescale.engines.flink_operator.answers import FlinkResource
 from surescale.engines.flink_operator.overrides import OverridesUnreadable, change_to
 from surescale.engines.flink_operator.owners import other_owner
@@ -75,9 +75,12 @@ class FlinkOperatorEngine:
 
     def capabilities(self) -> Capabilities:
         """Return what the cluster can do."""
+        upgrades = any(job.upgrades for job in self.jobs.values())
         if self.flink is None:
-            return OPERATED
+            return UPGRADED if upgrades else OPERATED
         can = self.flink.capabilities()
+        if upgrades and can.acts == "none":
+            return msgspec.structs.replace(UPGRADED, version=can.version)
         return msgspec.structs.replace(can, stabilization_ms=(can.stabilization_ms or 0) + OPERATOR_MS)
 
     def request(self, command: RescheduleCommand) -> Accepted:
@@ -92,8 +95,8 @@ class FlinkOperatorEngine:
             operated = self._job(job)
             required = required_of(self.client, operated)
             hindrance = hindrance_of(required.resource, operated.target)
-            if self.flink is None:
-                return _by_the_operator(required, operated, hindrance)
+            if self.flink is None or required.upgrades:
+                return self._by_the_operator(job, required, operated, hindrance)
         seen = self.flink.look(job)
         counts = {**seen.required, **required.counts}
         named = requirement_id(required.resource.metadata.uid, counts)
@@ -110,17 +113,20 @@ class FlinkOperatorEngine:
         job, required = self._addressed(command)
         before = dict(command.expected.required) if command.expected is not None else {}
         if covers(required.counts, command.targets):
-            self._expect(command.job, command.targets)
+            self._expect(command.job, command.targets, required)
             return
         foreign = {task: count for task, count in required.counts.items() if count != before.get(task, count)}
         if foreign:
             raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(foreign)}")
         self._check(job, required.resource)
-        if self.flink is not None:
+        if self.flink is not None and required.upgrades:
+            mode = required.resource.spec.job.upgrade_mode if required.resource.spec.job is not None else None
+            self.flink.check_upgrade(command, needs_checkpoint=mode != "savepoint")
+        elif self.flink is not None:
             self.flink.check(command)
         # All tasks are written: what is asked for of a vertex without an override is not known from the resource.
         self._write(job, required.resource, {**before, **command.targets})
-        self._expect(command.job, command.targets)
+        self._expect(command.job, command.targets, required)
 
     def _withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
         job, required = self._addressed(command)
@@ -129,11 +135,11 @@ class FlinkOperatorEngine:
         if not covers(required.counts, command.targets):
             raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(required.counts)}")
         self._write(job, required.resource, put_back)
-        self._expect(command.job, put_back)
+        self._expect(command.job, put_back, required)
 
-    def _expect(self, job: str, targets: Mapping[str, int]) -> None:
-        """Have checkpoints requested while Flink only waits for one, as the actuator `flink` does."""
-        if self.flink is not None:
+    def _expect(self, job: str, targets: Mapping[str, int], required: Requirement) -> None:
+        """Have checkpoints requested while Flink only waits for one, as the actuator `flink` does; an upgrade waits for none."""
+        if self.flink is not None and not required.upgrades:
             self.flink.expect(job, targets)
 
     def _until_written(self, step: Callable[[], None], command: RescheduleCommand) -> None:
@@ -157,7 +163,7 @@ class FlinkOperatorEngine:
         owner = other_owner(resource, effective_configuration(resource, session))
         if owner is not None:
             raise EngineRefused(OTHER_OWNER, f"{job.target}: {owner}")
-        refusal = refusal_of(resource, session)
+        refusal = refusal_of(resource, session, upgrades=job.upgrades)
         if refusal is not None:
             raise EngineRefused(refusal.code, f"{job.target}: {refusal.sentence}")
 
@@ -165,6 +171,22 @@ class FlinkOperatorEngine:
         if job.target.resource != SESSION_JOBS:
             return None
         return self.client.read(job.session(resource.spec.deployment_name or "").path, FlinkResource)
+
+    def _by_the_operator(self, name: str, required: Requirement, job: OperatedJob, hindrance: str) -> JobStatus:
+        """Return what the operator says, and of vertices without an override what Flink shows, if it answers."""
+        resource = required.resource
+        shown = self.flink.shown(name) if self.flink is not None else {}
+        running = {job.task_of(vertex): count for vertex, count in running_of(resource).items()}
+        is_known = runs(resource) and required.counts.keys() <= running.keys()
+        counts = {**shown, **required.counts}
+        return JobStatus(
+            epoch=required.epoch,
+            requirement_id=requirement_id(resource.metadata.uid, counts),
+            required=counts,
+            running={**shown, **running},
+            state="failed" if has_failed(resource) else "running" if is_known else "restarting",
+            hindrance=hindrance,
+        )
 
     # Which job
 
@@ -194,20 +216,6 @@ def _vertex(job: OperatedJob, task: str) -> str:
     if vertex is None:
         raise EngineRefused(UNKNOWN_TASK, f"{task}: {SETTING} does not say its vertex id; add it to vertices")
     return vertex
-
-
-def _by_the_operator(required: Requirement, job: OperatedJob, hindrance: str) -> JobStatus:
-    resource = required.resource
-    running = {job.task_of(vertex): count for vertex, count in running_of(resource).items()}
-    is_known = runs(resource) and required.counts.keys() <= running.keys()
-    return JobStatus(
-        epoch=required.epoch,
-        requirement_id=required.id,
-        required=dict(required.counts),
-        running=running,
-        state="failed" if has_failed(resource) else "running" if is_known else "restarting",
-        hindrance=hindrance,
-    )
 
 
 @contextmanager

@@ -32,9 +32,10 @@ def _look(job: OperatedJob, client: KubernetesClient) -> Seen:
     resource, session = required.resource, None
     if job.target.resource == SESSION_JOBS:
         session = client.read(job.session(resource.spec.deployment_name or "").path, FlinkResource)
-    refusal = refusal_of(resource, session)
+    refusal = refusal_of(resource, session, upgrades=job.upgrades)
     why = other_owner(resource, effective_configuration(resource, session)) or (refusal.sentence if refusal is not None else None)
-    return Seen(why, f"{len(required.counts)} vertices have overrides" if required.counts else "no overrides yet")
+    known = f"{len(required.counts)} vertices have overrides" if required.counts else "no overrides yet"
+    return Seen(why, f"{known}; each rescale is an upgrade, which stops the job" if required.upgrades else known)
 
 
 def rights_for(target: Target) -> tuple[Right, ...]:

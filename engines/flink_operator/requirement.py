@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from surescale.engines.flink_operator import OPERATED, FlinkOperatorSettings
+from surescale.engines.flink_operator import OPERATED, UPGRADED, FlinkOperatorSettings
 from surescale.engines.flink_operator.answers import FlinkResource
 from surescale.engines.flink_operator.overrides import OverridesUnreadable, overrides_of
 from surescale.engines.flink_operator.resource import SETTING, OperatedJob, check_no_vertices, check_vertices, read_operated_jobs
+from surescale.engines.flink_operator.state import not_in_place
 from surescale.engines.kubernetes import KubernetesSettings
 from surescale.engines.kubernetes.client import KubernetesClient, client_of
 from surescale.engines.kubernetes.errors import KubernetesError, NotFound
@@ -18,10 +19,14 @@ from surescale.engines.settings import ClusterSettings, SourceSettings
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """The overrides of one job, by task. The epoch is Flink's id of the submission, as the operator last saw it."""
+    """The overrides of one job, by task. The epoch is Flink's id of the submission, as the operator last saw it.
+
+    ``upgrades``: the operator stops the job for a change and submits it again, under the same id.
+    """
 
     resource: FlinkResource
     counts: Mapping[str, int]
+    upgrades: bool = False
 
     @property
     def epoch(self) -> str:
@@ -47,7 +52,7 @@ def required_of(client: KubernetesClient, job: OperatedJob) -> Requirement:
         OverridesUnreadable: it is no parallelism by vertex.
     """
     resource = client.read(job.target.path, FlinkResource)
-    return Requirement(resource, counts_of(resource, job))
+    return Requirement(resource, counts_of(resource, job), job.upgrades and not_in_place(resource) is not None)
 
 
 def counts_of(resource: FlinkResource, job: OperatedJob) -> dict[str, int]:
@@ -75,9 +80,14 @@ class Operated(Requirements):
     """The jobs of the file."""
 
     def __init__(self, settings: SourceSettings) -> None:
-        super().__init__(OPERATED)
         self._jobs = jobs_of(settings)
+        super().__init__(UPGRADED if self.upgrades else OPERATED)
         self._client = client_of(settings.part(KubernetesSettings))
+
+    @property
+    def upgrades(self) -> bool:
+        """Return whether some job may be upgraded where it cannot be changed in place."""
+        return any(job.upgrades for job in self._jobs.values())
 
     def check_tasks(self, job: str, tasks: Iterable[str]) -> None:
         """Refuse tasks without a vertex, and vertices without a task."""

@@ -35,6 +35,7 @@ class _Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: ObjectName
     resource: Literal["flinkdeployments", "flinksessionjobs"] = "flinkdeployments"
     vertices: dict[Text, Annotated[str, Meta(pattern=_VERTEX)]] = {}
+    rescale: Literal["in-place", "upgrade"] = "in-place"
 
     @property
     def target(self) -> Target:
@@ -42,10 +43,16 @@ class _Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OperatedJob(msgspec.Struct, frozen=True):
-    """One job that the operator runs. ``vertices``: Flink's id of each task that is not called by it already."""
+    """One job that the operator runs.
+
+    Attributes:
+        vertices: Flink's id of each task that is not called by it already.
+        upgrades: where it cannot be changed in place, the operator may stop it and submit it again with its state.
+    """
 
     target: Target
     vertices: Mapping[str, str] = {}
+    upgrades: bool = False
 
     def vertex_of(self, task: str) -> str | None:
         """Return Flink's vertex id of a task; None: the file does not say it."""
@@ -67,7 +74,7 @@ def read_operated_jobs(path: Path) -> dict[str, OperatedJob]:
         SettingsError: it cannot be read or is invalid; names the field and the fix in one line.
     """
     named = _FILE.read(path, dict[Text, _Resource])
-    jobs = {name: OperatedJob(each.target, each.vertices) for name, each in named.items()}
+    jobs = {name: OperatedJob(each.target, each.vertices, each.rescale == "upgrade") for name, each in named.items()}
     _check_apart(jobs, _FILE.at(path))
     return jobs
 
@@ -104,6 +111,11 @@ def check_no_vertices(jobs: Mapping[str, OperatedJob]) -> None:
 def _check_apart(jobs: Mapping[str, OperatedJob], where: str) -> None:
     seen: dict[Target, str] = {}
     for name, job in jobs.items():
+        if job.upgrades and job.target.resource == SESSION_JOBS:
+            raise SettingsError(
+                f"{where}: {name}.rescale: upgrade is for flinkdeployments: a FlinkSessionJob gets another id with each upgrade; "
+                "leave it out"
+            )
         first = seen.setdefault(job.target, name)
         if first != name:
             raise SettingsError(f"{where}: {name}: {job.target} is also {first}; each job needs its own resource")

@@ -1,7 +1,8 @@
 """What the operator has made of a resource, what runs, and why a change cannot be asked for now. Pure.
 
 The operator changes a running job in place, through the same request of Flink that the actuator ``flink`` uses, only where all of
-`refusal_of` holds. Anywhere else it would stop the job and submit it again.
+`not_in_place` holds. Anywhere else it stops the job and submits it again, with its state as ``upgradeMode`` says: only where
+the file of resources allows that.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ import msgspec
 
 from surescale.contracts.errors import UNREADABLE
 from surescale.contracts.wire import decoder, learned
-from surescale.engines.flink.requirements import NOT_ADAPTIVE, NOT_RUNNING, Refusal
+from surescale.engines.flink.requirements import NOT_ADAPTIVE, NOT_RUNNING, REACTIVE_MODE, Refusal
 from surescale.engines.flink_operator.answers import FlinkResource, FlinkSpec
 from surescale.engines.flink_operator.overrides import OverridesUnreadable, flat, overrides_of
 from surescale.engines.kubernetes.target import Target
@@ -38,14 +39,14 @@ def effective_configuration(resource: FlinkResource, session: FlinkResource | No
     return {**inherited, **flat(resource.spec.flink_configuration)}
 
 
-def refusal_of(resource: FlinkResource, session: FlinkResource | None) -> Refusal | None:
+def refusal_of(resource: FlinkResource, session: FlinkResource | None, *, upgrades: bool = False) -> Refusal | None:
     """Return the first reason not to ask for a change, None if there is none.
 
     Args:
         resource: of the job.
         session: the FlinkDeployment of its session cluster; None for an application.
+        upgrades: the operator may stop the job and submit it again.
     """
-    effective, cluster = effective_configuration(resource, session), session or resource
     job = resource.spec.job
     if job is None:
         return Refusal(NOT_RUNNING, "it describes a session cluster without a job; name the FlinkSessionJob instead")
@@ -55,11 +56,21 @@ def refusal_of(resource: FlinkResource, session: FlinkResource | None) -> Refusa
             "its spec.job.upgradeMode is stateless, so the operator starts it from scratch where it cannot change it in place; "
             "set last-state or savepoint",
         )
+    if not upgrades:
+        return not_in_place(resource, session) or _of_the_moment(resource)
+    if effective_configuration(resource, session).get("scheduler-mode", "").lower() == "reactive":
+        return Refusal(REACTIVE_MODE, "its scheduler-mode is reactive, which uses every slot itself; leave scheduler-mode out")
+    return _of_the_moment(resource)
+
+
+def not_in_place(resource: FlinkResource, session: FlinkResource | None = None) -> Refusal | None:
+    """Return why the operator cannot change a running job in place, so that it would upgrade it; None: it can."""
+    effective, cluster = effective_configuration(resource, session), session or resource
     if effective.get("jobmanager.scheduler", "").lower() != "adaptive":
         return Refusal(
             NOT_ADAPTIVE,
             "its spec.flinkConfiguration does not choose the adaptive scheduler, so the operator would stop the job and submit "
-            "it again; set jobmanager.scheduler: adaptive there",
+            'it again; set jobmanager.scheduler: adaptive there, or allow that (rescale = "upgrade")',
         )
     if effective.get(IN_PLACE_KEY, "").lower() == "false":
         return Refusal(NOT_IN_PLACE, f"{IN_PLACE_KEY} is false, so the operator would submit the job again; leave it out")
@@ -68,7 +79,7 @@ def refusal_of(resource: FlinkResource, session: FlinkResource | None) -> Refusa
     version = _VERSION.fullmatch(cluster.spec.flink_version or "")
     if version is not None and (int(version[1]), int(version[2])) < _IN_PLACE_SINCE:
         return Refusal(NOT_IN_PLACE, f"its Flink is {cluster.spec.flink_version}, and only 1.18 and later change in place")
-    return _of_the_moment(resource)
+    return None
 
 
 def _of_the_moment(resource: FlinkResource) -> Refusal | None:

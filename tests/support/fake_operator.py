@@ -15,6 +15,8 @@ from tests.support.fake_jobmanager import FakeJob, FakeJobManager
 Document = dict[str, Any]
 API = "flink.apache.org/v1beta1"
 KEY = "pipeline.jobvertex-parallelism-overrides"
+UPGRADES_IN_MS = 40_000
+"""How long a job is down whose scheduler cannot change it in place."""
 SCALES_IN_MS = 3_000
 """How long a change takes that is not carried out by a JobManager."""
 
@@ -86,18 +88,42 @@ class FakeOperator:
             if _kept(resource) != reconciliation["lastReconciledSpec"]:
                 reconciliation |= {"state": "UPGRADING", "lastReconciledSpec": _kept(resource)}
                 self.status["lifecycleState"], self._since_ms = "UPGRADING", self.now_ms()
-                if self.manager is not None and self.job is not None:
+                if not _in_place(resource):
+                    self._stop()
+                elif self.manager is not None and self.job is not None:
                     self.manager.require(self.job, wanted)
+        elif not _in_place(resource) and reconciliation["state"] == "UPGRADING":
+            if self.now_ms() - self._since_ms >= UPGRADES_IN_MS and max(wanted.values(), default=0) <= self.slots:
+                self._start(wanted)
         elif reconciliation["state"] == "UPGRADING" and self._runs(wanted):
             reconciliation |= {"state": "DEPLOYED", "lastStableSpec": reconciliation["lastReconciledSpec"]}
             self.status["lifecycleState"] = "STABLE"
         if json.dumps(self.status) != before:
             self.say(json.loads(json.dumps(self.status)))
 
+    def _stop(self) -> None:
+        self.status["jobStatus"] |= {"state": "FINISHED"}
+        if self.job is not None:
+            self.job.state = "FINISHED"
+
+    def _start(self, wanted: Mapping[str, int]) -> None:
+        """Submit the job again, under its id, as the operator does with an application."""
+        self.status["jobStatus"] |= {"state": "RUNNING"}
+        reconciliation = self.status["reconciliationStatus"]
+        reconciliation |= {"state": "DEPLOYED", "lastStableSpec": reconciliation["lastReconciledSpec"]}
+        self.status["lifecycleState"] = "STABLE"
+        if self.job is not None:
+            self.job.state, self.job.created_at_ms = "RUNNING", self.now_ms()
+            self.job.required = self.job.running = {**self.job.running, **wanted}
+
     def _runs(self, wanted: Mapping[str, int]) -> bool:
         if self.job is not None:
             return all(self.job.running[vertex] == count for vertex, count in wanted.items())
         return self.now_ms() - self._since_ms >= SCALES_IN_MS and max(wanted.values(), default=0) <= self.slots
+
+
+def _in_place(resource: Document) -> bool:
+    return bool(resource["spec"]["flinkConfiguration"].get("jobmanager.scheduler") == "adaptive")
 
 
 def _kept(resource: Document) -> str:

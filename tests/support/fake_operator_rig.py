@@ -25,11 +25,18 @@ class FakeOperatorRig(OperatedRig):
     """All of it is played, on the clock of the API server."""
 
     def __init__(
-        self, server: FakeApiServer, client: KubernetesClient, flink: FlinkEngine | None, manager: FakeJobManager | None
+        self,
+        server: FakeApiServer,
+        client: KubernetesClient,
+        flink: FlinkEngine | None,
+        manager: FakeJobManager | None,
+        *,
+        upgrades: bool = False,
     ):
         self.server, self.client, self.manager = server, client, manager
-        self.job = operated_job("shop", VERTICES if manager is None else BY_NAME)
-        self.object = FakeObject(self.job.target.path, flink_deployment("shop", NAME, self.before))
+        self.job = operated_job("shop", VERTICES if manager is None else BY_NAME, upgrades=upgrades)
+        scheduler = {"jobmanager.scheduler": "default"} if upgrades else {}
+        self.object = FakeObject(self.job.target.path, flink_deployment("shop", NAME, self.before, **scheduler))
         server.objects[self.object.path] = self.object
         self.operator = FakeOperator(lambda: self.object.document, self.object_says, self.now_ms, manager)
         self.submit_again()
@@ -65,8 +72,11 @@ class FakeOperatorRig(OperatedRig):
 
 
 @contextlib.contextmanager
-def fake_operator(manager: FakeJobManager | None = None) -> Iterator[FakeOperatorRig]:
-    """Start a rig: with a JobManager, Flink is asked what runs; without one, the operator's word counts."""
+def fake_operator(manager: FakeJobManager | None = None, *, upgrades: bool = False) -> Iterator[FakeOperatorRig]:
+    """Start a rig: with a JobManager, Flink is asked what runs; without one, the operator's word counts.
+
+    ``upgrades``: the job has the default scheduler, and may be upgraded for a change.
+    """
     server = FakeApiServer()
     with contextlib.ExitStack() as stack:
         answering = stack.enter_context(server.serving())
@@ -77,6 +87,7 @@ def fake_operator(manager: FakeJobManager | None = None) -> Iterator[FakeOperato
         flink = None
         if manager is not None:
             manager.configuration["kubernetes.cluster-id"] = "orders"
+            manager.configuration["jobmanager.scheduler"] = "default" if upgrades else "adaptive"
             rest = stack.enter_context(contextlib.closing(FlinkClient(stack.enter_context(manager.serving()).url)))
             flink = FlinkEngine(rest, CLUSTER, lambda: manager.now_ms, sleep=lambda seconds: None)
-        yield FakeOperatorRig(server, client, flink, manager)
+        yield FakeOperatorRig(server, client, flink, manager, upgrades=upgrades)

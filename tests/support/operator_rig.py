@@ -13,9 +13,11 @@ NAME = JOB.removeprefix(f"{CLUSTER}/")
 VERTICES = {"parse": "cbc357ccb763df2852fee8c4fc7d55f2", "count": "6d2677a0ecc3fd8df0b72ec675edf8f4"}
 
 
-def operated_job(namespace: str, vertices: Mapping[str, str] = VERTICES, resource: str = DEPLOYMENTS) -> OperatedJob:
+def operated_job(
+    namespace: str, vertices: Mapping[str, str] = VERTICES, resource: str = DEPLOYMENTS, *, upgrades: bool = False
+) -> OperatedJob:
     """Return the job as the file names it."""
-    return OperatedJob(Target(namespace, NAME, resource, API), vertices)
+    return OperatedJob(Target(namespace, NAME, resource, API), vertices, upgrades)
 
 
 class OperatedRig(RequirementRig):

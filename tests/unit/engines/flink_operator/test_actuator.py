@@ -180,6 +180,47 @@ def test_what_the_operator_would_not_do_in_place_is_refused(rig: FakeOperatorRig
     assert (refused.code, said in refused.detail) == (code, True), refused.detail
 
 
+@pytest.mark.parametrize(
+    ("spoil", "code", "said"),
+    [
+        (_spec(job={"upgradeMode": "stateless"}), "STATELESS_UPGRADE", "set last-state or savepoint"),
+        (_configured(**{"scheduler-mode": "reactive"}), "REACTIVE_MODE", "leave scheduler-mode out"),
+        (_spec(job={"state": "suspended"}), "NOT_RUNNING", "its spec.job.state is suspended"),
+        (_said(lifecycleState="UPGRADING"), "NOT_RUNNING", "the operator is at work on it"),
+    ],
+)
+def test_a_job_that_may_be_upgraded_is_so_only_with_its_state(spoil: Spoil, code: str, said: str) -> None:
+    """And not while something else is under way."""
+    with fake_operator(upgrades=True) as rig:
+        spoil(rig)
+        refused = _refused(rig)
+        assert (refused.code, said in refused.detail) == (code, True), refused.detail
+
+
+@pytest.mark.parametrize(
+    "spoil", [_spec(mode="standalone"), _spec(flinkVersion="v1_17"), _configured(jobmanager_scheduler="default")]
+)
+def test_what_is_not_done_in_place_is_an_upgrade_where_that_is_allowed(spoil: Spoil) -> None:
+    """The resource is written as ever."""
+    with fake_operator(upgrades=True) as rig:
+        spoil(rig)
+        rig.api.request(rig.command())
+        assert rig.api.look(JOB).required == AFTER
+
+
+@pytest.mark.parametrize(("mode", "is_refused"), [("last-state", True), ("savepoint", False)])
+def test_a_job_without_a_checkpoint_is_upgraded_by_a_savepoint_alone(mode: str, is_refused: bool) -> None:
+    """Its last state would be none."""
+    manager = FakeJobManager()
+    with fake_operator(manager, upgrades=True) as rig:
+        _spec(job={"upgradeMode": mode})(rig)
+        manager.jobs[-1].has_checkpoint = False
+        if not is_refused:
+            rig.api.request(rig.command())
+            return
+        assert _refused(rig).code == "NO_CHECKPOINT_YET"
+
+
 @pytest.mark.parametrize("text", ["parse", f"{PARSE}:many", f"{PARSE}:0", f"{PARSE}:1,{PARSE}:2", f"{PARSE}:99999"])
 def test_overrides_that_cannot_be_read_are_named(rig: FakeOperatorRig, text: str) -> None:
     """By a look too."""

@@ -18,6 +18,7 @@ from tests.support.fake_api_server import FakeApiServer
 from tests.support.fake_flink import FakeFlink, QuickClock, fake_flink
 from tests.support.fake_objects import FakeObject
 from tests.support.fake_operator import KEY, FakeOperator, flink_deployment
+from tests.support.flink_source import job_of
 from tests.support.role_settings import role_settings
 
 SOURCE = "ca88eee0095684d687a1b6495617f957"
@@ -78,6 +79,55 @@ def test_flinks_own_figures_stand_beside_what_the_resource_asks_for(
             source.follow("flink/orders").look()
     finally:
         source.close()
+
+
+@pytest.fixture
+def default_scheduler() -> Iterator[FakeFlink]:
+    """A cluster whose scheduler tells no requirement, with the figures of another one."""
+    running = FakeFlink("2.3.0", "running")
+    with fake_flink("2.3.0", "default-scheduler") as server:
+        own, other = job_of(server, "orders"), job_of(running)
+        figures = {asked.replace(other, own): given for asked, given in running.answers.items() if "/vertices/" in asked}
+        server.answers = running.answers | server.answers | figures
+        scheduler = next(each for each in server.body("GET /jobmanager/config") if each["key"] == "jobmanager.scheduler")
+        scheduler["value"] = "default"
+        yield server
+
+
+def test_a_job_that_is_upgraded_can_be_sized_under_any_scheduler(
+    default_scheduler: FakeFlink, server: tuple[FakeObject, FakeApiServer, str], tmp_path: Path
+) -> None:
+    """Where the file allows it. Its minutes tell how long an upgrade stops it: a new JobManager knows nothing of it."""
+    made, _, url = server
+    made.merge({"spec": {"flinkConfiguration": {"jobmanager.scheduler": None}}}, "kubectl-edit")
+    found = {}
+    for allows in ("", 'rescale = "upgrade"\n'):
+        shared = {
+            "engine": "flink", "actuator": "kubernetes", "engine_url": default_scheduler.url, "cluster": "flink",
+            "kubernetes_url": url, "flink_resources_file": _file(tmp_path, FILE + allows),
+        }  # fmt: skip
+        source = FlinkSource(role_settings(MonitorSettings, **shared), QuickClock)
+        try:
+            source.jobs()
+            first = source.follow("flink/orders").look().topology
+            can = source.cluster_topology().engine
+            found[bool(allows)] = (can.acts, can.takes_effect, {spec.scalable for spec in first.tasks})
+            if not allows:
+                continue
+            engine = actuator_of(role_settings(RescalerSettings, **shared), 5.0)
+            seen = engine.look("flink/orders")
+            assert (seen.requirement_id, seen.required) == (first.requirement_id, {s.task: s.required for s in first.tasks})
+            assert {spec.task: spec.required for spec in first.tasks}[SOURCE] == 5
+            detail = default_scheduler.body(f"GET /jobs/{job_of(default_scheduler, 'orders')}")
+            detail["timestamps"]["CREATED"] += 60_000
+            detail["timestamps"]["RUNNING"] += 60_000
+            detail["now"] += 120_000
+            detail["vertices"][0]["parallelism"] += 1
+            later = source.follow("flink/orders").look().topology
+            assert (later.attempt, later.restart_ms) == (first.attempt + 60_000, None)
+        finally:
+            source.close()
+    assert found == {False: ("none", "checkpoint", {False}), True: ("counts", "restart", {True})}
 
 
 def test_prometheus_figures_go_with_the_operator(server: tuple[FakeObject, FakeApiServer, str], tmp_path: Path) -> None:

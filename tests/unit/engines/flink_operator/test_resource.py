@@ -34,6 +34,8 @@ def test_it_names_a_resource_for_each_job(tmp_path: Path) -> None:
         ("orders", "docs/kubernetes.md shows the form"),
         ('[orders]\nname = "orders"\n', "missing required field `namespace`"),
         (_JOB + 'kind = "x"\n', "unknown field `kind`"),
+        (_JOB + 'rescale = "restart"\n', "Invalid enum value 'restart'"),
+        (_JOB + 'resource = "flinksessionjobs"\nrescale = "upgrade"\n', "orders.rescale: upgrade is for flinkdeployments"),
         (_JOB + 'resource = "deployments"\n', "Invalid enum value 'deployments'"),
         (_JOB.replace("streaming", "../kube-system"), "matching regex"),
         (_JOB + '[orders.vertices]\nparse = "x"\n', "matching regex"),
