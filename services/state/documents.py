@@ -1,6 +1,6 @@
 """The documents of the HTTP API about jobs and the service itself. Public, as those in `services.state.fleet_documents`.
 
-`surescale job list`, `job settings`, `job decisions` and `cluster show` print them with ``--json``.
+`surescale job list`, `job show`, `job decisions` and `cluster show` print them with ``--json``.
 
 Fields are answered in the order in which they are declared. Units are in the names: ``_ms`` is milliseconds since the epoch, of
 the pipeline's clock unless it says wall or broker; rents are dollars.

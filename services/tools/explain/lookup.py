@@ -164,7 +164,7 @@ class Surroundings:
         known = made.span_end_ms, made.minutes_known
         due = next_decision(topology, self.settings, *known, found.decided_ms, span_minutes)
         if due is not None and topology.at_ms > due.at_ms + FRESH_MINUTES * MINUTE_MS:
-            return f"was {due.words}, and has not come; `surescale job settings {made.job}` says what is missing"
+            return f"was {due.words}, and has not come; `surescale job show {made.job}` says what is missing"
         return next_in_words(topology, None, due)
 
 

@@ -69,7 +69,7 @@ def test_a_plan_in_loops_knows_what_it_knows_in_the_pipeline() -> None:
 
 
 def test_a_package_is_scored_as_evaluate_scores_it(package: Path) -> None:
-    """``scores.json`` and ``surescale evaluate`` give one figure for one policy, and judging leaves the hash alone."""
+    """``scores.json`` and ``surescale policy evaluate`` give one figure for one policy, and judging leaves the hash alone."""
     before, a_day = load_policy("small", str(package)).sha256, EvaluationRequest(runs=1, calibrate="0:18600", tuned=False)
     score_package(package / "small", lambda line: None, jobs=("clicks",), beside=("forecast",), asked=a_day)
     scores = read_scores(package / "small")

@@ -84,7 +84,7 @@ def test_the_newest_decision_says_when_the_next_one_is_due() -> None:
     assert words == f"due at {to_the_minute(end_ms + 20 * MINUTE_MS)} UTC, after 20 more minutes of figures"
     past = replace(topology, at_ms=end_ms + 23 * MINUTE_MS)
     late = Surroundings({}, None, past).next_in_words(newest, 10)
-    assert late == f"was {words}, and has not come; `surescale job settings {JOB}` says what is missing"
+    assert late == f"was {words}, and has not come; `surescale job show {JOB}` says what is missing"
     stopped = Surroundings({}, None, replace(topology, state="suspended")).next_in_words(newest, 10)
     assert stopped == "none while the job does not run (suspended)"
     assert Surroundings({}, None, topology).next_in_words(find_decision(log, made[1].decision_id), 10) == ""
