@@ -156,6 +156,10 @@ class ClusterSettings(PipelineSettings):
             raise SettingsError("SURESCALE_ENGINE_CERTIFICATE_FILE and SURESCALE_ENGINE_KEY_FILE: set both, or neither")
 
 
+LOOK_SPREAD_MAX_S = 45
+"""The rest of the minute is for looks that take long or are repeated."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceSettings(ClusterSettings):
     """Settings for reading the sources of figures: the monitor, and `surescale doctor`."""
@@ -179,6 +183,9 @@ class SourceSettings(ClusterSettings):
     """Names of the jobs to watch, separated by commas; ``*`` and ``?`` stand for other characters. Empty: every job."""
     jobs_label: str = ""
     """surescale.NAME=VALUE: watch jobs whose own parameters say so (Flink: ``pipeline.global-job-parameters``). Empty: all."""
+    look_spread_s: int = 0
+    """Seconds, at most 45, over which looks at jobs are spread: each job has its own time before the end of the minute. 0: all
+    are looked at together, at its end."""
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -188,6 +195,8 @@ class SourceSettings(ClusterSettings):
         """
         ClusterSettings.__post_init__(self)
         self.source_kafka()
+        if not 0 <= self.look_spread_s <= LOOK_SPREAD_MAX_S:
+            raise SettingsError(f"SURESCALE_LOOK_SPREAD_S: {self.look_spread_s} is not from 0 to {LOOK_SPREAD_MAX_S}")
         name, _, value = self.jobs_label.partition("=")
         if self.jobs_label and not (name.strip().startswith(LABEL_PREFIX) and value.strip()):
             raise SettingsError(

@@ -57,7 +57,7 @@ class FlinkSource:
         self._log = FlinkEvents(settings.cluster)
         self._lock = threading.Lock()
         self._live: dict[str, Identity] = {}
-        self._collectors = MinuteCollectors(self._looks_at, clock)
+        self._collectors = MinuteCollectors(self._looks_at, clock, settings.look_spread_s)
         self._followed: dict[str, FlinkJob] = {}
         self._hosts_lock = threading.Lock()
         self._hosts: tuple[float, ClusterTopology] | None = None

@@ -52,7 +52,7 @@ class ConsumerGroupSource:
         self._events = EventLog(settings.cluster)
         self._lock = threading.Lock()
         self._live: dict[str, Chain] = {}
-        self._collectors = MinuteCollectors(lambda job: self.follow(job).look, clock)
+        self._collectors = MinuteCollectors(lambda job: self.follow(job).look, clock, settings.look_spread_s)
         self._followed: dict[str, ChainJob] = {}
 
     @property

@@ -41,7 +41,7 @@ class PrometheusSource:
         for name, watched in jobs.items():
             self._workers.requirements.check_tasks(name, watched.tasks)
         self._events = EventLog(settings.cluster)
-        self._collectors = MinuteCollectors(lambda job: self.follow(job).look, clock)
+        self._collectors = MinuteCollectors(lambda job: self.follow(job).look, clock, settings.look_spread_s)
         self._lock = threading.Lock()
         self._followed: dict[str, PrometheusJob] = {}
 

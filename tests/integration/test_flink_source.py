@@ -108,7 +108,7 @@ def test_counters_arrivals_and_lag_are_those_of_the_topic(flink: LiveFlink) -> N
         assert parallelism(done)["parse"] == 4
         memory = [spec.memory for spec in done.topology.tasks]
         assert all(each is not None and each.gc_share is not None and each.heap_share for each in memory), memory
-        assert all(each is not None and each.managed_share is not None for each in memory), memory
+        assert {each.managed_share for each in memory if each is not None} == {None}, "this cluster has none"
         before = total(done, "records_out")
         job.send(500)
         fresh = look_until(source, name, Quiet(since=before), "the rest to be read")

@@ -99,11 +99,12 @@ class MonitorPipeline:
 
 
 @contextlib.contextmanager
-def watching(settings: PipelineSettings, flink: FakeFlink) -> Iterator[None]:
+def watching(settings: PipelineSettings, flink: FakeFlink, jobs: str = "") -> Iterator[None]:
     """Run a monitor in front of a fake Flink, under a clock on which a minute takes a second and a half."""
     own = MonitorSettings(
-        bootstrap=settings.bootstrap, topic_prefix=settings.topic_prefix, engine="flink", engine_url=flink.url, cluster="flink"
-    )
+        bootstrap=settings.bootstrap, topic_prefix=settings.topic_prefix, engine="flink", engine_url=flink.url, cluster="flink",
+        jobs=jobs,
+    )  # fmt: skip
     stop = threading.Event()
     monitor = Monitor(own, FlinkSource(own, QuickClock), stop=stop, log=logging.getLogger("test"))
     thread = threading.Thread(target=monitor.run)
@@ -277,6 +278,27 @@ def test_a_flink_job_that_ends_is_published_as_ended(pipeline: MonitorPipeline) 
             wait_until(lambda: states(lonely)[-1] == "finished", what="the end that nobody saw")
         said = [*states(lonely), *states("flink/orders")]
         assert (said.count("finished"), said.count("failed")) == (1, 1), "each once"
+
+
+def test_two_pipelines_share_a_cluster_by_their_jobs(kafka: KafkaForTests, tmp_path: Path) -> None:
+    """Each has a prefix and watches its own jobs; together they watch all, and each knows all hosts."""
+    first, second = (MonitorPipeline(kafka, tmp_path) for _ in range(2))
+    try:
+        with (
+            fake_flink("2.3.0", "running") as flink,
+            watching(first.settings, flink, "Orders*"),
+            watching(second.settings, flink, "team a/*"),
+        ):
+            wait_until(lambda: first.marked("flink/orders"), what="a minute of the first")
+            wait_until(lambda: len(second.jobs_shown()) == 2, what="the jobs of the second")
+            wait_until(lambda: all(map(second.marked, second.jobs_shown())), what="their minutes")
+        assert first.jobs_shown() == {"flink/orders"}
+        assert {job.partition("~")[0] for job in second.jobs_shown()} == {"flink/team a_legacy job"}
+        hosts = [decode(each.read(CLUSTER_TOPOLOGY)[-1], ClusterTopology).hosts for each in (first, second)]
+        assert hosts[0] == hosts[1]
+    finally:
+        first.close()
+        second.close()
 
 
 def test_a_malformed_sample_travels_as_it_is(pipeline: MonitorPipeline, engine: EngineStub) -> None:

@@ -20,7 +20,7 @@ class TinySource:
         """``clock`` makes the clock of a collector."""
         self._settings, self._jobs = settings, Jobs.of(settings)
         self._events = EventLog(settings.cluster)
-        self._collectors = MinuteCollectors(self._looks_at, clock)
+        self._collectors = MinuteCollectors(self._looks_at, clock, settings.look_spread_s)
 
     @property
     def is_finite(self) -> bool:

@@ -1,13 +1,14 @@
 """Minutes made of looks: kept until acknowledged, left out where nobody looked."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from surescale.contracts.messages import TaskSample
-from surescale.engines.ports.minutes import GRACE_MS, KEPT_MINUTES_MAX, JobSnapshot, MinuteBuffer, MinuteCollector
+from surescale.engines.ports.minutes import GRACE_MS, KEPT_MINUTES_MAX, JobSnapshot, MinuteBuffer, MinuteCollector, early_ms_of
 from surescale.engines.ports.source import SourceUnavailable, UnknownJob
 from tests.support.builders import sample
 from tests.support.engine_stub import job_chain
@@ -153,6 +154,31 @@ def test_a_clock_that_was_ahead_and_is_set_right_keeps_no_minute_waiting(ahead: 
     assert [each.minute_end_ms for each in collector.minutes(acknowledged_ms)] == [2 * MINUTE]
     collector.take_minute()
     assert [each.minute_end_ms for each in collector.minutes(2 * MINUTE)] == [3 * MINUTE]
+
+
+def test_a_job_with_a_time_of_its_own_is_looked_at_and_handed_out_before_the_end_of_the_minute() -> None:
+    """Each minute by the same time, so its counters cover a minute; what comes a little late still counts."""
+    engine = Engine(0, 0.0, SourceUnavailable("away"), 0.0)
+    collector = MinuteCollector(JOB, engine.look, "run-1", engine.clock, threading.Event(), early_ms=20_000)
+    collector.take_minute()
+    assert engine.clock.at_ms == MINUTE - 20_000
+    collector.take_minute()
+    assert engine.clock.at_ms == 2 * MINUTE - 20_000 + 500
+    collector.take_minute()
+    first, late, third = collector._kept.after(0)
+    assert [each.minute_end_ms for each in (first, late, third)] == [MINUTE, 2 * MINUTE, 3 * MINUTE]
+    assert [each.samples[0].as_of_ms for each in (first, late, third)] == [39_500, 100_500, 159_500]
+    assert [each.age_ms for each in (first, late, third)] == [20_500, 19_500, 20_500]
+
+
+def test_the_times_of_many_jobs_lie_evenly_before_the_end() -> None:
+    """A job keeps its own over restarts; without a spread all are looked at together."""
+    times = [early_ms_of(f"flink/job-{number}", 30) for number in range(1_000)]
+    assert times == [early_ms_of(f"flink/job-{number}", 30) for number in range(1_000)]
+    in_each = Counter(time // 5_000 for time in times)
+    assert set(in_each) == set(range(6))
+    assert max(in_each.values()) < 250
+    assert early_ms_of("flink/job-1", 0) == 0
 
 
 def test_minutes_are_given_again_until_they_are_acknowledged() -> None:
