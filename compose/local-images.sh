@@ -13,7 +13,7 @@ BASE=standin/base:$SUITE
 PYTHON=standin/python:3.11
 REDIS=standin/redis:7
 PROMETHEUS=standin/prometheus:2.42
-KAFKA=standin/kafka:4.1.1
+KAFKA=standin/kafka:4.2.1
 AUTHORITIES=/usr/local/share/ca-certificates
 
 command -v docker > /dev/null || give_up "no docker command: install a container engine first (docs/deploy.md)"

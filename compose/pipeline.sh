@@ -66,7 +66,7 @@ has_prometheus() { has_profile observability || has_profile prometheus; }
 
 # Every image the chosen profiles need; ours are built if missing, never pulled.
 have_images() {
-    local image role images=("${KAFKA_IMAGE:-apache/kafka:4.1.1}" "${REDIS_IMAGE:-redis:7}")
+    local image role images=("${KAFKA_IMAGE:-apache/kafka:4.2.1}" "${REDIS_IMAGE:-redis:7}")
     ! has_prometheus || images+=("${PROMETHEUS_IMAGE:-prom/prometheus:v3.5.0}")
     ! has_profile observability || images+=("${GRAFANA_IMAGE:-grafana/grafana:12.0.0}")
     for image in "${images[@]}"; do

@@ -15,7 +15,7 @@ from surescale.services.local_stack.ivy import JarCoordinates, pyspark_jars, run
 from surescale.services.local_stack.java import find_java
 
 BROKER_ROOTS = (
-    JarCoordinates("org.apache.kafka", "kafka_2.13", "4.1.1"),
+    JarCoordinates("org.apache.kafka", "kafka_2.13", "4.2.1"),
     # Kafka's pom names no slf4j binding; without one the broker has no log at all.
     JarCoordinates("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
 )
@@ -65,7 +65,7 @@ def write(name: str, title: str, jars: dict[JarCoordinates, str]) -> None:
 
 def main() -> None:
     """Write the file of every set; a new version needs its new name in `artifacts.py` too."""
-    write("kafka-broker-4.1.1", "Kafka broker 4.1.1", resolve(BROKER_ROOTS))
+    write("kafka-broker-4.2.1", "Kafka broker 4.2.1", resolve(BROKER_ROOTS))
     write("spark-kafka-4.2.0", "Kafka connector of Spark 4.2.0", without_pyspark(resolve(CONNECTOR_ROOTS)))
     write("flink-kafka-5.0.0-2.2", "Kafka connector of Flink 2", resolve(FLINK_2_JARS, with_dependencies=False))
     write("flink-kafka-3.4.0-1.20", "Kafka connector of Flink 1.20", resolve(FLINK_1_JARS, with_dependencies=False))

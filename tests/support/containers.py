@@ -33,7 +33,7 @@ from surescale.runtime.kafka import create_topics
 from surescale.services.local_stack.servers import SETTINGS
 from tests.support.waiting import wait_until
 
-KAFKA_IMAGE = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.1")
+KAFKA_IMAGE = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.2.1")
 REDIS_IMAGE = os.environ.get("REDIS_IMAGE", "redis:7")
 PROMETHEUS_IMAGE = os.environ.get("PROMETHEUS_IMAGE", "prom/prometheus:v3.5.0")
 _ENGINE_TIMEOUT_S = 15.0

@@ -5,7 +5,6 @@ The client library that we use speaks neither protocol.
 
 import socket
 import struct
-import subprocess
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,26 +18,14 @@ _JOINS, _LEAVES = 0, -1
 
 
 class ManyTypesBroker(LocalBroker):
-    """A local broker with every type of group that it knows."""
+    """A local broker on which share groups may have members: they keep their state in a topic, of one replica here."""
 
     def _own_settings(self, data: Path) -> Mapping[str, str]:
         return {
             **super()._own_settings(data),
-            "group.coordinator.rebalance.protocols": "classic,consumer,share,streams",
-            "unstable.api.versions.enable": "true",
-            "unstable.feature.versions.enable": "true",
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
         }
-
-    def _format_storage(self) -> None:
-        super()._format_storage()  # the features are switched on in a storage of their own
-        features = ["--feature", "share.version=1", "--feature", "streams.version=1"]
-        command = [*self._java_command("kafka.tools.StorageTool"), "format", "--cluster-id", "c" * 22]
-        for file in (self.folder / "data").rglob("*"):
-            if file.is_file():
-                file.unlink()
-        subprocess.run([*command, "--config", str(self._settings), *features], check=True, capture_output=True, timeout=120)
 
 
 def join_share_group(bootstrap: str, group: str, topic: str) -> None:

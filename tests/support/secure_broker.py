@@ -190,12 +190,12 @@ class TokenBroker(AuthorizingBroker):
             f"{own}.oauthbearer.sasl.jaas.config": f"{package}.OAuthBearerLoginModule required;",
             f"{own}.oauthbearer.sasl.server.callback.handler.class": f"{package}.OAuthBearerValidatorCallbackHandler",
             f"{own}.oauthbearer.connections.max.reauth.ms": "3600000",
-            # Not under the listener's name: there Kafka 4.1.1 does not find them, and takes tokens that nobody signed.
-            "sasl.oauthbearer.jwt.validator.class": f"{package}.BrokerJwtValidator",
-            "sasl.oauthbearer.jwks.endpoint.url": self._keys_url,
-            "sasl.oauthbearer.expected.issuer": ISSUER,
-            "sasl.oauthbearer.expected.audience": AUDIENCE,
-            "sasl.oauthbearer.clock.skew.seconds": "1",
+            # Kafka 4.1.1 does not find these under the listener's name, and takes tokens that nobody signed; 4.2.1 does.
+            f"{own}.oauthbearer.sasl.oauthbearer.jwt.validator.class": f"{package}.BrokerJwtValidator",
+            f"{own}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": self._keys_url,
+            f"{own}.oauthbearer.sasl.oauthbearer.expected.issuer": ISSUER,
+            f"{own}.oauthbearer.sasl.oauthbearer.expected.audience": AUDIENCE,
+            f"{own}.oauthbearer.sasl.oauthbearer.clock.skew.seconds": "1",
         }
 
     def _java_command(self, main_class: str) -> list[str]:
