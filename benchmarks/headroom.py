@@ -1,10 +1,11 @@
 """``surescale dev bench headroom``: what is to be gained by knowing how each task's demand goes on, and by figures from upstream.
 
-In the world ``waves`` parts of a job have rhythms of their own. Four forecasts of the records that come to each task in the next
-twenty minutes are compared: *measured*, as ``sure`` has it, the outlook of the job's load times the visits of the last hour;
-*own*, linear in the task's own past; *upstream*, linear in that and in the figures of the tasks before it; and the *oracle*, what
-comes. The linear ones are fitted to each task by itself in the first part of the load, which is more than any trained model could
-know of a job. What follows judges: the error of the forecasts, and the plan of ``sure`` that sizes each task by them.
+In the world ``waves`` parts of a job have rhythms of their own. Five forecasts of the records that come to each task in the next
+twenty minutes are compared: *measured*, as ``sure`` has it, the outlook of the job's load times the visits of the last quarter of
+an hour where they have moved; *hour*, the same with those of the last hour; *own*, linear in the task's own past; *upstream*,
+linear in that and in the figures of the tasks before it; and the *oracle*, what comes. The linear ones are fitted to each task by
+itself in the first part of the load, which is more than any trained model could know of a job. What follows judges: the error of
+the forecasts, and the plan of ``sure`` that sizes each task by them.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ WORLD = "waves"
 LOADS = ("clarknet", "nasa")
 JOBS = ("clicks", "inventory", "search-index", "payments", "ad-billing")
 DRAWS = (1, 2)
-FORECASTS = ("measured", "recent", "own", "upstream", "oracle")
+FORECASTS = ("hour", "measured", "own", "upstream", "oracle")
 FITTED = ("own", "upstream")
-MEASURED = {"measured": 60, "recent": 15}  # minutes that visits are measured over
+MEASURED = {"hour": 60, "measured": 15}  # minutes that visits are measured over
 AHEAD = 20  # minutes: the first stage of the plan
 EVERY = 10
 LOOP_HOURS = 12
@@ -114,7 +115,7 @@ def _lived(ground: Ground, place: Place, forecasts: Forecasts) -> tuple[Float64,
         load = np.maximum(given.expected.means[:, 0].reshape(shape), LEAST)
         whole = ground.load.is_whole(minutes % ground.load.minutes, 60, AHEAD)
         for row, kind in enumerate(FORECASTS):
-            if kind != FORECASTS[0]:
+            if kind != "measured":
                 told = np.exp(forecasts.of_kind(kind, minutes)) / load[row][:, None]
                 visits[row] = np.where(whole[:, None], told, visits[row])
         told_of = replace(given, measured=replace(given.measured, visits=visits.reshape(given.measured.visits.shape)))

@@ -28,6 +28,9 @@ WARM_UP_MINUTES = 2  # from a restart on: a record costs more in them, since cod
 SKEW_MINUTES = 15  # over which the busiest subtask is compared with the mean
 SKEW_LEAST = 1.1  # less is ordinary unevenness, and counts less and less from here down to half of it
 SKEW_MOST = 2.0  # more subtasks do not divide a single hot key, so a wish that grew with it would never end
+VISITS_MINUTES = 15  # the newest ones, which say how many records reach a task where that has moved
+VISITS_MOVED = 0.05  # of the log: less is no move
+VISITS_CHANCE = 2.0  # standard deviations by which as many records may differ by chance
 NOTHING_MINUTES = 10  # known ones without a record, for a load of zero: fewer may be a pause
 _COUNTERS = ("records_in", "records_out", "busy_ms")
 
@@ -42,7 +45,7 @@ class Measured:
             reported at other times, or does not know.
         service_minutes: float64 [.., N], busy subtask-minutes per record; NaN for a task that has processed nothing, and for one
             whose busy time is unknown; 0 for one that is known to have had nothing to do.
-        visits: float64 [.., N], records that reach a task per record that enters the job. Where parents never told what they
+        visits: float64 [.., N], records that reach a task per record that enters the job, now. Where parents never told what they
             send, by the task's own count; NaN where that is unknown too.
         backlog_records: float64 [.., N], records in the task's own queue at the last minute that has it; 0 where it never is.
         lag_records: float64 [.., N], records waiting at the sources before the task, as many as will reach it.
@@ -151,6 +154,8 @@ def measured_of(figures: Float32, graph: JobGraph) -> Measured:
     if resting.any():
         service = np.where(resting & _had_nothing_to_do(figures, load, graph), 0.0, service)
     reached = flows.carried(shares if flows.beside is None else shares + flows.beside)
+    if flows.beside is None and load.shape[-1] > VISITS_MINUTES:
+        reached = _present_visits(figures, counters, warming, reached, graph)
     return Measured(
         reported=reported,
         load=load,
@@ -347,6 +352,24 @@ def _shares(came: Float64, load: Float64, reports: _SourceReports, graph: JobGra
     shares: Float64 = np.zeros((*each.shape[:-1], len(graph.tasks)))
     shares[..., graph.by_level[0]] = np.where(total > 0, each / np.where(total > 0, total, 1.0), 1.0)
     return shares
+
+
+def _present_visits(figures: Float32, counters: list[Float64], warming: Bool, reached: Float64, graph: JobGraph) -> Float64:
+    """Return visits [.., N]: those of the whole window, or where they have moved since, those of the newest minutes."""
+    newest = figures[..., -VISITS_MINUTES:, :, :]
+    reported = ~np.isnan(newest[..., FIGURE["coverage"]])
+    late = warming[..., -VISITS_MINUTES:]
+    each = _Counters.of([values[..., -VISITS_MINUTES:, :] for values in counters], late)
+    flows = _flows(newest, each, _at_known(newest[..., FIGURE["queued_records_last"]], -1), graph)
+    if flows.beside is not None:
+        return reached
+    reports = _SourceReports.of(reported, graph)
+    came = _came(newest, graph.by_level[0], late)
+    load = np.where(reports.minutes, np.where(reports.reported, came, 0.0).sum(axis=-1), np.nan)
+    now = flows.carried(_shares(came, load, reports, graph))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = np.abs(np.log(now / reached)) > np.maximum(VISITS_MOVED, VISITS_CHANCE / np.sqrt(each.into))
+    return np.where(moved & np.isfinite(now) & (each.into > 0) & (reached > 0) & (now > 0), now, reached)
 
 
 def _flows(figures: Float32, each: _Counters, backlog: Float64, graph: JobGraph) -> Flows:

@@ -35,6 +35,25 @@ def test_what_a_task_emits_does_not_change_what_a_record_costs_it(make_window: W
     assert found.spread[1] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("load", "times", "visits"),
+    [(100.0, 3.0, 3.0), (100.0, 0.25, 0.25), (100.0, 1.04, 1.01), (1.0, 1.5, 1.125)],
+    ids=["a campaign", "a filter", "hardly", "so few that it may be chance"],
+)
+def test_visits_are_those_of_the_newest_minutes_once_they_have_moved(
+    make_window: WindowMaker, load: float, times: float, visits: float
+) -> None:
+    """For a quarter of an hour a sends b more or fewer records; what is no move leaves the mean of the hour."""
+    window = make_window(load=load)
+    figures = window.figures.copy()
+    figures[-15:, 1, FIGURE["records_out"]] *= times
+    for name in ("records_in", "records_out", "busy_ms"):
+        figures[-15:, 2, FIGURE[name]] *= times
+    found = measured(replace(window, figures=figures))
+    assert found.visits[2] == pytest.approx(visits, rel=0.01)
+    assert found.visits[1] == 1.0
+
+
 def test_demand_is_rate_times_service_time(make_window: WindowMaker) -> None:
     """100 records a minute at 0.02 minutes keep two subtasks busy."""
     np.testing.assert_allclose(measured(make_window()).demand(np.array(100.0)), [0, 2, 1, 0], atol=1e-5)
