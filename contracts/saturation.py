@@ -111,6 +111,14 @@ def evened(processed: Float64, waiting: Float64, busy: Float64) -> Float64:
     return even
 
 
+def not_begun(waiting: Float64, subtasks: Float64) -> Float64:
+    """Return the records [..] that wait for a subtask to begin with them; 0 for none, NaN where unknown.
+
+    One that a subtask is at work on is not committed, and seems to wait. Where records take long nothing else does.
+    """
+    return np.maximum(waiting - subtasks, 0.0)
+
+
 def never_rested(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Bool:
     """Return [m - 1, N] whether tasks worked all of each minute of figures [m, N, F] but the first, by what waited for them.
 
@@ -120,7 +128,7 @@ def never_rested(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Bool:
     names = ("records_in", "records_out", "queued_records_last", "parallelism", "busy_ms", "backpressured_ms", "restarts")
     into, out, waiting, subtasks, busy, held, began = (figures[..., FIGURE[name]].astype(np.float64) for name in names)
     processed = evened(read_or_emitted(into, out), waiting, busy)[1:]
-    offered, held = subtasks[1:] * MINUTE_MS, held[1:]
+    offered, held, waiting = subtasks[1:] * MINUTE_MS, held[1:], not_begun(waiting, subtasks)
     enough = (waiting[:-1] >= processed) & (waiting[1:] >= processed)
     if (held > 0).any():
         parents = _only_parents(tasks)
@@ -139,7 +147,9 @@ def falls_behind(figures: Float32) -> Bool:
     if len(figures) < 2:
         return np.zeros(figures.shape[1], dtype=np.bool_)
     processed = read_or_emitted(into[-1], out[-1])
-    grown = (waiting[-1] > QUIET_MOST * processed) & (waiting[-1] - waiting[-2] > GROWN_LEAST * processed)
+    grown = (not_begun(waiting[-1], subtasks[-1]) > QUIET_MOST * processed) & (
+        waiting[-1] - waiting[-2] > GROWN_LEAST * processed
+    )
     found: Bool = grown & (subtasks[-1] < np.fmax.reduce(subtasks[:-1])) & ~(began[-1] > 0)  # False where unknown
     return found
 

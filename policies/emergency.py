@@ -21,7 +21,7 @@ import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_limits import answers_emergencies, owners_maximum
-from surescale.contracts.saturation import NEVER_RESTS
+from surescale.contracts.saturation import NEVER_RESTS, not_begun
 from surescale.contracts.windows import FIGURE, Float32, of_all_subtasks
 from surescale.policies.answer import Float64
 from surescale.policies.dealt import carried
@@ -51,7 +51,8 @@ RISING_LEAST: Final = 1.1
 """Times that the newest minute's load must be that of the minute before, for a rise that may go on. A step x3 raises it so much
 if it came three seconds before the minute's end."""
 RISING_ERRORS: Final = 3.0
-"""Standard errors of the difference of two Poisson counts that the rise must measure as well: few records vary by chance."""
+"""Standard errors of the difference of two Poisson counts that the rise must measure as well: few records vary by chance. So
+many of one count must have gathered."""
 
 RESTLESS_MINUTES: Final = 3
 """In which a task must have worked all the time to grow where nobody knows what it needs."""
@@ -87,8 +88,9 @@ def emergency_of(question: Question) -> Emergency | None:
     has = carried(current, graph.dealt)
     with np.errstate(divide="ignore", invalid="ignore"):
         grown_minutes = newest.grown * measured.service_minutes / has
+        chance = RISING_ERRORS * np.sqrt(np.maximum(newest.load * measured.visits, 0.0))
         is_known = graph.scalable & (measured.service_minutes > 0) & (measured.visits > 0) & (newest.busy >= RESTED_LEAST)
-    waited_for = is_known & (grown_minutes >= RISEN_GROWN_LEAST)
+    waited_for = is_known & (grown_minutes >= RISEN_GROWN_LEAST) & (newest.grown >= chance)
     if not waited_for.any():
         return None
     task = int(np.argmax(np.where(waited_for, newest.busy, -1.0)))
@@ -216,12 +218,16 @@ class _Newest:
             subtasks = carried(newest[:, FIGURE["parallelism"]], question.graph.dealt)
             busy = newest[:, FIGURE["busy_ms"]] / (subtasks * MINUTE_MS)
         # Where its times are unknown, a queue that lasts tells that a task worked all minute; so it does where they are too low.
-        lasts = (figures[-2:, :, FIGURE["queued_records_last"]] >= np.fmax(newest[:, FIGURE["records_in"]], 1.0)).all(axis=0)
+        queued = not_begun(figures[-2:, :, FIGURE["queued_records_last"]], newest[:, FIGURE["parallelism"]])
+        lasts = (queued >= np.fmax(newest[:, FIGURE["records_in"]], 1.0)).all(axis=0)
         busy *= question.understated
         busy = np.where((np.isnan(busy) | (question.understated > 1.0)) & lasts, 1.0, busy)
         taken = figures[-2:, :, FIGURE["records_in"]]
         before, after = (taken[0], taken[1]) if np.isnan(load[-2]) else np.broadcast_to(load[-2:, None], taken.shape)
-        return cls(float(load[-1]), busy, *_queued(question), after >= RISEN_LEAST * before)  # False where unknown
+        has_risen = (after >= RISEN_LEAST * before) & (
+            after - before >= RISING_ERRORS * np.sqrt(after + before)
+        )  # False where unknown
+        return cls(float(load[-1]), busy, *_queued(question), has_risen)
 
 
 def _stood_still(figures: Float32, scalable: Bool) -> bool:

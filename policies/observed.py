@@ -8,7 +8,7 @@ The same tells a busy counter that covers a part of the work: ``contracts.satura
 import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.saturation import HELD_MOST, evened
+from surescale.contracts.saturation import HELD_MOST, evened, not_begun
 from surescale.contracts.windows import FIGURE, Float32
 from surescale.policies.answer import Float64
 
@@ -22,6 +22,7 @@ def observed_service(figures: Float32) -> Float64:
     into, out, waiting, subtasks, busy, idle, held = (figures[..., FIGURE[name]].astype(np.float64) for name in names)
     by_minute = (np.moveaxis(each, -2, 0) for each in (np.fmax(into, out), waiting, busy))
     processed = np.moveaxis(evened(*by_minute), 0, -2)
+    waiting = not_begun(waiting, subtasks)
     enough = waiting >= processed
     enough[..., 1:, :] &= waiting[..., :-1, :] >= processed[..., 1:, :]
     enough[..., 0, :] = False

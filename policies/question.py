@@ -8,12 +8,15 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_labels import in_force
 from surescale.contracts.job_limits import at_time, is_simulated
 from surescale.contracts.job_settings import JobSettings, LatencyBound
-from surescale.contracts.saturation import service_remembered, times_understated
+from surescale.contracts.saturation import not_begun, service_remembered, times_understated
 from surescale.contracts.windows import FIGURE, Float32, Window
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Bool, Int64, JobGraph, job_graph
 from surescale.policies.limits import Limits
 from surescale.policies.measure import Measured, completed, measured_of
+
+LONG_MINUTES = 0.1
+"""A record that takes a subtask so long counts as begun with rather than as waiting; of shorter ones hardly any is at work."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,14 +63,15 @@ class Question:
         specs = window.topology.tasks
         finished = np.array([spec.state == "finished" for spec in specs])
         figures = completed(_with_finished(window.figures, finished, current, graph), graph)
-        understated, service = np.ones(len(specs)), np.full(len(specs), np.nan)
+        understated, service, begun = np.ones(len(specs)), np.full(len(specs), np.nan), None
         if not is_simulated(window.topology.engine):  # its counters cover all of the work
             understated = times_understated(window.saturations, specs, window.window_end_ms)
             service = service_remembered(window.saturations, specs, window.window_end_ms)
+            begun = current
         if finished.any():  # a restart to make it smaller would be for nothing
             limits = replace(limits, pinned=finished if limits.pinned is None else limits.pinned | finished)
             understated = np.where(finished, np.nan, understated)  # so no size is asked for it
-        measured = _corrected(measured_of(figures, graph), understated, service)
+        measured = _corrected(measured_of(figures, graph), understated, service, begun)
         return cls(window, settings, seed, graph, current, figures, understated, service, measured, limits)
 
     @property
@@ -86,17 +90,29 @@ class Question:
         """Return what was measured, for a policy that sees ``figures``: the question's, cut or padded to the policy's length."""
         if len(figures) == len(self.figures):
             return self.measured
-        return _corrected(measured_of(figures, self.graph), self.understated, self.remembered)
+        begun = None if is_simulated(self.window.topology.engine) else self.current
+        return _corrected(measured_of(figures, self.graph), self.understated, self.remembered, begun)
 
 
-def _corrected(measured: Measured, understated: Float64, remembered: Float64) -> Measured:
-    """Return what was measured, with the service times of tasks whose busy time is so many times what it shows, or unknown."""
+def _corrected(measured: Measured, understated: Float64, remembered: Float64, begun: Int64 | None) -> Measured:
+    """Return what was measured, with the service times of tasks whose busy time is so many times what it shows, or unknown.
+
+    ``begun``: [N], records that subtasks are at work on at most, and that do not wait where they take long; None: none of them
+    seems to wait.
+    """
     service = measured.service_minutes
     if (understated != 1.0).any():
         service = service * understated
     if not np.isnan(remembered).all():
         service = np.where(np.isnan(service) & ~np.isnan(understated), remembered, service)
-    return measured if service is measured.service_minutes else replace(measured, service_minutes=service)
+    if service is not measured.service_minutes:
+        measured = replace(measured, service_minutes=service)
+    is_long = service >= LONG_MINUTES  # False where unknown
+    if begun is None or not is_long.any():
+        return measured
+    return replace(
+        measured, backlog_records=np.where(is_long, not_begun(measured.backlog_records, begun), measured.backlog_records)
+    )
 
 
 def _with_finished(figures: Float32, finished: Bool, current: Int64, graph: JobGraph) -> Float32:

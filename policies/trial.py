@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from surescale.contracts.job_limits import answers_emergencies, is_simulated
-from surescale.contracts.saturation import QUIET_MOST, SEEN_MINUTES, falls_behind
+from surescale.contracts.saturation import QUIET_MOST, SEEN_MINUTES, falls_behind, not_begun
 from surescale.contracts.source_load import read_or_emitted
 from surescale.contracts.windows import FIGURE
 from surescale.policies.dealt import smaller
@@ -61,7 +61,7 @@ def _keeps_up(question: Question) -> Bool:
     """
     names = ("records_in", "records_out", "queued_records_last", "parallelism", "restarts")
     into, out, waiting, subtasks, began = (question.figures[..., FIGURE[name]].astype(np.float64) for name in names)
-    keeps = waiting <= QUIET_MOST * read_or_emitted(into, out)  # False where unknown
+    keeps = not_begun(waiting, subtasks) <= QUIET_MOST * read_or_emitted(into, out)  # False where unknown
     as_now = (keeps & (subtasks == question.current) & ~(began > 0))[-QUIET_MINUTES:]
     fell = ((subtasks < question.current) & ~keeps & ~np.isnan(waiting)).any(axis=0)
     found: Bool = as_now.all(axis=0) & ~fell & (len(as_now) == QUIET_MINUTES)

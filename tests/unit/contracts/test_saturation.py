@@ -106,6 +106,18 @@ def test_what_is_committed_every_five_minutes_is_no_work_of_one() -> None:
     assert took[9:] == pytest.approx([240.0] * 11)
 
 
+@pytest.mark.parametrize(("waiting", "took"), [(4.0, np.nan), (6.0, 120_000.0)])
+def test_records_that_are_worked_on_do_not_wait(waiting: float, took: float) -> None:
+    """Four members with a record each that takes a minute: none is committed, so four seem to wait, and nobody is behind."""
+    history = WindowHistory(REAL.job, 60)
+    for at in range(1, 13):
+        figures = {"records_in": 2.0, "queued_records_last": waiting, "busy_ms": np.nan, "backpressured_ms": 0.0}
+        minute_of = row(**figures, parallelism=SUBTASKS, coverage=1.0, restarts=0.0)
+        window = history.close(at * MINUTE_MS, {"calls": minute_of}, REAL)
+    found = service_remembered(window.saturations, TASKS, 12 * MINUTE_MS) * MINUTE_MS
+    assert found == pytest.approx([took], nan_ok=True)
+
+
 def test_minutes_without_a_record_are_work_up_to_ten_in_a_row() -> None:
     """More are an outage of something outside. Nothing is spread where nothing waits, or a counter tells the work."""
     for run, even in ((0, [7.0, 6.0]), (2, [7.0, 2.0, 2.0, 2.0]), (10, [7.0, *[6.0 / 11] * 11]), (11, [7.0, *[0.0] * 11, 6.0])):

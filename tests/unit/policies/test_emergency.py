@@ -101,21 +101,32 @@ def test_at_the_end_of_a_span_it_adds_to_what_the_policy_wants() -> None:
 def test_a_rise_within_the_minute_is_more_than_its_mean() -> None:
     """The task rested for half of the minute, so all that waits came in the other half: the load now is above capacity."""
     window = flink_window((40.0, 40.0))
-    fill(window.figures[-1], load=90.0, done=70.0, waiting=20.0, subtasks=1, busy=0.7)
+    fill(window.figures[-1], load=105.0, done=70.0, waiting=35.0, subtasks=1, busy=0.7)
     found = emergency_of(Question.of(window, JobSettings(job=window.job), 0))
     assert found is not None
-    assert found.load == pytest.approx(100.0 + 20.0 / 0.7, rel=0.02)
-    assert sizes(decided(window)) == [2, 1]
+    assert found.load == pytest.approx(100.0 + 35.0 / 0.7, rel=0.02)
+    assert sizes(decided(window)) == [3, 1]
 
 
 def test_where_the_load_before_is_unknown_the_tasks_own_input_says_whether_it_rose() -> None:
     """As in the second minute of a job, whose source had read nothing yet in the first."""
     for taken_before, answered in ((0.0, True), (60.0, False)):
         window = flink_window((40.0, 40.0))
-        fill(window.figures[-1], load=90.0, done=70.0, waiting=20.0, subtasks=1, busy=0.7)
+        fill(window.figures[-1], load=105.0, done=70.0, waiting=35.0, subtasks=1, busy=0.7)
         window.figures[:-1, 0, [FIGURE["arrived"], FIGURE["queued_records_last"]]] = np.nan
         window.figures[:-1, :, FIGURE["records_in"]] = taken_before
         assert (decided(window) is not None) is answered
+
+
+@pytest.mark.parametrize(("times", "answered"), [(0.1, False), (10.0, True)])
+def test_few_records_that_gather_by_chance_are_no_emergency(times: float, answered: bool) -> None:
+    """Eight a minute, and 13 in the last: four of them wait. With a hundred times as many it is plain."""
+    window = flink_window((80.0 * times, 80.0 * times))
+    busy = np.full(len(window.figures), 0.8)
+    for minute, row in enumerate(window.figures):
+        fill(row, load=80.0 * times, done=80.0 * times, waiting=0.0, subtasks=1, busy=float(busy[minute]))
+    fill(window.figures[-1], load=130.0 * times, done=90.0 * times, waiting=40.0 * times, subtasks=1, busy=0.9)
+    assert (decided(window) is not None) is answered
 
 
 def test_work_that_waits_while_nothing_is_busy_is_no_emergency() -> None:

@@ -13,6 +13,7 @@ from surescale.policies.policy import MINUTES_KNOWN_MIN, ask
 from surescale.policies.question import Question
 from surescale.policies.registry import load_policy, policy_names
 from tests.unit.policies.conftest import WindowMaker, chain_window
+from tests.unit.policies.test_witness import real_window, written
 
 SETTINGS = JobSettings(job="sim/chain")
 
@@ -53,3 +54,13 @@ def test_a_job_may_be_decided_on_earlier(name: str) -> None:
     """Its settings say after how many minutes; every policy answers on a single one."""
     eager = msgspec.structs.replace(SETTINGS, minutes_known_min=1)
     assert isinstance(ask(load_policy(name), Question.of(chain_window(known=1), eager, 0)), RawAnswer)
+
+
+@pytest.mark.parametrize(("records", "service", "waits"), [(8.0, 0.5, 22.0), (8_000.0, 0.0005, 30.0)])
+def test_long_records_that_subtasks_are_at_work_on_do_not_wait(records: float, service: float, waits: float) -> None:
+    """Eight subtasks, thirty records that are not committed: where each takes half a minute eight of them are being worked on."""
+    window = real_window(load=records, busy=records * service / 8.0, tasks=("parse",))
+    window = written(window, "queued_records_last", 30.0, last=60)
+    measured = Question.of(window, JobSettings(job=window.job), 0).measured
+    assert measured.service_minutes == pytest.approx([service])
+    assert measured.waiting_records.tolist() == [waits]
