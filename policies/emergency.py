@@ -218,7 +218,7 @@ class _Newest:
             subtasks = carried(newest[:, FIGURE["parallelism"]], question.graph.dealt)
             busy = newest[:, FIGURE["busy_ms"]] / (subtasks * MINUTE_MS)
         # Where its times are unknown, a queue that lasts tells that a task worked all minute; so it does where they are too low.
-        queued = not_begun(figures[-2:, :, FIGURE["queued_records_last"]], newest[:, FIGURE["parallelism"]])
+        queued = not_begun(figures[-2:, :, FIGURE["queued_records_last"]].astype(np.float64), newest[:, FIGURE["parallelism"]])
         lasts = (queued >= np.fmax(newest[:, FIGURE["records_in"]], 1.0)).all(axis=0)
         busy *= question.understated
         busy = np.where((np.isnan(busy) | (question.understated > 1.0)) & lasts, 1.0, busy)

@@ -27,7 +27,6 @@ from surescale.policies.observed import observed_service
 WARM_UP_MINUTES = 2  # from a restart on: a record costs more in them, since code and caches are cold
 SKEW_MINUTES = 15  # over which the busiest subtask is compared with the mean
 SKEW_LEAST = 1.1  # less is ordinary unevenness, and counts less and less from here down to half of it
-SKEW_RECORDS = 5.0  # of a subtask in a minute; of fewer the busiest has more than the mean by chance
 SKEW_MOST = 2.0  # more subtasks do not divide a single hot key, so a wish that grew with it would never end
 VISITS_MINUTES = 15  # the newest ones, which say how many records reach a task where that has moved
 VISITS_MOVED = 0.05  # of the log: less is no move
@@ -465,9 +464,7 @@ def _hot_share(figures: Float32, graph: JobGraph) -> Float64:
     peak, total, offered, beside = (
         np.where(known, each, 0.0).sum(axis=-2, dtype=np.float64) for each in (peaks, usual, subtasks, busy * (subtasks - fair))
     )
-    records = np.where(known, np.fmax(figures[..., FIGURE["records_in"]], figures[..., FIGURE["records_out"]]), 0.0)
-    is_told = ~(records.sum(axis=-2, dtype=np.float64) < SKEW_RECORDS * offered)
-    is_busy = (total > BUSY_LEAST * MINUTE_MS * offered) & (beside > 0) & is_told
+    is_busy = (total > BUSY_LEAST * MINUTE_MS * offered) & (beside > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         above = np.where(is_busy, peak / total - 1.0, 0.0)
         share = np.where(is_busy, (peak - total) / beside, 0.0)

@@ -9,11 +9,12 @@ from surescale.contracts.job_labels import in_force
 from surescale.contracts.job_limits import at_time, is_simulated
 from surescale.contracts.job_settings import JobSettings, LatencyBound
 from surescale.contracts.saturation import not_begun, service_remembered, times_understated
+from surescale.contracts.source_load import read_or_emitted
 from surescale.contracts.windows import FIGURE, Float32, Window
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Bool, Int64, JobGraph, job_graph
 from surescale.policies.limits import Limits
-from surescale.policies.measure import Measured, completed, measured_of
+from surescale.policies.measure import SKEW_MINUTES, Measured, completed, measured_of
 
 LONG_MINUTES = 0.1
 """A record that takes a subtask so long counts as begun with rather than as waiting; of shorter ones hardly any is at work."""
@@ -63,15 +64,16 @@ class Question:
         specs = window.topology.tasks
         finished = np.array([spec.state == "finished" for spec in specs])
         figures = completed(_with_finished(window.figures, finished, current, graph), graph)
-        understated, service, begun = np.ones(len(specs)), np.full(len(specs), np.nan), None
+        understated, service = np.ones(len(specs)), np.full(len(specs), np.nan)
         if not is_simulated(window.topology.engine):  # its counters cover all of the work
             understated = times_understated(window.saturations, specs, window.window_end_ms)
             service = service_remembered(window.saturations, specs, window.window_end_ms)
-            begun = current
         if finished.any():  # a restart to make it smaller would be for nothing
             limits = replace(limits, pinned=finished if limits.pinned is None else limits.pinned | finished)
             understated = np.where(finished, np.nan, understated)  # so no size is asked for it
-        measured = _corrected(measured_of(figures, graph), understated, service, begun)
+        measured = _corrected(measured_of(figures, graph), understated, service)
+        if not is_simulated(window.topology.engine):
+            measured = _beyond_chance(measured, figures, current)
         return cls(window, settings, seed, graph, current, figures, understated, service, measured, limits)
 
     @property
@@ -90,29 +92,40 @@ class Question:
         """Return what was measured, for a policy that sees ``figures``: the question's, cut or padded to the policy's length."""
         if len(figures) == len(self.figures):
             return self.measured
-        begun = None if is_simulated(self.window.topology.engine) else self.current
-        return _corrected(measured_of(figures, self.graph), self.understated, self.remembered, begun)
+        measured = _corrected(measured_of(figures, self.graph), self.understated, self.remembered)
+        return measured if is_simulated(self.window.topology.engine) else _beyond_chance(measured, figures, self.current)
 
 
-def _corrected(measured: Measured, understated: Float64, remembered: Float64, begun: Int64 | None) -> Measured:
-    """Return what was measured, with the service times of tasks whose busy time is so many times what it shows, or unknown.
-
-    ``begun``: [N], records that subtasks are at work on at most, and that do not wait where they take long; None: none of them
-    seems to wait.
-    """
+def _corrected(measured: Measured, understated: Float64, remembered: Float64) -> Measured:
+    """Return what was measured, with the service times of tasks whose busy time is so many times what it shows, or unknown."""
     service = measured.service_minutes
     if (understated != 1.0).any():
         service = service * understated
     if not np.isnan(remembered).all():
         service = np.where(np.isnan(service) & ~np.isnan(understated), remembered, service)
-    if service is not measured.service_minutes:
-        measured = replace(measured, service_minutes=service)
-    is_long = service >= LONG_MINUTES  # False where unknown
-    if begun is None or not is_long.any():
+    return measured if service is measured.service_minutes else replace(measured, service_minutes=service)
+
+
+def _beyond_chance(measured: Measured, figures: Float32, current: Int64) -> Measured:
+    """Return what was measured on a real engine without what few or long records show by chance.
+
+    Of records that take long, as many as there are subtasks are being worked on, and do not wait. Of p subtasks that get n each
+    in a minute, the busiest gets sqrt(2 ln p / n) more than the mean by chance: twice as much is a hot key.
+    """
+    is_long = measured.service_minutes >= LONG_MINUTES  # False where unknown
+    if is_long.any():
+        backlog = measured.backlog_records
+        backlog = np.where(is_long, not_begun(backlog, current.astype(np.float64)), backlog)
+        measured = replace(measured, backlog_records=backlog)
+    if not measured.hot_share.any():
         return measured
-    return replace(
-        measured, backlog_records=np.where(is_long, not_begun(measured.backlog_records, begun), measured.backlog_records)
-    )
+    lately = figures[-SKEW_MINUTES:].astype(np.float64)
+    records = read_or_emitted(lately[..., FIGURE["records_in"]], lately[..., FIGURE["records_out"]])
+    known = ~np.isnan(records)
+    each = np.where(known, records, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1) / current
+    chance = np.sqrt(2.0 * np.log(np.maximum(current, 2)) / np.maximum(each, 1e-9))
+    above = measured.hot_share * (current - 1)
+    return replace(measured, hot_share=measured.hot_share * np.clip(above / chance - 1.0, 0.0, 1.0))
 
 
 def _with_finished(figures: Float32, finished: Bool, current: Int64, graph: JobGraph) -> Float32:

@@ -64,3 +64,10 @@ def test_long_records_that_subtasks_are_at_work_on_do_not_wait(records: float, s
     measured = Question.of(window, JobSettings(job=window.job), 0).measured
     assert measured.service_minutes == pytest.approx([service])
     assert measured.waiting_records.tolist() == [waits]
+
+
+@pytest.mark.parametrize(("records", "share"), [(40.0, 0.0), (400.0, 0.022), (4_000.0, 0.057)])
+def test_of_few_records_the_busiest_subtask_has_more_by_chance(records: float, share: float) -> None:
+    """Its 40 % more than the mean are no hot key where each of eight subtasks gets five records a minute."""
+    window = written(real_window(load=records, busy=0.5, tasks=("parse",)), "busy_ms_max", 0.7 * 60_000.0, last=60)
+    assert Question.of(window, JobSettings(job=window.job), 0).measured.hot_share == pytest.approx([share], abs=0.001)
