@@ -170,7 +170,7 @@ VALUES: dict[str, Any] = {
     "policy": st.sampled_from(["hold", "target-utilisation"]),
 }
 FLOATS = {"step_up_max", "step_down_max"}
-SHARES = {"utilisation"}
+SHARES = {"utilisation", "gc_pressure_max", "heap_usage_max"}
 
 
 def values_of(field: str) -> st.SearchStrategy[Any]:
