@@ -25,7 +25,7 @@ from tests.support.faults.wire import MINUTE_MS, SAMPLE, document
 
 OUTAGE_S = 60.0
 CUT_S = 15.0
-JUMP_S = 30.0
+JUMP_S, DAY_S = 30.0, 86_400.0
 IDLE, HALF = 20_000, 1_500
 CROWDS = 5  # processes, each with an address of its own
 ANSWER_WITHIN_S, ENDED_WITHIN_S = 5.0, 60.0
@@ -454,6 +454,9 @@ class Scenario:
     brokers: int = 1
     on_small_disks: bool = False
     clocks_jump: bool = False
+    fleet: int = 0
+    speed: float | None = None
+    """Event seconds per second, where it is always the same."""
     pause_s_max: float = 3.0
     """Before each fault, at random, so that it meets the pipeline at any moment."""
 
@@ -500,8 +503,8 @@ def scenarios(seed: int, kills: int, minutes: float) -> list[Scenario]:
         ),
         Scenario(
             "clocks",
-            tuple(clock_off(role, seconds) for role in CLOCKED for seconds in (JUMP_S, -JUMP_S)),
-            240,
+            tuple(clock_off(role, seconds) for role in CLOCKED for seconds in (JUMP_S, -JUMP_S, DAY_S, -DAY_S)),
+            480,
             clocks_jump=True,
         ),
         Scenario("frozen", tuple(frozen(role, CUT_S) for role in SERVICES), 180),
@@ -543,6 +546,11 @@ def scenarios(seed: int, kills: int, minutes: float) -> list[Scenario]:
 def soak(minutes: float) -> Scenario:
     """Return a pipeline that nothing happens to."""
     return Scenario("soak", (), 60 * minutes)
+
+
+def fleet(jobs: int, minutes: float) -> Scenario:
+    """Return many jobs at the speed of life, that nothing happens to."""
+    return Scenario("fleet", (), 60 * minutes, fleet=jobs, speed=1.0)
 
 
 SHORT = Scenario(

@@ -34,6 +34,7 @@ SERVICES = ("spark", "monitor", "agent", "rescaler", "state-service")
 CLOCKED = ("monitor", "agent", "rescaler", "state-service")
 CLOCK = Path(__file__).parent / "clock"
 SPAN_MINUTES = 10
+WATCHED_MAX = 8
 BEHIND_MINUTES_MAX = 4
 SETTLE_S = 3.0
 OPEN_COMMANDS_S = 60.0
@@ -59,6 +60,18 @@ class FaultOptions:
     checkpoint_folder: Path | None = None
     clocks_jump: bool = False
     """The wall clock of each role but the Spark job can be moved."""
+    fleet: int = 0
+    """So many small jobs in place of the others."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the jobs that run, without their cluster."""
+        return tuple(f"job-{number:04d}" for number in range(self.fleet)) or self.jobs
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """Return the jobs that are looked at meanwhile: a few of a fleet."""
+        return self.names[:: max(1, len(self.names) // WATCHED_MAX)]
 
 
 @dataclass(slots=True)
@@ -214,7 +227,7 @@ class FaultPipeline:
             now_ms = self.progress()["now_ms"]
             if not all(self._roles[name].ready() for name in SERVICES):
                 return False
-            return all(self._job_is_current(f"{CLUSTER}/{job}", now_ms) for job in self.options.jobs)
+            return all(self._job_is_current(f"{CLUSTER}/{job}", now_ms) for job in self.options.watched)
         return False
 
     def await_current(self, timeout_s: float) -> bool:
@@ -313,7 +326,7 @@ class FaultPipeline:
 
     def _look(self) -> None:
         with contextlib.suppress(OSError, KeyError, TypeError):
-            now_ms, jobs = self.progress()["now_ms"], [f"{CLUSTER}/{job}" for job in self.options.jobs]
+            now_ms, jobs = self.progress()["now_ms"], [f"{CLUSTER}/{job}" for job in self.options.watched]
             oldest_ms = min(fetch_json(f"{self.http}jobs/{job}")["window"]["record"]["window_end_ms"] for job in jobs)
             self.behind.append((time.monotonic(), (now_ms - oldest_ms) / MINUTE_MS))
         for name in self._roles:
@@ -356,8 +369,6 @@ class FaultPipeline:
         if self.options.clocks_jump and role.name in CLOCKED:
             env["PYTHONPATH"] = os.pathsep.join([str(CLOCK), *filter(None, [os.environ.get("PYTHONPATH")])])
             env["FAULTS_CLOCK"] = str(self._clock_file(role.name))
-            # Likewise: two minutes of the trace are two seconds of life.
-            env["SURESCALE_AHEAD_OF_CLOCK_MS_MAX"] = str(round(PipelineSettings().ahead_of_clock_ms_max * self.options.speed))
         return replace(role, env=env)
 
     def _clock_file(self, name: str) -> Path:
@@ -367,6 +378,19 @@ class FaultPipeline:
         options = self.options
         found = ["--pace", "free", "--speed", str(options.speed), "--minutes", str(options.minutes), "--seed", str(options.seed)]
         found += ["--span-minutes", str(SPAN_MINUTES), "--workload", "clarknet", "--load-parallelism", "7"]
-        for job in options.jobs:
-            found += ["--job", job]
+        if options.fleet:
+            found[-1] = "2"
+            found += ["--sample-interval-ms", "60000"]
+        for job in options.names:
+            found += ["--job", f"{self._fleet_file()}#{job}" if options.fleet else job]
         return found
+
+    def _fleet_file(self) -> Path:
+        """Return the file of a fleet's jobs: three tasks in a row each."""
+        file = self.supervisor.folder / "fleet.csv"
+        if not file.exists():
+            rows = ["job,task,upstream,duration_s,stateful"]
+            for job in self.options.names:
+                rows += [f"{job},parse,,1,no", f"{job},count,parse,2,yes", f"{job},write,count,1,no"]
+            file.write_text("\n".join(rows) + "\n")
+        return file

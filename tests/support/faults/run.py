@@ -61,7 +61,7 @@ def run(scenario: Scenario, options: FaultOptions, say: Say, *, record: bool = F
     findings = Findings()
     results: dict[str, FaultResults] = defaultdict(FaultResults)
     with contextlib.ExitStack() as stack:
-        options = replace(options, brokers=scenario.brokers, clocks_jump=scenario.clocks_jump)
+        options = replace(options, brokers=scenario.brokers, clocks_jump=scenario.clocks_jump, fleet=scenario.fleet)
         if scenario.on_small_disks:
             disks = stack.enter_context(small_disks())
             options = replace(options, broker_folder=disks["kafka"], checkpoint_folder=disks["checkpoint"])
