@@ -157,7 +157,7 @@ class MinuteCollector:
             UnknownJob: the job is gone, and all its minutes are acknowledged.
         """
         self._start()
-        if after_ms > self._clock.now_ms() + SET_BACK_MS:
+        if after_ms > max(self._clock.now_ms(), self._last_end_ms) + SET_BACK_MS:
             after_ms = 0  # acknowledged under a clock that has been set back since
         with self._changed:
             found = self._kept.after(after_ms)

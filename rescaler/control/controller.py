@@ -6,9 +6,13 @@ memory and the same inputs give the same bytes. It can be stopped after any inpu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
+from shlex import quote
+from typing import TypeVar
 
 from surescale.contracts.capabilities import UNKNOWN
 from surescale.contracts.commands import Progress, RescheduleCommand
@@ -20,8 +24,9 @@ from surescale.contracts.messages import TIME_MS_MAX, EngineEvent, JobTopology
 from surescale.contracts.pauses import NO_PAUSES, Pauses
 from surescale.contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, MemoryKey, RescalerRecord
 from surescale.contracts.steps import Timed, untimed
+from surescale.contracts.topics import RESCALER_STATE
 from surescale.contracts.topology import has_ended
-from surescale.contracts.wire import decode
+from surescale.contracts.wire import decode, encode
 from surescale.rescaler.control.conditions import conditions_of
 from surescale.rescaler.control.effects import Effects, StateRecord, state_record
 from surescale.rescaler.control.hosts import LookReason, Looks, MovableJob
@@ -34,6 +39,11 @@ from surescale.rescaler.control.job.memory import CommandStatus, JobMemory, job_
 from surescale.rescaler.control.outcomes import LastOutcome
 from surescale.rescaler.control.settings import ControlSettings
 from surescale.rescaler.control.world import View, World, calling_jobs, running_jobs
+from surescale.rescaler.gate_settings import GateSettings
+
+_log = logging.getLogger("surescale.memory")
+WORDS_MAX = 200
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,31 @@ def check_memory(record: RescalerRecord) -> None:
     Raises:
         RecordRejected: its body is not what its kind needs.
     """
-    _remembered(record)
+    found = _remembered(record)
+    if isinstance(found, JobMemory):
+        try:
+            _check_readable(job_record(Cluster(record.cluster), found, record.at_ms))
+            wake_at_ms(found, GateSettings())
+        except ValueError as error:
+            raise RecordRejected("invalid_field", "body", f"no rescaler writes this: {error}") from None
+
+
+def _check_readable(written: StateRecord) -> None:
+    """Check that whoever reads a record of the memory can.
+
+    Raises:
+        RecordRejected: nobody could.
+    """
+    if written.record is not None:
+        decode(encode(written.record), RescalerRecord)
+
+
+def held_in_words(what: str, key: MemoryKey, error: object) -> str:
+    """Return that a record of the memory cannot be used, whom that holds, and the way out."""
+    job, request, hosts = f"{key.job} is held", "its decision counts as answered", "nothing moves because of hosts"
+    held = {"job": job, "request": request, "cluster": hosts}
+    way_out = f"stop the rescaler and run `surescale topics skip {RESCALER_STATE} {quote(str(key))} --why TEXT`"
+    return f"{what}, key {key}, cannot be read ({error}), so {held[key.kind]}; to go on without it, {way_out}"
 
 
 def _remembered(record: RescalerRecord) -> JobMemory | ClusterMemory | BalanceMemory | LastOutcome:
@@ -64,6 +98,15 @@ def _remembered(record: RescalerRecord) -> JobMemory | ClusterMemory | BalanceMe
     if answer.job != record.id.rpartition("@")[0]:
         raise RecordRejected("invalid_field", "body.job", f"{answer.job!r} is another job")
     return answer
+
+
+def _unless_held(act: Callable[[JobContext, T], object], change: T, context: JobContext) -> None:
+    if not context.memory.unreadable:
+        act(context, change)
+
+
+def _in_words(fault: Exception) -> str:
+    return f"{type(fault).__name__}: {fault}"[:WORDS_MAX]
 
 
 @dataclass(slots=True)
@@ -82,6 +125,8 @@ class _KeptJob:
     """When it is to get its safe size, by what was known at the last input."""
     described: tuple[object, ...] = ()
     """What its conditions were last computed from."""
+    was_read: bool = False
+    """Its memory was read back, so it may be like none that we write."""
 
 
 class Controller:
@@ -105,6 +150,7 @@ class Controller:
         self._timed = timed
         self._placement = ClusterMemory(placement_generation=0)
         self._looks: Looks | None = None
+        self._looks_were_read = False
         self._jobs: dict[str, _KeptJob] = {}
         self._unreadable: dict[str, str] = {}  # why a record of the cluster cannot be read, by its id
         self._held = ""
@@ -125,9 +171,7 @@ class Controller:
         for job, newer in sorted(newest.items()):
             waits = job in self._jobs and self._jobs[job].memory.pending is not None
             if waits or (job in self._jobs and view.settings_of(job).safe_size is not None):
-                context = self._context(job, view, now_ms)
-                job_control.give_way(context, newer)
-                effects += self._end(context)
+                effects += self._handled(job, view, now_ms, partial(job_control.give_way, newer=newer))
         return effects
 
     def on_decision(
@@ -143,10 +187,15 @@ class Controller:
         ``newest``: the job's latest decision that waits to be answered, if known. A stale act gives way to it.
         ``overtaken_by_ms``: the end of a newer window that was there when the decision was made, if there was one.
         """
-        context = self._context(decision.job, view, now_ms)
-        job_control.on_decision(context, decision, newest, overtaken_by_ms)
-        began = self._begin_looks(view, now_ms) if decision.job in view.jobs else Effects()
-        return self._end(context) + began
+        began = Effects()
+
+        def answer(context: JobContext) -> None:
+            nonlocal began
+            job_control.on_decision(context, decision, newest, overtaken_by_ms)
+            if decision.job in view.jobs:
+                began += self._begin_looks(view, now_ms)
+
+        return self._handled(decision.job, view, now_ms, answer) + began
 
     def on_progress(self, progress: Progress, view: View, now_ms: int) -> Effects:
         """Take an actuator's report into account, if it is about a command under way."""
@@ -156,31 +205,25 @@ class Controller:
         command = job.memory.outstanding
         if command is not None and command.command_id == progress.command_id:
             job.reported = progress.command_id, progress.at_ms
-        context = self._context(progress.job, view, now_ms)
-        job_control.on_progress(context, progress)
-        return self._end(context)
+        return self._handled(progress.job, view, now_ms, partial(job_control.on_progress, progress=progress))
 
     def on_engine_event(self, event: EngineEvent, view: View, now_ms: int) -> Effects:
         """Take a checkpoint, or completed standbys, into account. All other events show in the topologies."""
         if event.job is None or event.job not in self._jobs or event.kind not in RELEVANT_EVENTS:
             return Effects()
-        context = self._context(event.job, view, now_ms)
-        job_control.on_engine_event(context, event)
-        return self._end(context)
+        return self._handled(event.job, view, now_ms, partial(job_control.on_engine_event, event=event))
 
     def on_tick(self, view: View, now_ms: int) -> Effects:
         """Let time pass and look at the world again; call it at `wake_at_ms` and whenever the view has changed."""
         effects, calling = Effects(), calling_jobs(view)
         for job in sorted(calling | set(self._jobs)):
             if job in calling or self._is_awake(self._jobs[job], now_ms) or self._is_news(job, view, now_ms):
-                context = self._context(job, view, now_ms)
-                job_control.on_tick(context)
-                effects += self._end(context)
-        effects += self._look(view, now_ms)
+                effects += self._handled(job, view, now_ms, job_control.on_tick)
+        effects += self._look_if_sound(view, now_ms)
         for job, kept in sorted(self._jobs.items()):
             sources = self._sources(kept, view, now_ms)
             if not kept.described or any(new is not old for new, old in zip(sources, kept.described, strict=True)):
-                effects += self._end(self._context(job, view, now_ms))
+                effects += self._handled(job, view, now_ms)
                 kept.described = self._sources(kept, view, now_ms)
         return effects
 
@@ -189,7 +232,7 @@ class Controller:
         self._held, effects = why, Effects()
         running = {job for job, topology in view.jobs.items() if not has_ended(topology)}
         for job in sorted(running | set(self._jobs)):
-            effects += self._end(self._context(job, view, now_ms))
+            effects += self._handled(job, view, now_ms)
         return effects
 
     def _is_awake(self, job: _KeptJob, now_ms: int) -> bool:
@@ -266,6 +309,29 @@ class Controller:
 
     # One input for one job
 
+    def _handled(
+        self, job: str, view: View, now_ms: int, handle: Callable[[JobContext], object] = lambda context: None
+    ) -> Effects:
+        """Handle one input of one job, and return what follows.
+
+        Memory that was read back may have the form of ours and yet be like none that we write. What comes of that holds its job.
+        """
+        context = self._context(job, view, now_ms)
+        try:
+            handle(context)
+            return self._end(context)
+        except Exception as fault:
+            kept = self._jobs[job]
+            if not kept.was_read or kept.memory.unreadable:
+                raise
+            key = MemoryKey(cluster=self._cluster, kind="job", id=job)
+            _log.exception("what is remembered of %s cannot be used", job)
+            for decision_id in context.effects.answers:
+                kept.answers.pop(decision_id, None)
+            kept.memory = JobMemory(job=job)
+            self._confine(Unreadable(key, held_in_words(RESCALER_STATE, key, _in_words(fault)), now_ms))
+        return self._handled(job, view, now_ms, handle)
+
     def _context(self, job: str, view: View, now_ms: int) -> JobContext:
         """Return the context of an input: with a copy of the job's memory, and with the world as the job sees it."""
         kept = self._kept(job)
@@ -312,6 +378,8 @@ class Controller:
             kept.memory = memory
             memory.wake_at_ms = self._wake_at_ms(kept)
             records.append(job_record(self._cluster, memory, at_ms))
+            if kept.was_read:
+                _check_readable(records[-1])
         if done.commits and PLACEMENT not in self._unreadable:
             records.append(self._count_commits(done.commits, at_ms))
         effects = Effects(
@@ -351,11 +419,12 @@ class Controller:
             return
         found = _remembered(record)
         if isinstance(found, BalanceMemory):
-            self._looks = Looks(self._cluster, self._rules, found)
+            self._looks, self._looks_were_read = Looks(self._cluster, self._rules, found), True
         elif isinstance(found, ClusterMemory):
             self._placement = found
         elif isinstance(found, JobMemory):
-            self._kept(found.job).memory = found
+            kept = self._kept(found.job)
+            kept.memory, kept.was_read = found, True
         else:
             self._kept(found.job).answers[record.id] = found
 
@@ -383,6 +452,18 @@ class Controller:
             return self._looks.go_on(LookReason.STANDBYS, now_ms)
         return self._looks.written(now_ms)
 
+    def _look_if_sound(self, view: View, now_ms: int) -> Effects:
+        """Look at the hosts; what is remembered of them and cannot be used holds all moves for hosts."""
+        try:
+            return self._look(view, now_ms)
+        except Exception as fault:
+            if not self._looks_were_read or self._unreadable:
+                raise
+            _log.exception("what is remembered of the hosts cannot be used")
+            key = MemoryKey(cluster=self._cluster, kind="cluster", id=BALANCE)
+            self._confine(Unreadable(key, held_in_words(RESCALER_STATE, key, _in_words(fault)), now_ms))
+            return Effects()
+
     def _look(self, view: View, now_ms: int) -> Effects:
         """Take one small step towards where units and copies should be, if it is time to."""
         looks, hosts = self._looks, view.cluster
@@ -396,20 +477,20 @@ class Controller:
             return looks.go_on(LookReason.HOSTS_CHANGED, now_ms)
         effects, movable = Effects(), list[MovableJob]()
         for job in sorted(self._readable(running_jobs(view, now_ms, acting=True))):
-            context = self._context(job, view, now_ms)
-            movable.append(own_acts.as_movable(context, view.jobs[job]))
-            own_acts.note_rest(context)
-            effects += self._end(context)
+            effects += self._handled(job, view, now_ms, partial(self._note_movable, movable, view.jobs[job]))
         found = looks.look(movable, view, now_ms)
         for job, moves in sorted(found.moves.items()):
-            context = self._context(job, view, now_ms)
-            own_acts.move(context, moves)
-            effects += self._end(context)
+            effects += self._handled(job, view, now_ms, partial(_unless_held, own_acts.move, moves))
         for job in sorted(found.standbys.keys() - found.moves.keys()):
-            context = self._context(job, view, now_ms)
-            own_acts.change_standbys(context, found.standbys[job])
-            effects += self._end(context)
+            change = partial(_unless_held, own_acts.change_standbys, found.standbys[job])
+            effects += self._handled(job, view, now_ms, change)
         return effects + looks.conclude(found, self.memory.values(), view, now_ms)
+
+    @staticmethod
+    def _note_movable(movable: list[MovableJob], topology: JobTopology, context: JobContext) -> None:
+        if not context.memory.unreadable:
+            movable.append(own_acts.as_movable(context, topology))
+            own_acts.note_rest(context)
 
     def _readable(self, jobs: Iterable[str]) -> set[str]:
         return {job for job in jobs if job not in self._jobs or not self._jobs[job].memory.unreadable}

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterable
-from shlex import quote
 from typing import NamedTuple
 
 from confluent_kafka import Message
@@ -11,7 +10,7 @@ from surescale.contracts.errors import RecordRejected
 from surescale.contracts.partitioner import partition_of
 from surescale.contracts.rescaler_state import KEY_SHOWN_MAX, MemoryKey, RescalerRecord, memory_key, memory_of
 from surescale.contracts.topics import RESCALER_STATE
-from surescale.rescaler.control.controller import Unreadable, check_memory
+from surescale.rescaler.control.controller import Unreadable, check_memory, held_in_words
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.traces import Traces
 from surescale.runtime.kafka import LogReader
@@ -122,13 +121,6 @@ def _read(key: MemoryKey, latest: _Latest) -> RescalerRecord | Unreadable:
         record = memory_of(str(key).encode(), value_of(latest.record))
         check_memory(record)
     except RecordRejected as error:
-        way_out = f"stop the rescaler and run `surescale topics skip {RESCALER_STATE} {quote(str(key))} --why TEXT`"
-        why = f"{latest.where}, key {key}, cannot be read ({error}), so {_held(key)}; to go on without it, {way_out}"
+        why = held_in_words(latest.where, key, error)
         return Unreadable(key, why, latest.at_ms)
     return record
-
-
-def _held(key: MemoryKey) -> str:
-    if key.kind == "cluster":
-        return "nothing moves because of hosts"
-    return f"{key.job} is held" if key.kind == "job" else "its decision counts as answered"

@@ -19,7 +19,7 @@ JOB = "flink/orders"
 MINUTE_MS = 60_000
 START_MS = 100 * MINUTE_MS
 # Restated, not imported: what the collector promises.
-LEAD_MS, GRACE_MS, KEPT_MINUTES_MAX = 500, 10_000, 60
+LEAD_MS, GRACE_MS, KEPT_MINUTES_MAX, SET_BACK_MS = 500, 10_000, 60, 120_000
 SUBTASKS_MAX = 30
 _CHAIN, _SAMPLE = job_chain(JOB), sample(job=JOB, sampled_at_ms=0)
 
@@ -41,7 +41,7 @@ class _Clock:
 
     def wait(self, seconds: float) -> bool:
         self.at_ms += max(0, round(1000 * seconds))
-        jump_ms = self._rng.choice((0,) * 12 + (1, 700, 20_000, 7 * MINUTE_MS, -1, -3_000, -2 * MINUTE_MS))
+        jump_ms = self._rng.choice((0,) * 12 + (1, 700, 20_000, 7 * MINUTE_MS, -1, -3_000, -2 * MINUTE_MS, -9 * MINUTE_MS))
         self.jumped_back |= jump_ms < 0
         self.at_ms = max(0, self.at_ms + jump_ms)
         return False
@@ -105,6 +105,8 @@ class _Life:
         """Let the collector take one minute, or find that the job is gone; note what it must have kept."""
         before = len(self._job.began_ms)
         self._clock.jumped_back = False
+        if self._keeper._last_end_ms > self._clock.at_ms + SET_BACK_MS:
+            self._forget_what_has_not_come()
         try:
             self._keeper.take_minute()
         except UnknownJob:
@@ -117,7 +119,8 @@ class _Life:
         expect(new is None or looked == 1, "a minute that nobody looked at")
         if new is None:
             in_time = looked and not self._clock.jumped_back and self._job.began_ms[-1] <= self._due_ms()
-            expect(not in_time, "a look in time that became no minute")
+            is_known = looked and self._due_ms() - GRACE_MS in self._ends  # it comes twice after the clock was set back
+            expect(not in_time or is_known, "a look in time that became no minute")
             return
         began_ms = self._job.began_ms[-1]
         expect(began_ms <= new.minute_end_ms + GRACE_MS, "a look that came too late for its minute")
@@ -126,6 +129,12 @@ class _Life:
         self._kept.append(before)
         self._ends.append(new.minute_end_ms)
         self._trim(found)
+
+    def _forget_what_has_not_come(self) -> None:
+        """The clock was ahead and has been set right: minutes that it dated in the future are void."""
+        place = sum(end_ms <= self._clock.at_ms for end_ms in self._ends)
+        self._kept, self._ends = self._kept[:place], self._ends[:place]
+        self._delivered = {end_ms: minute for end_ms, minute in self._delivered.items() if end_ms in self._ends}
 
     def _due_ms(self) -> int:
         """Return until when a look counts for the minute that the last look was nearest to."""
@@ -152,7 +161,8 @@ class _Life:
             found = self._keeper.minutes(after_ms)
         except SourceUnavailable:
             found = []
-        place = sum(end_ms <= after_ms for end_ms in self._ends)
+        is_void = after_ms > max(self._clock.at_ms, self._keeper._last_end_ms) + SET_BACK_MS
+        place = 0 if is_void else sum(end_ms <= after_ms for end_ms in self._ends)
         self._kept, self._ends = self._kept[place:], self._ends[place:]
         self._acknowledged_ms = max(self._acknowledged_ms, after_ms)
         expect([minute.minute_end_ms for minute in found] == self._ends, "not the minutes that are to be acknowledged")

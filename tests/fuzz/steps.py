@@ -26,7 +26,7 @@ from surescale.policies.decide import decide
 from surescale.policies.policy import Policy
 from surescale.policies.registry import RULES, load_policy
 from surescale.rescaler.cli import assign, documents, gate, reschedule
-from surescale.rescaler.control.controller import Controller
+from surescale.rescaler.control.controller import Controller, check_memory
 from surescale.rescaler.control.counts import fitting, plan_counts
 from surescale.rescaler.control.effects import Effects
 from surescale.rescaler.control.settings import Balancing, ControlSettings, PlacingSettings
@@ -60,6 +60,7 @@ def steps() -> Iterator[Target]:
     yield Target("planner by counts", [encode(MESSAGES["topology"]), encode(job())], _counts)
     numbers = [number.to_bytes(8, "big") for number in range(64)]
     yield Target("controller", numbers, _controller)
+    yield Target("memory that was read back", numbers, _read_back)
     yield Target("minutes", numbers, _minutes)
 
 
@@ -216,6 +217,42 @@ def _controller(raw: bytes) -> None:
                 finals[outcome.decision_id] = finals.get(outcome.decision_id, 0) + 1
         control.wake_at_ms()
     expect(max(finals.values(), default=0) <= 1, "a decision got two last outcomes")
+
+
+def _read_back(raw: bytes) -> None:
+    """Let another controller go on from memory of a job that was changed: it may hold the job, and must not end."""
+    rng = random.Random(raw)
+    view, now_ms = View(cluster(), {"sim/clicks": job()}), START_MS
+    written = _lived(Controller(CLUSTER, rng.choice(SETTINGS)), rng, view, now_ms)
+    if not written:
+        raise Declined("nothing happened")
+    body = mutated(rng, [bytes(written[-1].body)])
+    try:
+        record = msgspec.structs.replace(written[-1], body=msgspec.Raw(body))
+        check_memory(record)
+    except RecordRejected as rejected:
+        raise Declined(rejected.reason) from None
+    _lived(Controller(CLUSTER, rng.choice(SETTINGS), [record]), rng, view, now_ms + 10 * MINUTE_MS)
+
+
+def _lived(control: Controller, rng: random.Random, view: View, now_ms: int) -> list[RescalerRecord]:
+    """Let some time pass for a controller; return what it remembered of the job, in order."""
+    found: list[RescalerRecord] = []
+    for _ in range(rng.randrange(1, 8)):
+        now_ms += rng.choice((0, 30_000, 60_000, 700_000))
+        command = next((memory.outstanding for memory in control.memory.values() if memory.outstanding), None)
+        what = rng.choice(("decision", "progress", "tick"))
+        if what == "decision":
+            effects = control.on_decision(decision(now_ms, {"map": rng.randrange(1, 8)}), view, now_ms)
+        elif what == "progress" and command is not None:
+            status = rng.choice(("accepted", "warming", "applied", "failed"))
+            effects = control.on_progress(ended(command, now_ms, status, "X", [1]), view, now_ms)
+        else:
+            effects = control.on_tick(view, now_ms)
+        _readable(effects)
+        control.wake_at_ms()
+        found += [each.record for each in effects.records if each.record is not None and each.record.kind == "job"]
+    return found
 
 
 def _passed(rng: random.Random, kind: type[msgspec.Struct], plain: msgspec.Struct) -> msgspec.Struct | None:

@@ -4,10 +4,12 @@ import json
 from collections.abc import Sequence
 from typing import cast
 
+import msgspec
 import pytest
 from confluent_kafka import Message
 
-from surescale.contracts.wire import encode
+from surescale.contracts.rescaler_state import RescalerRecord
+from surescale.contracts.wire import decode, encode
 from surescale.rescaler.control.controller import Controller
 from surescale.rescaler.control.job.memory import CommandStatus
 from surescale.rescaler.control.settings import ControlSettings
@@ -15,6 +17,7 @@ from surescale.rescaler.service.memory import LARGE_BYTES_MAX, memory_in
 from tests.support.controller_world import CLUSTER, JOB, OTHER_JOB, START_MS, cluster, controller, decision, job, only, said, view
 
 T0, LATER = START_MS, START_MS + 600_000
+MINUTE_MS = 60_000
 SEEN = view(job(), job(OTHER_JOB, units=(1, 5)))
 KEY, REQUEST = f"sim/job/{JOB}", f"sim/request/{JOB}@{T0}/rule"
 PARTITION = 1
@@ -189,3 +192,24 @@ def test_large_records_are_kept_within_a_limit() -> None:
     told = [control.memory[f"sim/j{number}"].unreadable for number in range(40)]
     assert sum(f"{LARGE_BYTES_MAX >> 20} MiB" in each for each in told) >= 38
     assert all(len(each) < 2_000 for each in told)
+
+
+def test_memory_in_our_form_that_is_like_none_of_ours_holds_its_job_and_no_other() -> None:
+    """It can be read, and what it says cannot be: the gate knows other tasks than the job. The rescaler goes on."""
+    kept = written()
+    record = decode(kept[KEY], RescalerRecord)
+    body = json.loads(bytes(record.body))
+    body["gate"]["targets"]["elsewhere"] = {"lower": 1, "upper": 2}
+    kept[KEY] = encode(msgspec.structs.replace(record, body=msgspec.Raw(json.dumps(body).encode())))
+    control = read(list(kept.items()))
+    assert not control.memory[JOB].unreadable
+    at_ms = T0 + 60 * MINUTE_MS
+    outcomes = list(control.on_tick(SEEN, at_ms).outcomes)
+    for name in (JOB, OTHER_JOB):
+        outcomes += control.on_decision(decision(at_ms, {"map": 5}, of=name), SEEN, at_ms).outcomes
+    said = {outcome.job: (outcome.status, outcome.reason) for outcome in outcomes}
+    assert said[JOB] == ("refused", "memory_unreadable")
+    assert said[OTHER_JOB][0] in ("commanded", "pending")
+    assert (
+        "to go on without it, stop the rescaler and run `surescale topics skip rescaler-state" in control.memory[JOB].unreadable
+    )
