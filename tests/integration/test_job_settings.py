@@ -111,7 +111,7 @@ def test_settings_that_a_role_wrote_first_are_the_defaults(pipeline: PipelineSet
         (["set", JOB, "--total", "1", "--min", "2"], "--total: 1"),
         (["set", JOB, "--policy", "nonesuch"], "policy nonesuch: "),
         (["set", "other", "--max", "3"], "JOB: 'other' is no name of a job; write CLUSTER/NAME"),
-        (["show", "sim/other"], "JOB: there is no job 'sim/other'; known: sim/clicks"),
+        (["settings", "sim/other"], "JOB: there is no job 'sim/other'; known: sim/clicks"),
         (["pin", "nonsense"], "JOB: there is no job 'nonsense'"),
     ],
 )
@@ -219,7 +219,7 @@ def test_what_is_unknown_cannot_be_paused(
     assert records(quiet_pipeline) == []
 
 
-@pytest.mark.parametrize("arguments", [["set", "sim/*", "--max", "3"], ["show", "sim/*"]])
+@pytest.mark.parametrize("arguments", [["set", "sim/*", "--max", "3"], ["settings", "sim/*"]])
 def test_only_a_pause_can_be_set_for_a_whole_cluster(quiet_pipeline: PipelineSettings, arguments: list[str]) -> None:
     """Limits are a job's own."""
     with pytest.raises(SettingsError, match="is not a single job"):
