@@ -40,7 +40,7 @@ def view(redis_url: str, tmp_path: Path) -> Iterator[View]:
 @pytest.fixture
 def page(browser: "Browser") -> Iterator["Page"]:
     """A page whose errors fail the test, wherever they come from."""
-    context = browser.new_context(viewport={"width": 1360, "height": 860}, color_scheme="light")
+    context = browser.new_context(viewport={"width": 1360, "height": 860}, color_scheme="light", locale="en-US")
     made = context.new_page()
     errors: list[str] = []
     made.on("pageerror", lambda error: errors.append(str(error)))

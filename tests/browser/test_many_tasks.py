@@ -72,7 +72,7 @@ def test_a_thousand_tasks_on_the_page(browser: "Browser", redis_url: str, tmp_pa
     view.take([minute(history, end, seen) for end in range(1, MINUTES)])
     served = Served(view, free_port())
     try:
-        page = browser.new_page(viewport={"width": 1360, "height": 860})
+        page = browser.new_page(viewport={"width": 1360, "height": 860}, locale="en-US")
         sizes: list[int] = []
         page.on("requestfinished", lambda request: sizes.append(request.sizes()["responseBodySize"]))
         began_s = time.monotonic()

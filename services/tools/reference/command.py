@@ -4,6 +4,7 @@ import ast
 import inspect
 import io
 import json
+import re
 import sys
 import tokenize
 from collections.abc import Iterable, Iterator, Sequence
@@ -423,13 +424,14 @@ def _carried_by(kind: type) -> str:
 
 
 def _aliases() -> Iterator[tuple[str, str]]:
-    for node in (node for module in DECLARED_IN for node in ast.parse(inspect.getsource(module)).body):
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.targets[0], ast.Name)
-            and ast.unparse(node.value).startswith("Annotated")
-        ):
-            yield code(node.targets[0].id), code(ast.unparse(node.value))
+    for module in DECLARED_IN:
+        for node in ast.parse(inspect.getsource(module)).body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                written = ast.unparse(node.value)
+                if written.startswith("Annotated"):
+                    # A constant of the module says nothing to who reads the page.
+                    told = re.sub(r"(?<==)[A-Z_]+\b", lambda name, at=module: str(getattr(at, name[0])), written)
+                    yield code(node.targets[0].id), code(told)
 
 
 def _windows() -> list[str]:

@@ -57,6 +57,11 @@ def test_a_page_that_differs_is_missing_or_superfluous_is_named(made: dict[str, 
     assert out_of_date(tmp_path, made) == []
 
 
+def test_a_type_says_its_bounds_in_numbers(made: dict[str, str]) -> None:
+    """Not by the name of a constant that only the code has."""
+    assert "| `TimeMs` | `Annotated[int, Meta(ge=0, le=9007199254740992)]` |" in made["messages.md"]
+
+
 def test_a_folder_that_is_not_there_is_not_called_out_of_date(tmp_path: Path) -> None:
     """The usual reason: the command was called outside of the repository."""
     result = CliRunner().invoke(command, ["--out", str(tmp_path / "docs"), "--check"])
