@@ -39,11 +39,12 @@ class SourceContract:
         assert ends[0] % MINUTE == 0
 
     def test_only_later_minutes_are_given(self, source: Source) -> None:
-        """The end of a minute given before leads to the next one."""
+        """The end of a minute given before leads to the next one; there is none that has not ended yet."""
         job = source.jobs()[0]
-        first, second, *_ = source.minutes(job, 0)
+        first, second, *_ = minutes = source.minutes(job, 0)
         assert source.minutes(job, first.minute_end_ms)[0] == second
-        assert source.minutes(job, 2**52) == []
+        ahead_ms = minutes[-1].minute_end_ms + MINUTE
+        assert [minute for minute in source.minutes(job, ahead_ms) if minute.minute_end_ms <= ahead_ms] == []
 
     def test_samples_lie_within_their_minute(self, source: Source) -> None:
         """After its beginning, at latest at its end; of the job asked for and of tasks in the topology."""

@@ -10,6 +10,7 @@ import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import Field as DataclassField
 from dataclasses import dataclass, fields
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -429,9 +430,15 @@ def _aliases() -> Iterator[tuple[str, str]]:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 written = ast.unparse(node.value)
                 if written.startswith("Annotated"):
-                    # A constant of the module says nothing to who reads the page.
-                    told = re.sub(r"(?<==)[A-Z_]+\b", lambda name, at=module: str(getattr(at, name[0])), written)
-                    yield code(node.targets[0].id), code(told)
+                    yield code(node.targets[0].id), code(_CONSTANT.sub(partial(_value_in, module), written))
+
+
+_CONSTANT = re.compile(r"(?<==)[A-Z_]+\b")
+
+
+def _value_in(module: ModuleType, name: re.Match[str]) -> str:
+    """Return the value of a module's constant, whose name says nothing to who reads the page."""
+    return str(getattr(module, name[0]))
 
 
 def _windows() -> list[str]:
