@@ -174,7 +174,7 @@ def at_time(settings: JobSettings, engine: str, at_ms: int) -> JobSettings:
         most, owners = narrow.most, parallelism_max(settings, engine)
         changes["parallelism_max"] = most if owners is None else min(most, owners)
         changes["tasks"] = {
-            name: msgspec.structs.replace(limits, parallelism_max=min(most, limits.parallelism_max or most))
+            name: msgspec.structs.replace(limits, parallelism_max=limits.parallelism_max and min(most, limits.parallelism_max))
             for name, limits in (settings.tasks or {}).items()
         }
     if wanted is not None:

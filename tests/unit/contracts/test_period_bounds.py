@@ -82,11 +82,12 @@ def test_the_strictest_of_several_periods_counts() -> None:
 @pytest.mark.parametrize("engine", ["simulated", "flink"])
 def test_a_maximum_within_a_period_is_every_tasks_and_lifts_none(engine: str) -> None:
     """The narrower of it and of the task's own, the job's, or the engine's."""
-    map_, join = (TaskSpec(task=name, parallelism=2, max_parallelism=128) for name in ("map", "join"))
-    night = within("22:00-06:00: max 8 objective cost", tasks={"map": {"parallelism_max": 30}}, parallelism_max=5)
+    map_, join, sink = (TaskSpec(task=name, parallelism=2, max_parallelism=128) for name in ("map", "join", "sink"))
+    own = {"map": {"parallelism_max": 30}, "sink": {"parallelism_min": 2}}
+    night = within("22:00-06:00: max 8 objective cost", tasks=own, parallelism_max=5)
     now, day = at_time(night, engine, at("2026-07-06T23:00")), at_time(night, engine, at("2026-07-06T12:00"))
-    assert [owners_maximum(now, spec, engine) for spec in (map_, join)] == [8, 5]
-    assert [owners_maximum(day, spec, engine) for spec in (map_, join)] == [30, 5]
+    assert [owners_maximum(now, spec, engine) for spec in (map_, join, sink)] == [8, 5, 5]
+    assert [owners_maximum(day, spec, engine) for spec in (map_, join, sink)] == [30, 5, 5]
     assert (now.objective, day.objective) == ("cost", None)
     unset = at_time(within("22:00-06:00: max 40"), engine, at("2026-07-06T23:00"))
     assert owners_maximum(unset, join, engine) == (10 if engine == "simulated" else 40)
@@ -163,7 +164,7 @@ def test_what_periods_decide_is_told_with_its_end() -> None:
 
 
 def test_limits_of_single_tasks_are_left_as_they_are_but_for_the_maximum() -> None:
-    """A pin and a minimum of its own stay."""
-    own = {"map": TaskLimits(parallelism_min=2, pinned=True)}
+    """A pin and a minimum of its own stay; what has no maximum of its own keeps following the job's."""
+    own = {"map": TaskLimits(parallelism_min=2, pinned=True), "join": TaskLimits(parallelism_max=9)}
     made = at_time(JobSettings(job="a/b", tasks=own, minimum_within=(read_within("00:00-24:00: max 4"),)), "flink", 0)
-    assert made.tasks == {"map": TaskLimits(parallelism_min=2, parallelism_max=4, pinned=True)}
+    assert (made.parallelism_max, made.tasks) == (4, own | {"join": TaskLimits(parallelism_max=4)})
