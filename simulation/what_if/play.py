@@ -97,7 +97,9 @@ def with_settings(settings: JobSettings, changes: dict[str, object]) -> JobSetti
     """
     for name in changes:
         if name not in PLAYED:
-            raise WhatIfError(f"{name}: a what-if does not play this setting, since the rescaler reads it, not the policy")
+            raise WhatIfError(
+                f"{name}: a what-if does not play this setting; of those that the rescaler reads, it plays the limits on rescales"
+            )
     try:
         found = msgspec.convert({**msgspec.to_builtins(settings), **changes}, JobSettings)
     except msgspec.ValidationError as error:

@@ -180,6 +180,13 @@ def test_settings_that_cannot_be_played_are_named(changes: dict[str, object], to
     assert str(refused.value).startswith(told)
 
 
+@pytest.mark.parametrize("changes", [{"rescales_a_day_max": 4}, {"scale_down_after_minutes": 30}, {"block_ineffective": True}])
+def test_the_rescalers_limits_on_rescales_may_be_tried(changes: dict[str, object]) -> None:
+    """As the page says."""
+    found = msgspec.to_builtins(with_settings(SETTINGS, changes))
+    assert {name: found[name] for name in changes} == changes
+
+
 def test_quotas_and_pauses_are_told_as_not_played() -> None:
     """Settings at their defaults are not mentioned, nor those whose waits and limits are played."""
     assert not_played(SETTINGS) == ()
