@@ -1,7 +1,9 @@
-"""Opens the port of one of our HTTP APIs. A port that cannot be opened becomes one readable line; half a request ends.
+"""Opens the port of one of our HTTP APIs. A port that cannot be opened becomes one readable line.
+
+Half a request ends, and so does an answer that its reader does not take.
 
 However many connect, half of the descriptors that the process may have stay free for the role's own work and its health port.
-Beyond that, each new connection takes the place of the oldest ones on which nobody is being answered.
+Beyond that, each new connection takes the place of the oldest ones on which nobody is being answered, or takes the answer.
 """
 
 import asyncio
@@ -20,16 +22,19 @@ from aiohttp import web
 from surescale.contracts.errors import SettingsError, reason_of
 
 REQUEST_WITHIN_S = 20.0
+TAKEN_WITHIN_S = 60.0  # a whole answer, by a slow but honest reader
+SLOW_AFTER_S = 5.0  # who takes longer may have to make room
 LOOK_EVERY_S = 1.0
 SHARE_ENDED = 20  # of the connections there may be, at once: looking for the oldest costs a look at all
 
 
 class HalfRequests:
-    """Ends connections on which no whole request comes in time: aiohttp itself waits for ever for the end of the headers."""
+    """Ends connections on which no whole request comes in time, or an answer is not taken: aiohttp itself waits for ever."""
 
     def __init__(self) -> None:
         """Know no connection yet."""
         self._since: dict[Any, float] = {}  # since when each waits for a request; infinite while it has one
+        self._sending: dict[Any, float] = {}  # since when there is something left to send of the request's answer
 
     @web.middleware
     async def middleware(
@@ -37,31 +42,43 @@ class HalfRequests:
     ) -> web.StreamResponse:
         """Note that a whole request has come; for an application that is served."""
         self._since[request.protocol] = math.inf
+        self._sending.pop(request.protocol, None)
         try:
             return await handler(request)
         finally:
             self._since[request.protocol] = time.monotonic()
 
     def answered(self) -> set[int]:
-        """Return the descriptors of connections on which a request is being answered, or an answer still sent."""
-        found = set[int]()
+        """Return the descriptors of connections on which a request is being answered, or a reader takes an answer."""
+        found, now_s = set[int](), time.monotonic()
         for connection, since_s in self._since.items():
             transport = connection.transport
-            if transport is not None and (math.isinf(since_s) or transport.get_write_buffer_size()):
+            if transport is None or now_s - self._sending.get(connection, now_s) > SLOW_AFTER_S:
+                continue
+            if math.isinf(since_s) or transport.get_write_buffer_size():
                 found.add(transport.get_extra_info("socket").fileno())
         return found
 
-    async def end_late(self, runner: web.AppRunner, within_s: float = REQUEST_WITHIN_S) -> None:
+    async def end_late(
+        self, runner: web.AppRunner, within_s: float = REQUEST_WITHIN_S, taken_within_s: float = TAKEN_WITHIN_S
+    ) -> None:
         """Look at a runner's connections until it is cleaned up or this is cancelled."""
         while runner.server is not None:
             now_s = time.monotonic()
             self._since = {each: self._since.get(each, now_s) for each in runner.server.connections}
+            self._sending = {
+                each: self._sending.get(each, now_s)
+                for each in self._since
+                if each.transport is not None and each.transport.get_write_buffer_size()
+            }
             for connection, since_s in self._since.items():
-                transport = connection.transport
-                is_sending = transport is not None and transport.get_write_buffer_size()
-                if now_s - since_s > within_s and not is_sending:
-                    connection.force_close()
-            await asyncio.sleep(min(LOOK_EVERY_S, within_s / 4))
+                sending_s = self._sending.get(connection)
+                if sending_s is None:
+                    if now_s - since_s > within_s:
+                        connection.force_close()
+                elif now_s - sending_s > taken_within_s:
+                    connection.transport.abort()  # to close it would wait for its reader
+            await asyncio.sleep(min(LOOK_EVERY_S, within_s / 4, taken_within_s / 4))
 
 
 async def listen(

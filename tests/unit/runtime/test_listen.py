@@ -1,7 +1,10 @@
 """Where an HTTP API listens."""
 
 import asyncio
+import contextlib
+import math
 import socket
+from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
@@ -100,3 +103,91 @@ def test_more_connections_than_there_is_room_for_take_the_place_of_the_oldest(mo
         await runner.cleanup()
 
     asyncio.run(asyncio.wait_for(run(), 30))
+
+
+@contextlib.asynccontextmanager
+async def served_large_answers(half_requests: HalfRequests, **limits: float) -> AsyncIterator[int]:
+    """Serve answers that no socket buffer holds, and short ones under ``/short``; yield the port."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=b"short" if request.path == "/short" else bytes(2**24))
+
+    app = web.Application(middlewares=[half_requests.middleware])
+    app.router.add_get("/{any:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await listen(runner, "127.0.0.1", 0, option="--port", half_requests=half_requests)
+    ends_late = asyncio.create_task(half_requests.end_late(runner, **limits))
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        ends_late.cancel()
+        await runner.cleanup()
+
+
+async def who_reads_nothing(port: int) -> socket.socket | None:
+    """A client that asks for a large answer, and takes no more of it than its own buffer holds; None if there is no room."""
+    loop, client = asyncio.get_running_loop(), socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    client.setblocking(False)
+    await loop.sock_connect(client, ("127.0.0.1", port))
+    with contextlib.suppress(ConnectionError):
+        await loop.sock_sendall(client, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        if await loop.sock_recv(client, 1):
+            return client
+    client.close()
+    return None
+
+
+async def asked_shortly(port: int) -> bytes:
+    """The answer to a short request; empty if the connection was not taken."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(b"GET /short HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+def test_an_answer_that_its_reader_does_not_take_is_ended() -> None:
+    """Whoever takes it gets the whole of it, though a little at a time."""
+
+    async def run() -> None:
+        async with served_large_answers(HalfRequests(), within_s=20.0, taken_within_s=1.0) as port:
+            client = await who_reads_nothing(port)
+            assert client is not None
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            assert len(await reader.read()) > 2**24
+            writer.close()
+            # The system still passes on what it had taken, then there is no more.
+            with contextlib.closing(client), contextlib.suppress(ConnectionResetError):
+                await asyncio.sleep(1.5)
+                taken = 0
+                while piece := await asyncio.get_running_loop().sock_recv(client, 2**16):
+                    taken += len(piece)
+                assert taken < 2**24
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_readers_that_take_no_answer_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, and though they have not been ended yet."""
+    monkeypatch.setattr("surescale.runtime.listen.resource.getrlimit", lambda _: (40, 40))
+    monkeypatch.setattr("surescale.runtime.listen.SLOW_AFTER_S", math.inf)
+
+    async def run() -> None:
+        async with served_large_answers(HalfRequests(), within_s=4.0) as port:
+            slow = list[socket.socket]()
+            while (client := await who_reads_nothing(port)) is not None:
+                slow.append(client)
+            assert await asked_shortly(port) == b""
+            monkeypatch.setattr("surescale.runtime.listen.SLOW_AFTER_S", 0.1)
+            while b"short" not in await asked_shortly(port):
+                await asyncio.sleep(0.1)
+            for each in slow:
+                each.close()
+
+    asyncio.run(asyncio.wait_for(run(), 15))
