@@ -8,6 +8,7 @@ Beyond that, each new connection takes the place of the oldest ones on which nob
 
 import asyncio
 import contextlib
+import logging
 import math
 import resource
 import socket
@@ -18,13 +19,18 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.plurals import counted
+from surescale.runtime.backoff import Throttle
+from surescale.runtime.printable import one_line
 
 REQUEST_WITHIN_S = 20.0
 TAKEN_WITHIN_S = 60.0  # a whole answer, by a slow but honest reader
 SLOW_AFTER_S = 5.0  # who takes longer may have to make room
 LOOK_EVERY_S = 1.0
+MALFORMED_SAID_EVERY_S = 60.0
 SHARE_ENDED = 20  # of the connections there may be, at once: looking for the oldest costs a look at all
 
 
@@ -81,6 +87,33 @@ class HalfRequests:
             await asyncio.sleep(min(LOOK_EVERY_S, within_s / 4, taken_within_s / 4))
 
 
+class MalformedRequests(logging.Filter):
+    """Lets a line a minute through about malformed requests. Anybody may send them, and aiohttp writes a traceback of each."""
+
+    def __init__(self) -> None:
+        """Have seen none yet."""
+        super().__init__()
+        self._count, self._seldom = 0, Throttle(MALFORMED_SAID_EVERY_S)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether the record is written; one about a malformed request becomes a line of ours."""
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, HttpProcessingError | web.RequestPayloadError):
+            return True
+        self._count += 1
+        if not self._seldom.is_time():
+            return False
+        record.levelno, record.levelname, record.exc_info = logging.WARNING, "WARNING", None
+        record.msg, record.args = "%s so far, the last one: %s", (counted(self._count, "malformed request"), one_line(str(error)))
+        return True
+
+
+def _show_few_malformed_requests() -> None:
+    log = logging.getLogger("aiohttp.server")
+    if not any(isinstance(each, MalformedRequests) for each in log.filters):
+        log.addFilter(MalformedRequests())
+
+
 async def listen(
     runner: web.AppRunner,
     host: str,
@@ -97,6 +130,7 @@ async def listen(
     Raises:
         SettingsError: the address cannot be used; the message names the option.
     """
+    _show_few_malformed_requests()
     connections = _Connections(half_requests)
     try:
         # As asyncio does: a name may have several addresses.

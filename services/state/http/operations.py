@@ -115,6 +115,8 @@ async def _body(request: web.Request, kind: type[Body]) -> Body:
         sent = await asyncio.wait_for(request.read(), BODY_WITHIN_S)
     except TimeoutError:
         raise web.HTTPRequestTimeout(text=f"the body did not arrive within {BODY_WITHIN_S:.0f} s") from None
+    except web.RequestPayloadError:
+        raise web.HTTPBadRequest(text="the body is not in the form that Content-Encoding or Transfer-Encoding says") from None
     try:
         return decoder(kind).decode(sent)
     except msgspec.ValidationError as wrong:

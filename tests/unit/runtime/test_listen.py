@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import math
 import socket
 from collections.abc import AsyncIterator
@@ -191,3 +192,53 @@ def test_readers_that_take_no_answer_make_room_for_others(monkeypatch: pytest.Mo
                 each.close()
 
     asyncio.run(asyncio.wait_for(run(), 15))
+
+
+MALFORMED = [
+    b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nX: \x1b[2J\x00\r\n\r\n",
+    b"GET /short HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\nConnection: close\r\n\r\nzzzz",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+]
+
+
+def test_malformed_requests_cost_a_line_a_minute(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a traceback: anybody may send any number of them."""
+    log = logging.getLogger("aiohttp.server")
+    monkeypatch.setattr(log, "filters", [])
+
+    async def run() -> None:
+        async with served_large_answers(HalfRequests()) as port:
+            for sent in MALFORMED:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(sent)
+                await reader.read()
+                writer.close()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    (line,) = [record for record in caplog.records if record.name == log.name]
+    assert line.getMessage().startswith("1 malformed request so far, the last one: ")
+    assert (line.levelname, line.exc_info, "\n" in line.getMessage()) == ("WARNING", None, False)
+
+
+def test_a_mistake_of_ours_still_has_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    """Each: a person must find it."""
+
+    async def run() -> None:
+        async def breaks(_: web.Request) -> web.Response:
+            raise ValueError("a mistake")
+
+        app = web.Application()
+        app.router.add_get("/", breaks)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await listen(runner, "127.0.0.1", 0, option="--port", half_requests=HalfRequests())
+        reader, writer = await asyncio.open_connection("127.0.0.1", runner.addresses[0][1])
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert b" 500 " in await reader.readline()
+        writer.close()
+        await runner.cleanup()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    assert [record.exc_info is not None for record in caplog.records if record.name == "aiohttp.server"] == [True]

@@ -1,6 +1,7 @@
 """Who may change something over HTTP, and in which form: everything that is refused before Kafka is asked."""
 
 import asyncio
+import io
 import json
 import threading
 from collections.abc import Awaitable, Callable
@@ -126,6 +127,19 @@ def test_who_may_not_or_not_in_this_form_is_refused(tokens: Tokens, headers: dic
     async def body(client: TestClient[Any, Any], _: list[OperationRequest]) -> None:
         code, error = await post(client, **headers)
         assert (code, words in error, "\n" in error) == (status, True, False), error
+
+    assert served(body, tokens) == []
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_body_that_is_not_encoded_as_it_says_is_refused(tokens: Tokens, encoding: str) -> None:
+    """As a mistake of the sender, not of ours."""
+
+    async def body(client: TestClient[Any, Any], _: list[OperationRequest]) -> None:
+        headers = {"Authorization": f"Bearer {ANA}", "Content-Type": "application/json", "Idempotency-Key": "k1"}
+        encoded = headers | {"Content-Encoding": encoding}
+        async with client.post(PAUSE, data=io.BytesIO(b"no such thing"), headers=encoded) as answer:
+            assert (answer.status, "Content-Encoding" in (await answer.json())["error"]) == (400, True)
 
     assert served(body, tokens) == []
 
