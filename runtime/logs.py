@@ -18,6 +18,7 @@ import time
 import traceback
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from textwrap import indent
 from types import TracebackType
 from typing import Any
 
@@ -167,6 +168,10 @@ class TextLines(logging.Formatter):
         """Return the line without a traceback."""
         fields = ", ".join(f"{name} {value}" for name, value in fields_of(record).items())
         return printable(super().formatMessage(record) + (f" ({fields})" if fields else ""))
+
+    def formatException(self, exc_info: Any) -> str:  # noqa: N802  (the name is logging's)
+        """Return a traceback, set in: what an error quotes is obeyed by no terminal and taken for no line of the log."""
+        return indent(printable(super().formatException(exc_info), keep="\n"), "  ")
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, without secrets."""

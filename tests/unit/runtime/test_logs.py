@@ -93,6 +93,19 @@ def test_text_of_a_record_in_a_text_line_is_escaped(logger_with: Callable[[loggi
     assert written.getvalue().endswith("late: x\\x1b[2J\\nforged (job sim/\\x1b]0;owned\\x07)\n")
 
 
+def test_what_an_error_quotes_is_no_line_and_no_command_of_a_terminal(logger_with: Callable[[logging.Formatter], Lines]) -> None:
+    """Its traceback is written, set in below the line."""
+    log, written = logger_with(TextLines("agent"))
+    try:
+        raise ValueError("x\x1b[2J\n2026-01-31 12:00:00,000 agent INFO forged")
+    except ValueError:
+        log.exception("it failed")
+    first, *trace = written.getvalue().splitlines()
+    assert first.endswith("agent ERROR it failed")
+    assert all(each.startswith("  ") for each in trace)
+    assert trace[-2:] == ["  ValueError: x\\x1b[2J", "  2026-01-31 12:00:00,000 agent INFO forged"]
+
+
 @pytest.mark.parametrize("formatter", [JsonLines, TextLines])
 @pytest.mark.parametrize(
     "text",
