@@ -29,7 +29,7 @@ from surescale.services.state.record_documents import (
 
 
 class SummedCost(ViewDocument, frozen=True, kw_only=True):
-    """What a job cost over some days, at the present price of a slot: of its slots, minute by minute."""
+    """What a job cost over some days, at the price that a slot had at the end of each: of its slots, minute by minute."""
 
     since: str
     """The first of the days, like 2026-11-28, in the pipeline's time, UTC."""

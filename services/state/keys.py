@@ -12,7 +12,8 @@ FLOORS = "floors"
 SIZES = "sizes"
 POSITIONS = "positions"
 
-TIMELINES = ("windows", "decisions", "outcomes", "commands", "progress", "balances", "events", "dead-letters", "shadows")
+_OF_JOBS = ("windows", "decisions", "outcomes", "commands", "progress", "shadows")
+TIMELINES = (*_OF_JOBS, "balances", "events", "prices", "dead-letters")
 _PARTS = ("", ".bodies", ".groups")
 
 _SINGLE = "|".join((JOBS, CLUSTERS, CLOCKS, COUNTS, FLOORS, SIZES, POSITIONS))

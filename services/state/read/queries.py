@@ -57,11 +57,12 @@ from surescale.services.state.record_documents import (
     CommandDocument,
     DecisionDocument,
     OwnActDocument,
+    SlotPriceAt,
     TaskMinutesAt,
     WindowDocument,
     record_in,
 )
-from surescale.services.state.write.projections import EVENTS_KEPT, minute_place
+from surescale.services.state.write.projections import EVENTS_KEPT, PRICES_KEPT, minute_place
 
 D = TypeVar("D", bound=msgspec.Struct)
 
@@ -313,7 +314,9 @@ class Queries(View):
         steps = [command_id(topology.job, topology.generation, step) for step in range(STEPS_MAX)]
         commands = read.each("command", self._bodies("commands", topology.job, steps), Appended[RescheduleCommand])
         sums = self._client.hgetall(self._key(keys.days(topology.job)))
-        return job_rent(topology, hosts, commands[-1].record if commands else None, sums)
+        told = self._latest("prices", hosts.cluster, PRICES_KEPT)
+        prices = [each.record for each in read.each("prices", told, Appended[SlotPriceAt])]
+        return job_rent(topology, hosts, commands[-1].record if commands else None, sums, prices)
 
     def _required(self, kind: str, job: str, of: str) -> str:
         """Return a decision or a command; NotFound names what there is instead."""

@@ -27,22 +27,28 @@ from surescale.contracts.topology import units_of
 from surescale.runtime.instants import to_the_minute
 from surescale.services.state.documents import JobRent, SummedCost
 from surescale.services.state.fleet_documents import ClusterRent
+from surescale.services.state.record_documents import SlotPriceAt
 
 NO_SUMS: Mapping[str, str] = MappingProxyType({})
+DAY_MS: Final = DAY_S * 1000
 MONTH_DAYS: Final = 30
 MINUTE_S: Final = 60
 
 
 def job_rent(
-    topology: JobTopology, cluster: ClusterTopology, command: RescheduleCommand | None, sums: Mapping[str, str] = NO_SUMS
+    topology: JobTopology,
+    cluster: ClusterTopology,
+    command: RescheduleCommand | None,
+    sums: Mapping[str, str] = NO_SUMS,
+    prices: Sequence[SlotPriceAt] = (),
 ) -> JobRent | None:
     """Return a job's hosts, its rent, and its savings; None where no price is known.
 
     ``command`` is the one for the topology's generation. Without one, savings by placement are unknown. ``sums``: by day, as the
-    view has them.
+    view has them. ``prices``: of a slot, in any order.
     """
     if cluster.engine.places != "commanded":
-        return _slots_rent(topology, cluster, sums)
+        return _slots_rent(topology, cluster, sums, prices)
     placement = command.placement if command and not command.advice else None
     stay = occupancy_of(topology, cluster.hosts, placement)
     rent = rent_per_s(stay.hosts, prices_of(cluster.hosts))
@@ -56,12 +62,14 @@ def job_rent(
     )
 
 
-def _slots_rent(topology: JobTopology, cluster: ClusterTopology, sums: Mapping[str, str]) -> JobRent | None:
+def _slots_rent(
+    topology: JobTopology, cluster: ClusterTopology, sums: Mapping[str, str], prices: Sequence[SlotPriceAt]
+) -> JobRent | None:
     price = slot_price_per_s(cluster)
     if price is None:
         return None
     slots, configured = slots_of(topology), slots_configured(topology)
-    days = _days(sums, price)
+    days = _days(sums, sorted(prices, key=lambda each: each.at_ms), price)
     return JobRent(
         hosts=(),
         per_s=_per_s(slots * price),
@@ -77,8 +85,8 @@ def _slots_rent(topology: JobTopology, cluster: ClusterTopology, sums: Mapping[s
     )
 
 
-def _days(sums: Mapping[str, str], price: float) -> tuple[SummedCost, ...]:
-    """Return the days, the newest first. ``price``: dollars a second of a slot."""
+def _days(sums: Mapping[str, str], prices: Sequence[SlotPriceAt], present: float) -> tuple[SummedCost, ...]:
+    """Return the days, the newest first. ``present``: dollars a second of a slot, where no price is remembered."""
     by_day: dict[int, dict[str, int]] = {}
     for place, told in sums.items():
         of_day, _, name = place.partition(".")
@@ -87,16 +95,23 @@ def _days(sums: Mapping[str, str], price: float) -> tuple[SummedCost, ...]:
             by_day.setdefault(number, {})[name] = total
     found = []
     for day, of in sorted(by_day.items(), reverse=True):
+        price = _price_of(day, prices, present)
         saved = of.get("saved", 0) * MINUTE_S * price if of.get("compared") else None
         found.append(
             SummedCost(
-                since=to_the_minute(day * DAY_S * 1000)[: len("2026-11-28")],
+                since=to_the_minute(day * DAY_MS)[: len("2026-11-28")],
                 minutes=of.get("minutes", 0),
                 dollars=round(of.get("slots", 0) * MINUTE_S * price, 6),
                 saved_configured=None if saved is None else round(saved, 6),
             )
         )
     return tuple(found)
+
+
+def _price_of(day: int, prices: Sequence[SlotPriceAt], present: float) -> float:
+    """Return the last price by the end of a day; before the first that is remembered, that one."""
+    known = [each.per_s for each in prices if each.at_ms < (day + 1) * DAY_MS] or [each.per_s for each in prices[:1]]
+    return known[-1] if known else present
 
 
 def _number(told: str) -> int | None:

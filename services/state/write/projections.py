@@ -20,6 +20,7 @@ from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import ClockSegment, ClusterTopology, DeadLetter, EngineEvent, JobTopology
 from surescale.contracts.pauses import is_of_all_jobs
 from surescale.contracts.releases import Release, Slot
+from surescale.contracts.rent import slot_price_per_s
 from surescale.contracts.rescaler_state import (
     BALANCE,
     PLACEMENT,
@@ -35,8 +36,8 @@ from surescale.contracts.windows import decode_window
 from surescale.contracts.wire import decode, encode, learned
 from surescale.services.state import keys
 from surescale.services.state.fleet_documents import answer_of
-from surescale.services.state.record_documents import TaskMinutesAt
-from surescale.services.state.write.operations import AddMember, DropField, Operation, Remember, SetField
+from surescale.services.state.record_documents import SlotPriceAt, TaskMinutesAt
+from surescale.services.state.write.operations import DAYS_KEPT, AddMember, DropField, Operation, Remember, SetField
 
 WINDOWS_KEPT = 240
 DAY_MS = 24 * 60 * MINUTE_MS
@@ -47,6 +48,7 @@ LOOKED_AT_SHOWN = {"act": 16, "hold": 3}
 SHADOWS_KEPT = 432  # three shadow policies for a day, at ten minutes a span
 EVENTS_KEPT = 500
 DEAD_LETTERS_KEPT = 200
+PRICES_KEPT = DAYS_KEPT + 1  # the price that the first of the days began with too
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,19 @@ def _cluster_topology(record: Record) -> tuple[Operation, ...]:
     if record.value is None:
         return (DropField(keys.cluster(_key(record)), "topology"),)
     hosts = decode(record.value, ClusterTopology)
-    return AddMember(keys.CLUSTERS, hosts.cluster), SetField(keys.cluster(hosts.cluster), "topology", _document(record, hosts))
+    newest = SetField(keys.cluster(hosts.cluster), "topology", _document(record, hosts))
+    return AddMember(keys.CLUSTERS, hosts.cluster), newest, *_slot_price(record, hosts)
+
+
+def _slot_price(record: Record, hosts: ClusterTopology) -> tuple[Operation, ...]:
+    """Remember what a slot costs: the last price of each day on which there was news of the hosts."""
+    price = None if hosts.engine.places == "commanded" else slot_price_per_s(hosts)
+    if price is None:
+        return ()
+    told = SlotPriceAt(at_ms=hosts.at_ms, per_s=price)
+    day = str(hosts.at_ms // DAY_MS)
+    body = _document(record, told)
+    return (Remember("prices", hosts.cluster, day, told.at_ms, body, PRICES_KEPT, "prices", latest_wins=True),)
 
 
 def _policy_release(record: Record) -> tuple[Operation, ...]:

@@ -15,13 +15,10 @@ from surescale.contracts.figures import known_count
 from surescale.services.state import keys
 from surescale.services.state.connection import as_text
 from surescale.services.state.keys import Keys, pack
-from surescale.services.state.write.operations import AddMember, AddUp, DropField, Operation, Remember, SetField
+from surescale.services.state.write.operations import DAYS_KEPT, AddMember, AddUp, DropField, Operation, Remember, SetField
 
 Positions = dict[tuple[str, int], int]
 """Next offset by (bare topic, partition)."""
-
-DAYS_KEPT = 31
-"""Days of which a job's sums are kept, with the present one."""
 
 # The offsets move last: if the script fails because a key is of another kind, they stay where they are.
 _TAKE_IN = """

@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 28a007a90e6c5a242a794771d03e092ff81aa97ccadc90c33773d84d54c9db2d.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 88b0b93a54d80fa67e1ab31dc90e11f648d4eff3e1b73fccd57e03f98073bb30.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -1105,7 +1105,7 @@ export type components = {
         };
         /**
          * SummedCost
-         * @description What a job cost over some days, at the present price of a slot: of its slots, minute by minute.
+         * @description What a job cost over some days, at the price that a slot had at the end of each: of its slots, minute by minute.
          */
         SummedCost: {
             since: string;

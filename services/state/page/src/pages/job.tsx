@@ -128,7 +128,7 @@ function costs(rent: JobRent | null): Fact[] {
   ];
 }
 
-/** The last 30 days, minute by minute, at the present price of a slot. */
+/** The last 30 days, minute by minute, at the price that a slot had at the end of each. */
 function summed(month: SummedCost): Fact[] {
   const known = `${duration(month.minutes * 60_000)} known since ${month.since}`;
   return [

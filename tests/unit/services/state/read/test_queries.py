@@ -8,8 +8,11 @@ import redis
 from aiohttp.test_utils import TestClient, TestServer
 
 from surescale.contracts import topics
+from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.messages import ClusterTopology, Host
 from surescale.contracts.windows import encode_window
+from surescale.contracts.wire import encode
 from surescale.services.state import keys
 from surescale.services.state.api import make_app
 from surescale.services.state.connection import as_text, connect
@@ -20,9 +23,9 @@ from surescale.services.state.read.overviews import JOBS_AT_ONCE
 from surescale.services.state.read.queries import Queries
 from surescale.services.state.read.stored import UnreadableView
 from surescale.services.state.read.tables import print_job, print_jobs
-from surescale.services.state.write.operations import Remember, condensed
+from surescale.services.state.write.operations import DAYS_KEPT, Remember, condensed
 from surescale.services.state.write.projections import Record, project
-from surescale.services.state.write.view_store import DAYS_KEPT, ViewStore
+from surescale.services.state.write.view_store import ViewStore
 from tests.support.builders import JOB, window_at
 
 # Every field that has a default is left out, as one who writes the record by hand does, or a version before the field was added.
@@ -217,6 +220,35 @@ def test_a_jobs_days_are_summed_once_for_each_minute_and_the_oldest_go(client: r
     assert store.write([minute(1_000, 100 + DAYS_KEPT), minute(1_001, 100 + DAYS_KEPT, 2**53)], at, at)
     assert not client.hexists(days, "100.slots")
     assert client.hlen(days) == DAYS_KEPT * 4
+    assert store.is_whole()
+
+
+def test_a_jobs_days_cost_what_a_slot_cost_then(client: redis.Redis, queries: Queries) -> None:
+    """The last price of a day counts for it, and stays until there is news; days before the first that is known have that one."""
+    store, at = ViewStore(client, "sparse-"), {("decisions", 0): 0}
+    engine = Capabilities(engine="flink", acts="counts", places="itself")
+
+    def costs(day: int, price: float | None, *, hour: int = 0) -> Record:
+        at_ms = (day * 24 + hour) * 60 * MINUTE_MS
+        host = Host(host="tm", slots=1) if price is None else Host(host="tm", slots=1, price_per_s=price)
+        hosts = ClusterTopology(cluster="sim", version=at_ms, at_ms=at_ms, hosts=(host,), engine=engine)
+        return Record(topics.CLUSTER_TOPOLOGY, 0, at_ms, b"sim", encode(hosts), 7)
+
+    told = [costs(101, 1.0), costs(101, 2.0, hour=23), costs(103, None), costs(104, 5.0), costs(104, 5.0, hour=1)]
+    minutes = [
+        Remember("windows", JOB, str(day), day, b"{}", 240, "windows", day=day, of_day=(("minutes", 1), ("slots", 1)))
+        for day in (100, 101, 103, 104)
+    ]
+    assert store.write(condensed([*(each for record in told for each in project(record)), *minutes]), at, at)
+    rent = queries.job(JOB).rent
+    assert rent is not None
+    assert [day.dollars for day in rent.days] == [300, 120, 120, 120]
+    assert rent.month is not None
+    assert rent.month.dollars == 660
+
+    assert store.write([each for day in range(105, 200) for each in project(costs(day, 7.0))], at, at)
+    prices = Keys("sparse-")(keys.timeline("prices", "sim"))
+    assert client.zcard(prices) == DAYS_KEPT + 1
     assert store.is_whole()
 
 

@@ -105,7 +105,7 @@ def test_slots_that_free_no_host_are_paid_all_the_same() -> None:
     assert rent.per_day == pytest.approx(2 * 0.4 * 24)
 
 
-def test_days_are_summed_at_the_price_of_now() -> None:
+def test_days_are_summed_at_the_price_of_now_where_no_other_is_remembered() -> None:
     """Minute by minute, the newest day first; what was saved where the author's size was known, and how much of it is known."""
     cluster = where_the_engine_places(manager("a", free=0))
     sums = {
