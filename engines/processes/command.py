@@ -11,6 +11,7 @@ from surescale.engines.ports.findings import in_words
 from surescale.engines.processes import WORKERS
 from surescale.engines.processes.reconcile import WorkerReconciler
 from surescale.engines.settings import ClusterSettings
+from surescale.runtime.printable import printable
 
 POLL_S = 0.2
 
@@ -45,7 +46,7 @@ def list_workers() -> None:
             for index in range(count):
                 failure = reconciler.store.failure(job, task, index)
                 if failure is not None:
-                    click.echo(f"  {task} {index}: failed to start {failure.times} times in a row; it {failure.words}")
+                    click.echo(f"  {task} {index}: failed to start {failure.times} times in a row; it {printable(failure.words)}")
 
 
 @command.command("stop")

@@ -145,14 +145,14 @@ def _replica(fields: Fields, task: str, key: str, at: int, value: object) -> Rep
 
 def watch(document: Document, rounds_max: int) -> None:
     """Print the moves of up to ``rounds_max`` rounds as tables; every replica catches up by the next round."""
-    from rich.console import Console
+    from surescale.runtime.terminal import console
 
-    console = Console()
+    screen = console()
     given = read(document)
     tasks: tuple[StatefulTask, ...] = given.tasks
     for number in range(1, rounds_max + 1):
         decided = given.round(tasks)
-        _print_round(console, number, decided)
+        _print_round(screen, number, decided)
         if decided.converged and not decided.moves:
             break
         tasks = tuple([_caught_up(task) for task in decided.tasks])
@@ -167,18 +167,21 @@ def _caught_up(task: Assignment) -> StatefulTask:
     )
 
 
-def _print_round(console: Console, number: int, decided: Round) -> None:
-    from rich.table import Table
+def _print_round(screen: Console, number: int, decided: Round) -> None:
+    from surescale.runtime.terminal import Column, fitting
 
     state = "converged" if decided.converged else "balanced" if decided.balanced else "not balanced"
     title = f"round {number}: {len(decided.moves)} moves, {decided.learners_in_flight} learners in flight, {state}"
-    console.print(title)
+    screen.print(title)
     if not decided.moves:
         return
-    table = Table("kind", "task", "from", "to")
-    for move in decided.moves:
-        table.add_row(move.kind, move.task, move.source or "-", move.destination or "-")
-    console.print(table)
+    columns = (
+        Column("kind", [move.kind for move in decided.moves]),
+        Column("task", [move.task for move in decided.moves]),
+        Column("from", [move.source or "-" for move in decided.moves]),
+        Column("to", [move.destination or "-" for move in decided.moves]),
+    )
+    screen.print(fitting(columns, screen.width))
 
 
 @click.command("assign")

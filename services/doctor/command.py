@@ -70,9 +70,10 @@ def _print(findings: "Sequence[Finding]", *, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(findings))
         return
-    width = max(len(finding.subject) for finding in findings)
+    subjects = [printable(finding.subject) for finding in findings]
+    width = max(map(len, subjects))
     margin = 8 + 1 + width + 2
-    for finding in findings:
-        click.echo(terminal.hanging(f"{finding.verdict:8} {finding.subject:{width}}  {printable(finding.detail)}", margin))
+    for subject, finding in zip(subjects, findings, strict=True):
+        click.echo(terminal.hanging(f"{finding.verdict:8} {subject:{width}}  {printable(finding.detail)}", margin))
         if finding.remedy:
             click.echo(terminal.hanging(f"{'':{margin}}-> {printable(finding.remedy)}", margin))

@@ -26,6 +26,7 @@ from surescale.engines.kafka.positions import waiting
 from surescale.engines.ports.findings import Finding
 from surescale.engines.settings import SourceSettings
 from surescale.runtime.ports import LOOPBACK, free_port, is_free
+from surescale.runtime.printable import printable
 from surescale.services.doctor import checks
 from surescale.services.doctor.kafka_checks import KafkaChecks
 from surescale.services.local_stack.java import find_java
@@ -130,6 +131,15 @@ def live_groups(settings: PipelineSettings, cluster: str) -> tuple[str, ...]:
         return tuple(group for group in GroupReader(settings).names() if group not in own)
     except GroupsUnavailable as error:
         raise SettingsError(f"--group: {error}") from None
+
+
+def typed(groups: Sequence[str]) -> list[str]:
+    r"""Return the groups that a person can name in a list with commas, and that a terminal shows as they are.
+
+    >>> typed(["parse", "a,b", " c", "d\x1b[2J"])
+    ['parse']
+    """
+    return [name for name in groups if name == printable(name).strip() and "," not in name]
 
 
 def checked_groups(settings: PipelineSettings, names: Sequence[str], live: Sequence[str]) -> tuple[FoundGroup, ...]:

@@ -105,14 +105,16 @@ def command(
 
 def _groups(settings: "PipelineSettings", given: tuple[str, ...], cluster: str, asks: bool) -> "tuple[FoundGroup, ...]":
     """Return the groups that are to be jobs, with a line for each."""
+    from surescale.runtime.printable import printable
     from surescale.services.init import answers
 
     live = answers.live_groups(settings, cluster)
-    if not live and not given:
+    offered = answers.typed(live)
+    if not offered and not given:
         raise SettingsError(f"--group: no group at {settings.bootstrap} has members; start consumers, or name a group")
     if asks and not given:
-        click.echo(f"groups with members: {', '.join(live)}")
-    every = ",".join(live[: answers.GROUPS_MAX])
+        click.echo(printable(f"groups with members: {', '.join(live)}"))
+    every = ",".join(offered[: answers.GROUPS_MAX])
 
     def check(text: str) -> "tuple[FoundGroup, ...]":
         names = [name.strip() for name in text.split(",") if name.strip()]

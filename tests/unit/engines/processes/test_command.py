@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from surescale.contracts.errors import SettingsError
 from surescale.engines.processes.command import command
 from surescale.engines.processes.worker_store import WorkerStore
+from tests.support.waiting import wait_until
 from tests.support.worker_processes import CLUSTER, chain_of, kill_all, reconciled, reconciler_of
 
 
@@ -57,6 +58,17 @@ def test_workers_are_listed_stopped_and_asked_for_again(folder: Path) -> None:
     required = reconciler.store.requirement("orders")
     assert required is not None
     assert required.counts == {"parse": 3}
+
+
+def test_what_a_worker_said_last_is_obeyed_by_no_terminal(folder: Path) -> None:
+    """It may have quoted a record, which anybody may have written."""
+    reconciler = reconciler_of(
+        folder, chain_of({"parse": 1}, script=r"print('\x1b[2Jno topic', flush=True); raise SystemExit(3)")
+    )
+    wait_until(lambda: reconciler.reconcile() or reconciler.store.failure("orders", "parse", 0), what="a failure")
+    shown = run("list")
+    assert r"with exit code 3; its last output: \x1b[2Jno topic" in shown
+    assert "\x1b" not in shown
 
 
 def test_to_stop_one_job_says_nothing_of_another(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -264,6 +264,15 @@ def test_assign_watch_plays_rounds_until_nothing_moves() -> None:
     assert "round 4" not in result.stdout
 
 
+def test_assign_watch_shows_names_as_they_are() -> None:
+    """Brackets are no markup, and what a terminal would obey is escaped."""
+    given = json.dumps(changed("assign", ("tasks", 0, "id"), "in[/x]\x1b[2J"))
+    result = CliRunner().invoke(assign.command, ["--watch", "9"], input=given)
+    assert (result.exit_code, result.exception) == (0, None)
+    assert r"in[/x]\x1b[2J" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
 def test_assign_watch_refuses_like_a_single_round() -> None:
     """Errors keep their form and exit code."""
     assert ask("assign", "{}", "--watch", "2")[1]["error"]["code"] == "INVALID_INPUT"
