@@ -138,7 +138,10 @@ class RoleMetrics(Collector):
 
     def page(self, accept: str = "") -> tuple[bytes, str]:
         """Return the whole page and its content type, in the format the ``Accept`` header prefers."""
-        encode, content_type = choose_encoder(accept)
+        try:
+            encode, content_type = choose_encoder(accept)
+        except (TypeError, ValueError):  # how the library takes a version that is no number; anybody may ask for one
+            encode, content_type = choose_encoder("")
         return encode(self._registry), content_type
 
     def describe(self) -> Iterator[Family]:

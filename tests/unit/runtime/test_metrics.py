@@ -1,9 +1,10 @@
 """Metric tables follow Prometheus' naming convention, and a role's page shows what the role counts."""
 
+import logging
 import re
 from importlib.metadata import entry_points
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -127,3 +128,16 @@ def test_figures_that_cannot_be_read_are_a_server_error() -> None:
         with pytest.raises(HTTPError, match="500"):
             urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5)
         assert urlopen(f"http://127.0.0.1:{port}/health", timeout=5).status == 200
+
+
+@pytest.mark.parametrize("accept", ["application/openmetrics-text;version=x", "text/plain;version=1.\xb2", ";;=,", "x" * 9_000])
+def test_a_format_that_there_is_not_is_the_usual_one(accept: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It costs no line of the log: whoever reaches the port could fill the disk."""
+    caplog.set_level(logging.INFO)
+    settings = PipelineSettings(health_port=free_port())
+    metrics = RoleMetrics("test", (SIZE,))
+    with HealthServer(settings, lambda: {"ready": True}, idle_watchdog("test"), metrics):
+        address = f"http://127.0.0.1:{settings.health_port}/metrics"
+        with urlopen(Request(address, headers={"Accept": accept}), timeout=20) as answer:
+            assert (answer.status, answer.headers["Content-Type"].partition(";")[0]) == (200, "text/plain")
+    assert caplog.records == []
