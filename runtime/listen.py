@@ -9,7 +9,6 @@ Beyond that, each new connection takes the place of the oldest ones on which nob
 import asyncio
 import contextlib
 import logging
-import math
 import resource
 import socket
 import ssl
@@ -18,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from surescale.contracts.errors import SettingsError, reason_of
@@ -39,31 +38,38 @@ class HalfRequests:
 
     def __init__(self) -> None:
         """Know no connection yet."""
-        self._since: dict[Any, float] = {}  # since when each waits for a request; infinite while it has one
+        self._since: dict[Any, float] = {}  # since when each waits for a request, or for the rest of one
+        self._bodies: dict[Any, StreamReader] = {}  # of requests that are being answered: headers come before the body
         self._sending: dict[Any, float] = {}  # since when there is something left to send of the request's answer
 
     @web.middleware
     async def middleware(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Note that a whole request has come; for an application that is served."""
-        self._since[request.protocol] = math.inf
+        """Note that a request has come; for an application that is served."""
+        self._since[request.protocol], self._bodies[request.protocol] = time.monotonic(), request.content
         self._sending.pop(request.protocol, None)
         try:
             return await handler(request)
         finally:
             self._since[request.protocol] = time.monotonic()
+            self._bodies.pop(request.protocol, None)
 
     def answered(self) -> set[int]:
         """Return the descriptors of connections on which a request is being answered, or a reader takes an answer."""
         found, now_s = set[int](), time.monotonic()
-        for connection, since_s in self._since.items():
+        for connection in self._since:
             transport = connection.transport
             if transport is None or now_s - self._sending.get(connection, now_s) > SLOW_AFTER_S:
                 continue
-            if math.isinf(since_s) or transport.get_write_buffer_size():
+            if self._is_whole(connection) or transport.get_write_buffer_size():
                 found.add(transport.get_extra_info("socket").fileno())
         return found
+
+    def _is_whole(self, connection: Any) -> bool:
+        """Say whether a whole request is being answered on a connection."""
+        body = self._bodies.get(connection)
+        return body is not None and body.is_eof()
 
     async def end_late(
         self, runner: web.AppRunner, within_s: float = REQUEST_WITHIN_S, taken_within_s: float = TAKEN_WITHIN_S
@@ -80,7 +86,7 @@ class HalfRequests:
             for connection, since_s in self._since.items():
                 sending_s = self._sending.get(connection)
                 if sending_s is None:
-                    if now_s - since_s > within_s:
+                    if now_s - since_s > within_s and not self._is_whole(connection):
                         connection.force_close()
                 elif now_s - sending_s > taken_within_s:
                     connection.transport.abort()  # to close it would wait for its reader

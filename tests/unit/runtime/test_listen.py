@@ -69,6 +69,39 @@ def test_a_connection_on_which_no_whole_request_comes_is_ended(half: bytes) -> N
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
+def test_a_request_whose_body_does_not_come_is_ended() -> None:
+    """Its headers do not make it a whole one; one with all of its body is left alone, however long its answer takes."""
+
+    async def run() -> None:
+        half_requests, slow = HalfRequests(), asyncio.Event()
+
+        async def answer(request: web.Request) -> web.Response:
+            await request.read()
+            await slow.wait()
+            return web.Response(text="whole")
+
+        app = web.Application(middlewares=[half_requests.middleware])
+        app.router.add_post("/", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await listen(runner, "127.0.0.1", 0, option="--port", half_requests=half_requests)
+        port = runner.addresses[0][1]
+        ends_late = asyncio.create_task(half_requests.end_late(runner, within_s=0.2))
+        whole_reader, whole_writer = await asyncio.open_connection("127.0.0.1", port)
+        whole_writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf")
+        assert await reader.read() == b""
+        slow.set()
+        assert (await whole_reader.read()).endswith(b"whole")
+        for each in (writer, whole_writer):
+            each.close()
+        ends_late.cancel()
+        await runner.cleanup()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
 def test_more_connections_than_there_is_room_for_take_the_place_of_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of those on which nobody is answered: a whole request gets its answer, an answer under way is not cut off."""
     monkeypatch.setattr("surescale.runtime.listen.resource.getrlimit", lambda _: (40, 40))
