@@ -21,9 +21,8 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.commands import EventRecord, Outcome, Progress, RescheduleCommand
 from surescale.contracts.decisions import Decision
 from surescale.contracts.settings import PipelineSettings, to_environment
-from surescale.contracts.wire import decode
-from surescale.runtime.kafka import LogReader
 from surescale.services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
+from tests.support.topic_records import records
 from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -47,11 +46,7 @@ class DemoRun:
 
     def read(self, topic: str, kind: Any) -> list[Any]:
         """Return the records of a topic, read committed."""
-        reader = LogReader(self.settings, [topic])
-        try:
-            return [decode(record.value(), kind) for record in reader.read_to_end()]
-        finally:
-            reader.close()
+        return records(self.settings, topic, kind)
 
     def get(self, path: str) -> Any:
         """Return what the HTTP API answers."""

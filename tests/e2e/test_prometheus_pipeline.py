@@ -6,7 +6,6 @@ Prometheus keeps the wall's time, so decisions come by the minute: ``make promet
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +15,10 @@ from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY, RESCHEDULE_EVENTS
-from surescale.contracts.wire import decode
 from surescale.engines.prometheus.doctor import figures
 from surescale.engines.settings import SourceSettings
 from surescale.runtime.atomic_files import replace_atomically
-from surescale.runtime.kafka import LogReader, create_topics
+from surescale.runtime.kafka import create_topics
 from surescale.runtime.topic_records import send_all
 from surescale.services.local_stack.comparison.load import Load, LoadTarget
 from surescale.services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
@@ -29,6 +27,7 @@ from tests.conftest import KafkaForTests
 from tests.support.live_groups import CLUSTER, JOB, LiveChain
 from tests.support.live_prometheus import LivePrometheus, binary
 from tests.support.role_settings import role_settings
+from tests.support.topic_records import records
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly("Prometheus keeps the wall's time, so it takes minutes")]
@@ -122,19 +121,11 @@ def test_a_job_known_from_prometheus_grows(kafka: KafkaForTests, redis_url: str,
             wait_until(lambda: workers() and len(chain.output()) == load.sent, 180.0, "all records at the end")
             assert set(chain.output()) == set(range(load.sent))
             assert "applied" in {
-                each.status for each in _read(settings, RESCHEDULE_EVENTS, EventRecord) if isinstance(each, Progress)
+                each.status for each in records(settings, RESCHEDULE_EVENTS, EventRecord) if isinstance(each, Progress)
             }
 
 
 def _seen(settings: PipelineSettings) -> dict[str, int]:
     """Return the subtasks of each task by the last topology."""
-    topologies = [each for each in _read(settings, JOB_TOPOLOGY, JobTopology) if each.job == ID]
+    topologies = [each for each in records(settings, JOB_TOPOLOGY, JobTopology) if each.job == ID]
     return {spec.task: spec.parallelism for spec in topologies[-1].tasks} if topologies else {}
-
-
-def _read(settings: PipelineSettings, topic: str, kind: Any) -> list[Any]:
-    reader = LogReader(settings, [topic])
-    try:
-        return [decode(record.value(), kind) for record in reader.read_to_end()]
-    finally:
-        reader.close()

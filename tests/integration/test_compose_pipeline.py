@@ -16,10 +16,9 @@ import pytest
 from surescale.contracts import topics
 from surescale.contracts.commands import EventRecord, Progress, RescheduleCommand
 from surescale.contracts.decisions import Decision
-from surescale.contracts.wire import decode
-from surescale.runtime.kafka import LogReader
 from tests.support.compose_pipeline import ComposePipeline, Ended, dashboard_queries
 from tests.support.containers import REDIS_IMAGE, why_no_compose
+from tests.support.topic_records import records
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.e2e]
@@ -81,12 +80,7 @@ def topics_of(pipeline: ComposePipeline) -> dict[str, list[Any]]:
     """Read through Kafka's published port what went over three topics."""
     kinds = {"decisions": Decision, "commands": RescheduleCommand, "events": EventRecord}
     names = {"decisions": topics.DECISIONS, "commands": topics.RESCHEDULE_COMMANDS, "events": topics.RESCHEDULE_EVENTS}
-    found = {}
-    for what, name in names.items():
-        reader = LogReader(pipeline.pipeline, [name])
-        found[what] = [decode(record.value(), kinds[what]) for record in reader.read_to_end()]
-        reader.close()
-    return found
+    return {what: records(pipeline.pipeline, name, kinds[what]) for what, name in names.items()}
 
 
 def prometheus_of(pipeline: ComposePipeline) -> dict[str, Any]:

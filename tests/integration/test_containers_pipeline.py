@@ -17,9 +17,9 @@ from surescale.contracts import topics
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.commands import EventRecord, Outcome, Progress, RescheduleCommand
 from surescale.contracts.decisions import Decision
-from surescale.contracts.wire import decode, encode
-from surescale.runtime.kafka import LogReader
+from surescale.contracts.wire import encode
 from tests.support.containers import PipelineInContainers, Stopped, build_missing_images, role_image, why_not
+from tests.support.topic_records import records
 from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.e2e]
@@ -59,9 +59,9 @@ def run() -> Iterator[Run]:
         wait_until(lambda: len(pipeline.state("/jobs")) == 2, 30, "both jobs in the view")
         yield Run(
             report=pipeline.engine_report(),
-            decisions=read(pipeline, topics.DECISIONS, Decision),
-            commands=read(pipeline, topics.RESCHEDULE_COMMANDS, RescheduleCommand),
-            events=read(pipeline, topics.RESCHEDULE_EVENTS, EventRecord),
+            decisions=records(pipeline.settings, topics.DECISIONS, Decision),
+            commands=records(pipeline.settings, topics.RESCHEDULE_COMMANDS, RescheduleCommand),
+            events=records(pipeline.settings, topics.RESCHEDULE_EVENTS, EventRecord),
             jobs=pipeline.state("/jobs"),
             restarted=restarted,
             stopped={name: role.stop_politely() for name, role in pipeline.roles.items()},
@@ -74,15 +74,6 @@ def restart(pipeline: PipelineInContainers, name: str) -> Stopped:
     pipeline.roles[name].get_wrapped_container().start()
     pipeline.roles[name].wait_healthy()
     return stopped
-
-
-def read(pipeline: PipelineInContainers, topic: str, kind: Any) -> list[Any]:
-    """Return the committed records of a topic."""
-    reader = LogReader(pipeline.settings, [topic])
-    try:
-        return [decode(record.value(), kind) for record in reader.read_to_end()]
-    finally:
-        reader.close()
 
 
 def test_the_trace_ran_to_its_end(run: Run) -> None:

@@ -11,10 +11,11 @@ from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY
 from surescale.runtime.kafka import create_topics
-from surescale.runtime.topic_records import parsed, read_topics, send
+from surescale.runtime.topic_records import send
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, topology
 from tests.support.command_line import job_command as command
+from tests.support.topic_records import records
 
 pytestmark = pytest.mark.integration
 
@@ -38,11 +39,6 @@ def job(pipeline: PipelineSettings, *arguments: str, exit_code: int = 0) -> str:
     return result.output
 
 
-def records(pipeline: PipelineSettings) -> list[JobSettings]:
-    """Return all settings records."""
-    return parsed(read_topics(pipeline, [JOB_SETTINGS])[JOB_SETTINGS], JobSettings)
-
-
 def test_a_file_is_compared_applied_corrected_and_pruned(pipeline: PipelineSettings, tmp_path: Path) -> None:
     """A dry run and the same again write nothing; a change by hand is shown, and set again; what goes is taken back."""
     file = tmp_path / "team.toml"
@@ -51,10 +47,10 @@ def test_a_file_is_compared_applied_corrected_and_pruned(pipeline: PipelineSetti
     said = job(pipeline, *apply, "--dry-run", exit_code=WOULD_CHANGE)
     assert f'{JOB}: max default -> 4, policy default -> static ({file}: [jobs."sim/cl*"])' in said
     assert "no job sim/later is known yet" in said
-    assert records(pipeline) == []
+    assert records(pipeline, JOB_SETTINGS, JobSettings) == []
 
     assert job(pipeline, *apply).endswith("2 changed, 0 as they are\n")
-    assert {(each.job, each.set_by, each.applied_from) for each in records(pipeline)} == {
+    assert {(each.job, each.set_by, each.applied_from) for each in records(pipeline, JOB_SETTINGS, JobSettings)} == {
         (JOB, "ci", "team.toml"),
         ("sim/later", "ci", "team.toml"),
     }
@@ -96,7 +92,7 @@ def test_of_a_folder_with_one_bad_entry_nothing_is_applied(
         job(pipeline, "apply", "--file", str(tmp_path))
     assert str(refused.value).startswith(f"{tmp_path / 'b.toml'}: [jobs.")
     assert said in str(refused.value)
-    assert records(pipeline) == []
+    assert records(pipeline, JOB_SETTINGS, JobSettings) == []
 
 
 def test_what_is_exported_is_what_is_set(pipeline: PipelineSettings, tmp_path: Path) -> None:
@@ -106,9 +102,9 @@ def test_what_is_exported_is_what_is_set(pipeline: PipelineSettings, tmp_path: P
     job(pipeline, "set", JOB, *limits)
     text = job(pipeline, "export", "sim/*")
     (tmp_path / "jobs.toml").write_text(text)
-    before = records(pipeline)[-1]
+    before = records(pipeline, JOB_SETTINGS, JobSettings)[-1]
     assert "jobs.toml owns it from now on" in job(pipeline, "apply", "--file", str(tmp_path / "jobs.toml"))
-    after = records(pipeline)[-1]
+    after = records(pipeline, JOB_SETTINGS, JobSettings)[-1]
     assert (after.version, after.applied_from) == (before.version + 1, "jobs.toml")
     assert job(pipeline, "export") == text
     with pytest.raises(SettingsError, match="no job fits 'sim/x'"):

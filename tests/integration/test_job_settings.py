@@ -12,12 +12,13 @@ from surescale.contracts.messages import ClockSegment, JobTopology
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import CLOCK, JOB_SETTINGS, JOB_TOPOLOGY
 from surescale.runtime.kafka import create_topics
-from surescale.runtime.topic_records import parsed, read_topics, send
+from surescale.runtime.topic_records import send
 from surescale.services.job_settings.snapshot import SettingsSnapshot, change
 from surescale.services.tools.job_settings.pause_command import pause_cluster, pause_job, resume_cluster, resume_job
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, topology
 from tests.support.command_line import job_command as command
+from tests.support.topic_records import records
 
 pytestmark = pytest.mark.integration
 
@@ -54,11 +55,6 @@ def job(pipeline: PipelineSettings, *arguments: str) -> str:
     return result.output
 
 
-def records(pipeline: PipelineSettings) -> list[JobSettings]:
-    """Return all settings records."""
-    return parsed(read_topics(pipeline, [JOB_SETTINGS])[JOB_SETTINGS], JobSettings)
-
-
 def test_who_changed_settings_is_shown_and_not_obeyed(pipeline: PipelineSettings) -> None:
     """Anybody may write any name there: it cannot clear the screen or fake another change."""
     forged = JobSettings(job=JOB, version=2**53, mode="observe", set_by="alice\x1b[2J\n   9  approved by security")
@@ -67,7 +63,7 @@ def test_who_changed_settings_is_shown_and_not_obeyed(pipeline: PipelineSettings
     assert "\x1b" not in shown
     assert len(shown.splitlines()) == 1
     job(pipeline, "set", JOB, "--mode", "default")
-    assert records(pipeline)[-1].mode is None
+    assert records(pipeline, JOB_SETTINGS, JobSettings)[-1].mode is None
     assert len(job(pipeline, "history", JOB).splitlines()) == 2
 
 
@@ -77,7 +73,7 @@ def test_each_change_is_a_record_with_version_who_and_when(pipeline: PipelineSet
     assert "settings version 1, from the next span on" in said
     for words in (("set", "--mode", "observe"), ("pin",), ("set", "--mode", "advise", "--policy", "static")):
         job(pipeline, words[0], JOB, *words[1:], "--by", "bob")
-    written = records(pipeline)
+    written = records(pipeline, JOB_SETTINGS, JobSettings)
     assert [(record.version, record.mode, record.policy) for record in written] == [
         (1, "advise", "static"),
         (2, "observe", "static"),
@@ -142,7 +138,7 @@ def test_the_same_again_writes_nothing(pipeline: PipelineSettings) -> None:
     """A change to what already is has no record."""
     job(pipeline, "set", JOB, "--priority", "3")
     assert "nothing was written" in job(pipeline, "set", JOB, "--priority", "3")
-    assert len(records(pipeline)) == 1
+    assert len(records(pipeline, JOB_SETTINGS, JobSettings)) == 1
 
 
 def test_of_two_at_the_same_time_the_last_wins_and_versions_rise(pipeline: PipelineSettings) -> None:
@@ -158,7 +154,7 @@ def test_of_two_at_the_same_time_the_last_wins_and_versions_rise(pipeline: Pipel
         return {"parallelism_max": 7}
 
     done = change(pipeline, JOB, wanted, "ann")
-    assert [(record.version, record.set_by) for record in records(pipeline)] == [
+    assert [(record.version, record.set_by) for record in records(pipeline, JOB_SETTINGS, JobSettings)] == [
         (1, "other"),
         (2, "other"),
         (1, "ann"),
@@ -190,7 +186,7 @@ def test_a_job_and_its_cluster_are_paused_and_resumed(pipeline: PipelineSettings
     assert run(pipeline, resume_job, JOB).startswith("sim/clicks: was not paused; nothing was written")
     assert run(pipeline, resume_cluster, "sim", "--by", "cy") == "sim: resumed; settings version 2, at once\n"
     assert json.loads(job(pipeline, "settings", JOB, "--json"))["paused"] == "no"
-    of_job = [record for record in records(pipeline) if record.job == JOB]
+    of_job = [record for record in records(pipeline, JOB_SETTINGS, JobSettings) if record.job == JOB]
     assert [(each.version, each.set_by, each.parallelism_max) for each in of_job][1:] == [(2, "ann", 7), (3, "cy", 7)]
     made = Pause(direction="down", until_ms=PIPELINE_NOW_MS + 7_200_000, why="release day", by="ann", at_ms=PIPELINE_NOW_MS)
     assert [each.pause for each in of_job] == [None, made, None]
@@ -242,7 +238,7 @@ def test_every_limit_can_be_set_shown_and_taken_back(pipeline: PipelineSettings)
     said = job(pipeline, "set", JOB, *limits)
     assert "task default -> map=2..6" in said
     assert "step-up default -> 5, step-down default -> 3" in said
-    written = records(pipeline)[-1]
+    written = records(pipeline, JOB_SETTINGS, JobSettings)[-1]
     assert written.tasks == {"map": TaskLimits(parallelism_min=2, parallelism_max=6)}
     assert (written.step_up_max, written.step_down_max, written.align, written.on_drift) == (5.0, 3.0, False, "adopt")
     assert written.objective == "cost"
@@ -252,7 +248,7 @@ def test_every_limit_can_be_set_shown_and_taken_back(pipeline: PipelineSettings)
     assert (shown["rescales_a_day_max"], shown["cpu_limit"], shown["backlog_hold_minutes"]) == (4, 16.0, 3.0)
     assert "already say so" in job(pipeline, "set", JOB, *(part for text in shown["excluded"] for part in ("--exclude", text)))
     assert "objective cost -> latency=30@0.01" in (said := job(pipeline, "set", JOB, "--objective", "latency=30@1%")), said
-    assert records(pipeline)[-1].objective == LatencyBound(seconds=30.0, share=0.01)
+    assert records(pipeline, JOB_SETTINGS, JobSettings)[-1].objective == LatencyBound(seconds=30.0, share=0.01)
     assert json.loads(job(pipeline, "settings", JOB, "--json"))["objective"] == "latency=30@0.01"
     periods = ["mon,tue 07:30-09:00 Europe/Berlin: min 2", "00:00-24:00 UTC: max 9 objective cost"]
     job(pipeline, "set", JOB, *(part for period in periods for part in ("--within", period)))
@@ -260,5 +256,5 @@ def test_every_limit_can_be_set_shown_and_taken_back(pipeline: PipelineSettings)
     assert shown["minimum_within"] == periods
     assert "max 9 within 00:00-24:00 UTC, objective cost within 00:00-24:00 UTC" in shown["within_now"]
     job(pipeline, "set", JOB, "--exclude", "none", "--task", "map=free", "--rescales-a-day", "default", "--step-up", "default")
-    after = records(pipeline)[-1]
+    after = records(pipeline, JOB_SETTINGS, JobSettings)[-1]
     assert (after.excluded, after.tasks, after.rescales_a_day_max, after.step_up_max) == ((), {}, None, None)

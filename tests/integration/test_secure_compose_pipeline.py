@@ -12,18 +12,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from confluent_kafka import KafkaException
 
 from surescale.contracts import topics
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.commands import EventRecord, Progress, RescheduleCommand
 from surescale.contracts.decisions import Decision
 from surescale.contracts.settings import PipelineSettings
-from surescale.contracts.wire import decode
-from surescale.runtime.kafka import LogReader
 from surescale.runtime.ports import LOOPBACK
 from tests.support.compose_pipeline import ROOT, ComposePipeline, Ended
 from tests.support.containers import why_no_compose
+from tests.support.topic_records import records
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.e2e]
@@ -105,20 +103,11 @@ def as_role(pipeline: ComposePipeline, role: str) -> PipelineSettings:
     )
 
 
-def records(settings: PipelineSettings, topic: str, of_type: Any) -> list[Any]:
-    """Read every record of a topic."""
-    reader = LogReader(settings, [topic])
-    try:
-        return [decode(record.value(), of_type) for record in reader.read_to_end()]
-    finally:
-        reader.close()
-
-
 def why_not(settings: PipelineSettings) -> str:
     """Try to read decisions, and return why that failed."""
     try:
         return f"read {len(records(settings, topics.DECISIONS, Decision))} decisions"
-    except KafkaException as error:
+    except ConnectionError as error:
         return str(error)
 
 

@@ -15,7 +15,7 @@ from surescale.contracts.releases import Release
 from surescale.contracts.topics import CLUSTER_TOPOLOGY, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS
 from surescale.policies.released_policy import card_hash
 from surescale.rescaler.service.loop import NEEDED
-from surescale.runtime.topic_records import parsed, read_topics, send
+from surescale.runtime.topic_records import send
 from surescale.services.state import metrics
 from surescale.services.state.connection import connect
 from surescale.services.state.read.queries import Queries
@@ -27,6 +27,7 @@ from surescale.services.tools.explain.screen import show
 from tests.support import release_pipeline
 from tests.support.builders import JOB, topology
 from tests.support.release_pipeline import ReleasePipeline
+from tests.support.topic_records import records
 from tests.support.view_pipeline import LOG
 from tests.support.waiting import wait_until
 
@@ -40,7 +41,7 @@ def shadows_of(pipeline: ReleasePipeline, count: int) -> list[ShadowDecision]:
     found: list[ShadowDecision] = []
 
     def arrived() -> bool:
-        found[:] = parsed(read_topics(pipeline.settings, [SHADOW_DECISIONS])[SHADOW_DECISIONS], ShadowDecision)
+        found[:] = records(pipeline.settings, SHADOW_DECISIONS, ShadowDecision)
         return len(found) >= count
 
     wait_until(arrived, 60, f"{count} answers from the shadow")

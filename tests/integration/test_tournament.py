@@ -19,10 +19,11 @@ from surescale.contracts.topics import CLOCK, DECISIONS, JOB_TOPOLOGY, POLICY_RE
 from surescale.contracts.windows import FIGURE, Window, encode_window
 from surescale.policies.registry import load_policy
 from surescale.runtime.kafka import LogReader, create_topics, producer
-from surescale.runtime.topic_records import parsed, read_topics, send
+from surescale.runtime.topic_records import parsed, send
 from surescale.simulation.evaluation.judge import EvaluationRequest, setting_of
 from surescale.simulation.load.workload import load_workload
 from tests.conftest import KafkaForTests
+from tests.support.topic_records import records
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -72,7 +73,7 @@ class Pipeline:
 
     def releases(self) -> list[Release]:
         """Return all releases in the order in which they were written."""
-        return parsed(read_topics(self.settings, [POLICY_RELEASES])[POLICY_RELEASES], Release)
+        return records(self.settings, POLICY_RELEASES, Release)
 
     def decide(self, minutes: int, work: float = 1.0) -> Decision:
         """Send a window that ends so many minutes later, in which records took so many times the work; return the decision."""

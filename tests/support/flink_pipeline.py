@@ -13,16 +13,17 @@ from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, TopicNames
-from surescale.contracts.wire import decode, encode
+from surescale.contracts.wire import encode
 from surescale.engines.settings import ClusterSettings
 from surescale.runtime.http import fetch_json
-from surescale.runtime.kafka import LogReader, create_topics, producer
+from surescale.runtime.kafka import create_topics, producer
 from surescale.runtime.ports import LOOPBACK
 from surescale.services.local_stack.comparison.load import Load, LoadTarget
 from surescale.services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
 from surescale.services.local_stack.supervisor import Supervisor
 from tests.conftest import KafkaForTests
 from tests.support.live_flink import LiveFlink, LiveJob
+from tests.support.topic_records import records
 
 CLUSTER = "live"
 M = TypeVar("M")
@@ -77,11 +78,7 @@ class FlinkPipeline:
 
     def _read(self, topic: str, kind: type[M] | Any) -> list[M]:
         self.supervisor.check()
-        reader = LogReader(self.settings, [topic])
-        try:
-            return [decode(record.value(), kind) for record in reader.read_to_end()]
-        finally:
-            reader.close()
+        return records(self.settings, topic, kind)
 
 
 @contextlib.contextmanager

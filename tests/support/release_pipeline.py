@@ -22,10 +22,11 @@ from surescale.contracts.topics import CLOCK, DECISIONS, POLICY_RELEASES, SNAPSH
 from surescale.contracts.windows import encode_window
 from surescale.policies.registry import SHIPPED
 from surescale.runtime.kafka import LogReader, create_topics, producer
-from surescale.runtime.topic_records import parsed, read_topics, send
+from surescale.runtime.topic_records import parsed, send
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, window_at
 from tests.support.command_line import policy_command as command
+from tests.support.topic_records import records
 from tests.support.waiting import wait_until
 
 
@@ -58,7 +59,7 @@ class ReleasePipeline:
 
     def releases(self) -> list[Release]:
         """Return all records of releases."""
-        return parsed(read_topics(self.settings, [POLICY_RELEASES])[POLICY_RELEASES], Release)
+        return records(self.settings, POLICY_RELEASES, Release)
 
     def serving(self) -> list[Release]:
         """Return those of policies that should serve, in the shadow or withdrawn ones left out."""

@@ -6,8 +6,8 @@ from typing import Any
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import JOB_SETTINGS
-from surescale.runtime.topic_records import parsed, read_topics
 from tests.support.builders import JOB
+from tests.support.topic_records import records
 from tests.support.waiting import wait_until
 
 Document = dict[str, Any]
@@ -25,7 +25,7 @@ def resource(name: str, namespace: str, **spec: Any) -> Document:
 
 def in_force(pipeline: PipelineSettings) -> JobSettings:
     """Return the job's settings in force."""
-    found: list[JobSettings] = parsed(read_topics(pipeline, [JOB_SETTINGS])[JOB_SETTINGS], JobSettings)
+    found: list[JobSettings] = records(pipeline, JOB_SETTINGS, JobSettings)
     return max((each for each in found if each.job == JOB), key=lambda each: each.version, default=JobSettings(job=JOB))
 
 
