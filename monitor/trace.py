@@ -12,10 +12,10 @@ from pathlib import Path
 
 from surescale.contracts.errors import RecordRejected, SettingsError, reason_of
 from surescale.contracts.ids import split_job
-from surescale.contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, MinuteMarker, TaskSample
+from surescale.contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, MinuteMarker, TaskSample
 from surescale.contracts.topology import check_cluster
 from surescale.contracts.wire import decode
-from surescale.engines.ports.source import FinishedMinute, UnknownJob
+from surescale.engines.ports.source import FinishedMinute, Source, UnknownJob
 
 MINUTES_MAX = 60  # in one answer
 
@@ -28,7 +28,7 @@ class _Recorded:
     history: tuple[HourlyLoad, ...] = ()
 
 
-class TraceSource:
+class TraceSource(Source):
     """Serves a recording; all its minutes are finished."""
 
     def __init__(self, lines: Iterable[bytes], name: str) -> None:
@@ -76,10 +76,6 @@ class TraceSource:
         minutes = self._of(job).minutes
         first = bisect.bisect_right(minutes, after_ms, key=lambda minute: minute.minute_end_ms)
         return minutes[first : first + MINUTES_MAX]
-
-    def end_of(self, last: JobTopology) -> JobTopology | None:
-        """Return nothing: the last minute of a job tells its end."""
-        return None
 
     def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
         """Return the load history of the first marker that carries one."""

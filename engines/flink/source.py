@@ -23,7 +23,7 @@ from surescale.engines.flink.memory import TaskManagerMemory
 from surescale.engines.flink_operator.requirement import Operated, Requirement
 from surescale.engines.kafka.offsets import TopicOffsets
 from surescale.engines.ports.minutes import Clock, JobSnapshot, MinuteCollectors, WallClock
-from surescale.engines.ports.source import FinishedMinute, SourceUnavailable, UnknownJob
+from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable, UnknownJob
 from surescale.engines.registry import requirements_of
 from surescale.engines.settings import SourceSettings
 from surescale.runtime.kafka_clock import wall_ms
@@ -35,7 +35,7 @@ GONE_JOBS_MAX = 200  # jobs that have left and may come back under their name
 _GIB = 2**30
 
 
-class FlinkSource:
+class FlinkSource(Source):
     """The jobs of one cluster. Thread-safe. Each job has a collector, which looks at it at the end of every minute."""
 
     def __init__(self, settings: SourceSettings, clock: Callable[[threading.Event], Clock] = WallClock) -> None:
@@ -62,11 +62,6 @@ class FlinkSource:
         self._hosts_lock = threading.Lock()
         self._hosts: tuple[float, ClusterTopology] | None = None
         self._task_managers: frozenset[str] | None = None
-
-    @property
-    def is_finite(self) -> bool:
-        """Return False: a cluster has no end."""
-        return False
 
     def jobs(self) -> list[str]:
         """Return the live jobs that are to be watched."""

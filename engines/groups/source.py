@@ -18,14 +18,14 @@ from surescale.engines.groups.workers import WorkerTopology
 from surescale.engines.kafka.offsets import TopicOffsets
 from surescale.engines.ports.event_log import EventLog
 from surescale.engines.ports.minutes import Clock, MinuteCollectors, WallClock
-from surescale.engines.ports.source import FinishedMinute, SourceUnavailable, UnknownJob
+from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable, UnknownJob
 from surescale.engines.settings import SourceSettings
 from surescale.runtime.beats import pause
 from surescale.runtime.kafka_clock import wall_ms
 from surescale.runtime.topic_records import parsed, read_topics
 
 
-class ConsumerGroupSource:
+class ConsumerGroupSource(Source):
     """The jobs of the groups file; without one, every group that has members. Thread-safe. Each job has a collector."""
 
     def __init__(
@@ -54,11 +54,6 @@ class ConsumerGroupSource:
         self._live: dict[str, Chain] = {}
         self._collectors = MinuteCollectors(lambda job: self.follow(job).look, clock, settings.look_spread_s)
         self._followed: dict[str, ChainJob] = {}
-
-    @property
-    def is_finite(self) -> bool:
-        """Return False: a cluster has no end."""
-        return False
 
     def jobs(self) -> list[str]:
         """Return the jobs that are to be watched."""

@@ -38,12 +38,15 @@ class FinishedMinute:
 
 
 class Source(Protocol):
-    """An engine, or a recording of one. Every method may raise ``SourceUnavailable``; those that name a job, ``UnknownJob``."""
+    """An engine, or a recording of one. Every method may raise ``SourceUnavailable``; those that name a job, ``UnknownJob``.
+
+    A subclass need not say that it has no end, nor that it cannot tell how a job has ended.
+    """
 
     @property
     def is_finite(self) -> bool:
-        """Return whether an empty answer means the end, as it does for a recording."""
-        ...
+        """Return whether an empty answer means the end, as it does for a recording; an engine has none."""
+        return False
 
     def jobs(self) -> list[str]:
         """Return the ids of the current jobs, sorted."""
@@ -58,7 +61,7 @@ class Source(Protocol):
 
         None while it lives, if it is not this source's to tell, or if the source's minutes tell it.
         """
-        ...
+        return None
 
     def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
         """Return the job's known load before the first minute the source can give, oldest first."""

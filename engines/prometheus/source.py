@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from surescale.contracts.errors import SettingsError
-from surescale.contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology
+from surescale.contracts.messages import ClusterTopology, EngineEvent, HourlyLoad
 from surescale.engines.groups.chains import Chain, chains_of
 from surescale.engines.groups.workers import WorkerTopology
 from surescale.engines.ports.event_log import EventLog
 from surescale.engines.ports.minutes import Clock, MinuteCollectors, WallClock
-from surescale.engines.ports.source import FinishedMinute, UnknownJob
+from surescale.engines.ports.source import FinishedMinute, Source, UnknownJob
 from surescale.engines.prometheus import PrometheusSettings
 from surescale.engines.prometheus.client import replicas_of
 from surescale.engines.prometheus.job import PrometheusJob
@@ -18,7 +18,7 @@ from surescale.engines.prometheus.jobs import SETTING, WatchedJob, read_jobs
 from surescale.engines.settings import SourceSettings
 
 
-class PrometheusSource:
+class PrometheusSource(Source):
     """The jobs of the file that are to be watched. Thread-safe. Each job has a collector, which looks at it every minute."""
 
     def __init__(self, settings: SourceSettings, clock: Callable[[threading.Event], Clock] = WallClock) -> None:
@@ -45,11 +45,6 @@ class PrometheusSource:
         self._lock = threading.Lock()
         self._followed: dict[str, PrometheusJob] = {}
 
-    @property
-    def is_finite(self) -> bool:
-        """Return False: the jobs have no end."""
-        return False
-
     def jobs(self) -> list[str]:
         """Return the jobs of the file that are to be watched."""
         return sorted(self._jobs)
@@ -57,10 +52,6 @@ class PrometheusSource:
     def minutes(self, job: str, after_ms: int) -> list[FinishedMinute]:
         """Return the minutes that are kept; waits half a second for one."""
         return self._collectors.minutes(job, after_ms)
-
-    def end_of(self, last: JobTopology) -> JobTopology | None:
-        """Return nothing: series that have gone may come back."""
-        return None
 
     def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
         """Return nothing: policies measure for themselves."""

@@ -10,7 +10,7 @@ from surescale.contracts.errors import RecordRejected
 from surescale.contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, TaskSample
 from surescale.contracts.topology import check_cluster
 from surescale.contracts.wire import decode
-from surescale.engines.ports.source import FinishedMinute, SourceUnavailable, UnknownJob
+from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable, UnknownJob
 from surescale.engines.settings import SourceSettings
 from surescale.runtime.http import ErrorAnswer, NoAnswer, ask
 
@@ -53,7 +53,7 @@ class _Problem(msgspec.Struct, frozen=True):
     message: str
 
 
-class EngineSource:
+class EngineSource(Source):
     """Client of ``surescale run engine``. Thread-safe: it keeps nothing between calls."""
 
     def __init__(self, url: str, watches: Callable[[str], bool] = lambda _: True) -> None:
@@ -66,11 +66,6 @@ class EngineSource:
         """Return the one of a role's settings."""
         return cls(settings.engine_url, settings.watches)
 
-    @property
-    def is_finite(self) -> bool:
-        """Return False: an engine has no end."""
-        return False
-
     def jobs(self) -> list[str]:
         """Return the ids of the jobs that are to be watched."""
         jobs = self._get("/jobs", _Jobs, LIST_TIMEOUT_S).jobs
@@ -80,10 +75,6 @@ class EngineSource:
         """Return finished minutes; the engine waits about half a second for one."""
         answer = self._get(f"{_path(job)}/figures?after_ms={after_ms}&limit_minutes={MINUTES_MAX}", _Minutes)
         return [_finished(each) for each in answer.minutes]
-
-    def end_of(self, last: JobTopology) -> JobTopology | None:
-        """Return nothing: the last minute of a job tells its end."""
-        return None
 
     def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
         """Return the hours of the trace before it starts."""

@@ -117,7 +117,7 @@ def test_what_makes_no_sense_changes_nothing(quiet_pipeline: PipelineSettings, a
         job(quiet_pipeline, *arguments)
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
-    assert records(quiet_pipeline) == []
+    assert records(quiet_pipeline, JOB_SETTINGS, JobSettings) == []
 
 
 def test_limits_can_be_set_before_a_job_is_known(pipeline: PipelineSettings) -> None:
@@ -212,7 +212,7 @@ def test_what_is_unknown_cannot_be_paused(
     with pytest.raises(SettingsError) as refused:
         run(quiet_pipeline, steer, target, *(["--why", "x"] if steer.name == "pause" else []))
     assert named in str(refused.value)
-    assert records(quiet_pipeline) == []
+    assert records(quiet_pipeline, JOB_SETTINGS, JobSettings) == []
 
 
 @pytest.mark.parametrize("arguments", [["set", "sim/*", "--max", "3"], ["settings", "sim/*"]])

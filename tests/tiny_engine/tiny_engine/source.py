@@ -7,13 +7,13 @@ from collections.abc import Callable
 from surescale.contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, TaskSample, TaskSpec
 from surescale.engines.ports.event_log import EventLog
 from surescale.engines.ports.minutes import Clock, JobSnapshot, MinuteCollectors, WallClock
-from surescale.engines.ports.source import FinishedMinute, SourceUnavailable, UnknownJob
+from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable, UnknownJob
 from surescale.engines.settings import SourceSettings
 from tiny_engine.actuator import CAN
 from tiny_engine.jobs import Away, Job, Jobs
 
 
-class TinySource:
+class TinySource(Source):
     """The jobs of the folder that are to be watched. Thread-safe."""
 
     def __init__(self, settings: SourceSettings, clock: Callable[[threading.Event], Clock] = WallClock) -> None:
@@ -21,11 +21,6 @@ class TinySource:
         self._settings, self._jobs = settings, Jobs.of(settings)
         self._events = EventLog(settings.cluster)
         self._collectors = MinuteCollectors(self._looks_at, clock, settings.look_spread_s)
-
-    @property
-    def is_finite(self) -> bool:
-        """Return False: files may come at any time."""
-        return False
 
     def jobs(self) -> list[str]:
         """Return the jobs that are to be watched."""
@@ -37,10 +32,6 @@ class TinySource:
     def minutes(self, job: str, after_ms: int) -> list[FinishedMinute]:
         """Return the minutes that are kept."""
         return self._collectors.minutes(job, after_ms)
-
-    def end_of(self, last: JobTopology) -> JobTopology | None:
-        """Return nothing: a file that has gone may come back."""
-        return None
 
     def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
         """Return nothing: a file has no past."""
