@@ -1,5 +1,6 @@
 """The interface of every policy, learned or not, and the one way to ask a policy."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from surescale.contracts import settings
@@ -46,6 +47,15 @@ class Policy(Protocol):
     def answer(self, question: Question) -> Answer:
         """Return the wanted sizes, or say why not. The same question gets the same answer."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithoutModel:
+    """What every policy has that needs no package: it decides whenever rules do, and the measured load may raise its answer."""
+
+    sha256: str = ""
+    span_minutes: int = SPAN_MINUTES
+    floor_applies: bool = True
 
 
 def ask(policy: Policy, question: Question) -> Answer:

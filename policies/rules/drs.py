@@ -13,18 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surescale.policies.answer import Answer, Float64
+from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
-from surescale.policies.policy import SPAN_MINUTES
-from surescale.policies.question import Question
-from surescale.policies.rules.reading import Estimate, Reading, answer_of
+from surescale.policies.rules.reading import Estimate, Reading, RuleWithoutModel
 
 EXTRA_MAX = 24  # subtasks a task can get beyond stability; with them no record waits
 STABLE_MAX = 2_000  # subtasks; above any bound used anywhere
 
 
 @dataclass(frozen=True, slots=True)
-class DRS:
+class DRS(RuleWithoutModel):
     """Adds subtasks where a model of queues says they shorten the wait most.
 
     Aims at a sojourn of ``sojourn`` times the service times alone.
@@ -33,9 +31,6 @@ class DRS:
     sojourn: float = 1.2
     estimate: Estimate = "mean-15"
     name: str = "drs"
-    sha256: str = ""
-    span_minutes: int = SPAN_MINUTES
-    floor_applies: bool = True
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""
@@ -54,10 +49,6 @@ class DRS:
         """Return the load that the sizes are for."""
         rate = float(reading.rate(self.estimate))
         return f"At {rate:.0f} records a minute a record should stay at most {self.sojourn:g} times its service time."
-
-    def answer(self, question: Question) -> Answer:
-        """Return the allocation."""
-        return answer_of(self, question)
 
 
 def sojourns(offered: Float64, first: Int64, extra: int) -> Float64:

@@ -12,16 +12,14 @@ when a task needs more than ``need`` above its present size, max over i of lambd
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surescale.policies.answer import Answer, Float64
+from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
-from surescale.policies.policy import SPAN_MINUTES
-from surescale.policies.question import Question
-from surescale.policies.rules.reading import Estimate, Reading, answer_of, changed_where, rates_by
+from surescale.policies.rules.reading import Estimate, Reading, RuleWithoutModel, changed_where, rates_by
 from surescale.policies.sizing import Constants, Sizing, target_size, worth_a_restart
 
 
 @dataclass(frozen=True, slots=True)
-class DS2:
+class DS2(RuleWithoutModel):
     """Sizes for the load at a target utilisation, at every span.
 
     p' = ceil(rate x d / u).
@@ -30,9 +28,6 @@ class DS2:
     utilisation: float = 0.7
     estimate: Estimate = "mean-15"
     name: str = "ds2"
-    sha256: str = ""
-    span_minutes: int = SPAN_MINUTES
-    floor_applies: bool = True
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""
@@ -43,16 +38,12 @@ class DS2:
         """Return the load that the sizes are for."""
         return f"Sized for {float(reading.rate(self.estimate)):.0f} records a minute at {reading.aim(self.utilisation):.0%} busy."
 
-    def answer(self, question: Question) -> Answer:
-        """Return the sizes that bring every task to the target."""
-        return answer_of(self, question)
-
 
 NO_CATCH_UP = 1e9  # minutes: DS2 has no term for backlog
 
 
 @dataclass(frozen=True, slots=True)
-class GatedDS2:
+class GatedDS2(RuleWithoutModel):
     """Sizes all tasks as ds2 does, or none: when that is worth a restart."""
 
     utilisation: float = 0.75
@@ -61,9 +52,6 @@ class GatedDS2:
     backlog_minutes: float = 1.0
     estimate: Estimate = "quick-up"
     name: str = "ds2-gate"
-    sha256: str = ""
-    span_minutes: int = SPAN_MINUTES
-    floor_applies: bool = True
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]; the present one while the gate is closed."""
@@ -94,7 +82,3 @@ class GatedDS2:
         """Return the load that the sizes are for."""
         rate = float(reading.rate(self.estimate, self.span_minutes))
         return f"Sized for {rate:.0f} records a minute at {reading.aim(self.utilisation):.0%} busy."
-
-    def answer(self, question: Question) -> Answer:
-        """Return the sizes that bring every task to the target, or the present ones if that is not worth a restart."""
-        return answer_of(self, question)

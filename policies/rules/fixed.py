@@ -1,17 +1,17 @@
 """The policies ``static`` and ``hold``: a person's fixed choice. Neither looks at the load."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from surescale.policies.answer import Answer, RawAnswer
-from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.policy import WithoutModel
 from surescale.policies.question import Question
 
 
 @dataclass(frozen=True, slots=True)
-class Static:
+class Static(WithoutModel):
     """Keeps every task at the size that the job's author configured.
 
     A size in ``sizes`` comes before it; a task with neither keeps its present one.
@@ -19,9 +19,7 @@ class Static:
 
     sizes: tuple[tuple[str, int], ...] = ()  # (task, parallelism)
     name: str = "static"
-    sha256: str = ""
-    span_minutes: int = SPAN_MINUTES
-    floor_applies: bool = False
+    floor_applies: bool = field(default=False, kw_only=True)
 
     def answer(self, question: Question) -> Answer:
         """Return the chosen parallelism."""
@@ -35,13 +33,11 @@ class Static:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(WithoutModel):
     """Never changes anything."""
 
     name: str = "hold"
-    sha256: str = ""
-    span_minutes: int = SPAN_MINUTES
-    floor_applies: bool = False
+    floor_applies: bool = field(default=False, kw_only=True)
 
     def answer(self, question: Question) -> Answer:
         """Return the present parallelism."""

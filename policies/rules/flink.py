@@ -19,18 +19,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surescale.policies.answer import Answer, Float64
+from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
 from surescale.policies.measure import mean_of_last
-from surescale.policies.policy import SPAN_MINUTES
-from surescale.policies.question import Question
-from surescale.policies.rules.reading import Reading, answer_of, changed_where
+from surescale.policies.rules.reading import Reading, RuleWithoutModel, changed_where
 
 UTILISATION_MIN = 0.05  # lower bound of u - boundary
 
 
 @dataclass(frozen=True, slots=True)
-class FlinkAutoscaler:
+class FlinkAutoscaler(RuleWithoutModel):
     """As the autoscaler of Flink's Kubernetes operator (FLIP-271).
 
     Defaults are the operator's: u 0.7, boundary 0.3, catch-up 30 min, restart 5 min, metrics window 15 min.
@@ -42,9 +40,6 @@ class FlinkAutoscaler:
     restart_minutes: float = 5.0
     metrics_minutes: int = 15
     name: str = "flink"
-    sha256: str = ""
-    span_minutes: int = SPAN_MINUTES
-    floor_applies: bool = True
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]; the present one while all vertices are within the boundaries."""
@@ -73,7 +68,3 @@ class FlinkAutoscaler:
         stopped = reading.restart_minutes
         restart = "the restart" if stopped is None else f"a restart of {60.0 * stopped:.3g} s"
         return f"Capacity for {rate:.0f} records a minute at {aim:.0%} busy, plus the backlog and {restart}."
-
-    def answer(self, question: Question) -> Answer:
-        """Return the sizes for the wanted capacity, or the present ones within the boundaries."""
-        return answer_of(self, question)

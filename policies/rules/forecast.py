@@ -13,7 +13,7 @@ from surescale.contracts.decisions import LoadOutlook
 from surescale.policies.answer import Answer, Float64, RawAnswer
 from surescale.policies.forecast import LookedBack
 from surescale.policies.graph import Int64
-from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.policy import WithoutModel
 from surescale.policies.question import Question
 from surescale.policies.rules.reading import Reading, answer_of, changed_where, parts_of
 from surescale.policies.sizing import Constants, Sizing, exact_subtasks, target_size, worth_a_restart
@@ -21,7 +21,7 @@ from surescale.policies.sure.base import Base
 
 
 @dataclass(frozen=True, slots=True)
-class ForecastRule:
+class ForecastRule(WithoutModel):
     """As target-utilisation, for the load expected over the next hour.
 
     p' = ceil((expected rate x d + backlog / catch-up) / u) behind the restart gate; all constants in ``base``.
@@ -29,9 +29,6 @@ class ForecastRule:
 
     base: Base
     name: str = "forecast"
-    sha256: str = ""
-    span_minutes: int = SPAN_MINUTES
-    floor_applies: bool = True
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]; the present one while the gate is closed."""

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surescale.policies.answer import Answer
 from surescale.policies.graph import Int64
-from surescale.policies.policy import SPAN_MINUTES
-from surescale.policies.question import Question
-from surescale.policies.rules.reading import Reading, answer_of
+from surescale.policies.rules.reading import Reading, RuleWithoutModel
 
 
 @dataclass(frozen=True, slots=True)
-class HorizontalPodAutoscaler:
+class HorizontalPodAutoscaler(RuleWithoutModel):
     """As Kubernetes' HorizontalPodAutoscaler, one per task, on utilisation.
 
     Defaults: target 0.7, Kubernetes' tolerance of 0.1, the mean of the last ten minutes as the metric.
@@ -26,9 +23,6 @@ class HorizontalPodAutoscaler:
     tolerance: float = 0.1
     metric_minutes: int = 10
     name: str = "hpa"
-    sha256: str = ""
-    span_minutes: int = SPAN_MINUTES
-    floor_applies: bool = True
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""
@@ -40,7 +34,3 @@ class HorizontalPodAutoscaler:
     def sentence(self, reading: Reading) -> str:
         """Return the target."""
         return f"Tasks should be {reading.aim(self.target):.0%} busy, judged by the last {self.metric_minutes} minutes."
-
-    def answer(self, question: Question) -> Answer:
-        """Return each task's ratio of metric to target."""
-        return answer_of(self, question)

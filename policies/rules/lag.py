@@ -15,7 +15,7 @@ from surescale.contracts.windows import FIGURE
 from surescale.policies.answer import Answer, RawAnswer
 from surescale.policies.graph import Int64
 from surescale.policies.measure import waiting_told
-from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.policy import WithoutModel
 from surescale.policies.question import Question
 from surescale.policies.rules.reading import Reading, answer_of
 
@@ -23,7 +23,7 @@ STABLE_MINUTES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
+class Lag(WithoutModel):
     """As KEDA's scaler on lag, one per task: accepts some backlog per subtask.
 
     That is ``threshold_minutes`` of work, or ``threshold_records`` where nobody knows what a record costs.
@@ -32,9 +32,6 @@ class Lag:
     threshold_minutes: float = 0.1
     threshold_records: float = 100.0
     name: str = "lag"
-    sha256: str = ""
-    span_minutes: int = SPAN_MINUTES
-    floor_applies: bool = True
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""

@@ -9,21 +9,18 @@ from hashlib import sha256
 import numpy as np
 
 from surescale.policies.answer import RATIO_MAX, Answer, answer_in_ratios
-from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.policy import WithoutModel
 from surescale.policies.question import Question
 
 
 @dataclass(frozen=True, slots=True)
-class Random:
+class Random(WithoutModel):
     """Draws sizes at random: the lower end of a comparison.
 
     ratio = 2 x U, U uniform in (0, 1]: SURE's random actions. Small sizes round down more often than up, so jobs shrink.
     """
 
     name: str = "random"
-    sha256: str = ""
-    span_minutes: int = SPAN_MINUTES
-    floor_applies: bool = True
 
     def answer(self, question: Question) -> Answer:
         """Return drawn ratios."""

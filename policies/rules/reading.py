@@ -20,6 +20,7 @@ from surescale.policies.fullest import full_of, short_of
 from surescale.policies.graph import Bool, Int64, JobGraph
 from surescale.policies.latency_bound import busy_most
 from surescale.policies.measure import Measured, completed, mean_of_last, measured_of
+from surescale.policies.policy import WithoutModel
 from surescale.policies.question import Question
 from surescale.policies.sizing import Constants, Sizing, SizingRows, target_size
 
@@ -165,6 +166,16 @@ class Rule(Protocol):
     def sentence(self, reading: Reading) -> str:
         """Return one sentence for people about the change wanted; for a reading without batch axes."""
         ...
+
+
+class RuleWithoutModel(WithoutModel):
+    """A rule that is a policy by itself."""
+
+    __slots__ = ()
+
+    def answer(self: Rule, question: Question) -> Answer:
+        """Return the sizes that the rule wants, or the present ones and why they stay."""
+        return answer_of(self, question)
 
 
 @runtime_checkable

@@ -7,11 +7,9 @@ let it remove no subtask.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surescale.policies.answer import Answer, Float64
+from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
-from surescale.policies.policy import SPAN_MINUTES
-from surescale.policies.question import Question
-from surescale.policies.rules.reading import Estimate, Reading, answer_of, changed_where, rates_by
+from surescale.policies.rules.reading import Estimate, Reading, RuleWithoutModel, changed_where, rates_by
 from surescale.policies.sizing import Constants, Sizing, exact_subtasks, target_size, worth_a_restart
 
 # Calibrated on ClarkNet's first week over the training jobs; docs/policy.md shows how flat the optimum is.
@@ -19,7 +17,7 @@ CALIBRATED = Sizing(utilisation=0.75, catch_up_minutes=30.0, need=0.27, saving=0
 
 
 @dataclass(frozen=True, slots=True)
-class TargetUtilisation:
+class TargetUtilisation(RuleWithoutModel):
     """Sizes for load and backlog at a target utilisation, if worth a restart.
 
     p' = ceil((rate x d + backlog / catch-up) / u): d the true service time, u the target.
@@ -28,9 +26,6 @@ class TargetUtilisation:
     sizing: Sizing = CALIBRATED
     estimate: Estimate = "quick-up"
     name: str = "target-utilisation"
-    sha256: str = ""
-    span_minutes: int = SPAN_MINUTES
-    floor_applies: bool = True
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]; the present one while the gate is closed."""
@@ -55,7 +50,3 @@ class TargetUtilisation:
         """Return the load that the sizes are for."""
         rate = float(reading.rate(self.estimate, self.span_minutes))
         return f"Sized to keep tasks {reading.aim(self.sizing.utilisation):.0%} busy at {rate:.0f} records a minute."
-
-    def answer(self, question: Question) -> Answer:
-        """Return the sizes that bring every task to the target, or the present ones if the change is not worth a restart."""
-        return answer_of(self, question)

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surescale.policies.answer import Answer
 from surescale.policies.dealt import larger, smaller
 from surescale.policies.graph import Int64
-from surescale.policies.policy import SPAN_MINUTES
-from surescale.policies.question import Question
-from surescale.policies.rules.reading import Reading, answer_of
+from surescale.policies.rules.reading import Reading, RuleWithoutModel
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(RuleWithoutModel):
     """One more subtask above a high mark of utilisation, one fewer below a low.
 
     p' = p + 1 above ``high``, p - 1 below ``low``, by the utilisation of the last minutes.
@@ -26,9 +23,6 @@ class Threshold:
     low: float = 0.3
     metric_minutes: int = 10
     name: str = "threshold"
-    sha256: str = ""
-    span_minutes: int = SPAN_MINUTES
-    floor_applies: bool = True
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""
@@ -49,7 +43,3 @@ class Threshold:
         """Return the marks."""
         low, high = self._marks(reading)
         return f"One more for tasks above {high:.0%} busy, one fewer below {low:.0%}."
-
-    def answer(self, question: Question) -> Answer:
-        """Return the sizes one step up or down."""
-        return answer_of(self, question)
