@@ -4,7 +4,6 @@ import contextlib
 import json
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,6 +22,7 @@ from surescale.services.doctor.kafka_checks import KafkaChecks
 from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.attacked_consumer import Consumer, consumer_of
 from tests.support.builders import JOB
+from tests.support.command_line import SURESCALE
 from tests.support.hostile_consumers import SparkConsumer
 from tests.support.issuer import CLIENT, SECRET, SECRET_TELLTALE, Issuer, make_key
 from tests.support.lost_rights import lose_and_regain
@@ -33,7 +33,6 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not installed"),
 ]
-SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 LIFE_S = 12.0  # a fifth of it is what clients have left to show the next one, also on a busy machine
 
 

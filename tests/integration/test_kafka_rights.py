@@ -4,7 +4,6 @@ import json
 import logging
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from surescale.services.state.notify.watch import Watch
 from surescale.services.state.operate import OperationRequest, Operator, PauseBody
 from tests.support.attacked_consumer import Consumer, consumer_of
 from tests.support.builders import JOB, topology
+from tests.support.command_line import SURESCALE
 from tests.support.hostile_consumers import CONSUMERS
 from tests.support.secure_broker import AuthorizingBroker
 from tests.support.waiting import PATIENT_S
@@ -31,7 +31,6 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not installed"),
 ]
-SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from surescale.runtime.kafka import LogReader, admin_client, create_topics, prod
 from surescale.runtime.ports import LOOPBACK, free_port
 from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
+from tests.support.command_line import SURESCALE
 from tests.support.secure_broker import SecureBroker, make_certificates, running
 from tests.support.spark_pipeline import secure_spark_pipeline
 from tests.support.waiting import PATIENT_S, wait_until
@@ -25,7 +25,6 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not installed"),
 ]
-SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 CHANGED = "SURESCALE_KAFKA_PASSWORD_FILE has changed"
 
 

@@ -4,7 +4,6 @@ import logging
 import os
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from surescale.contracts.topics import DECISIONS, SNAPSHOTS
 from surescale.runtime.kafka import LogReader, create_topics, producer, wait_for_topics
 from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
+from tests.support.command_line import SURESCALE
 from tests.support.secure_broker import BROKER_NAMES, TELLTALE, MutualTlsBroker, SecureBroker, certify_broker, running
 from tests.support.spark_pipeline import secure_spark_pipeline
 from tests.support.waiting import PATIENT_S, wait_until
@@ -27,7 +27,6 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not installed"),
 ]
-SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 
 
 @pytest.fixture(scope="module")

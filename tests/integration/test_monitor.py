@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +26,7 @@ from surescale.runtime.kafka import LogReader, create_topics, producer
 from surescale.runtime.ports import free_port
 from surescale.services.tools.health import Unhealthy, ask
 from tests.conftest import KafkaForTests
+from tests.support.command_line import SURESCALE
 from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
 from tests.support.fake_flink import FakeFlink, QuickClock, fake_flink
 from tests.support.metrics import scraped
@@ -34,7 +34,6 @@ from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 
-SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 JOB, OTHER = "sim/clicks", "sim/views"
 BROKEN = b'"records_in": -1'
 Message = TaskSample | MinuteMarker

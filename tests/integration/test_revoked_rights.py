@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from surescale.contracts.access import ROLES
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS
 from tests.support.attacked_consumer import consumer_of
+from tests.support.command_line import SURESCALE
 from tests.support.hostile_consumers import CONSUMERS
 from tests.support.lost_rights import lose_and_regain
 from tests.support.secure_broker import AuthorizingBroker
@@ -22,7 +22,6 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not installed"),
 ]
-SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 LOST = {
     "state-service": (DECISIONS, "Read"),
     "agent": (SNAPSHOTS, "Read"),

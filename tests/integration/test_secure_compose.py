@@ -23,6 +23,7 @@ from surescale.runtime.kafka import producer
 from surescale.runtime.ports import LOOPBACK, free_ports
 from surescale.services.local_stack.servers import LocalRedis
 from tests.support.builders import JOB, topology
+from tests.support.command_line import SURESCALE
 from tests.support.composed_broker import ComposedBroker
 from tests.support.waiting import PATIENT_S, wait_until
 
@@ -140,7 +141,7 @@ def api(pipeline: SecurePipeline, tmp_path: Path) -> Iterator[int]:
     http, health = free_ports(2)
     more = {"SURESCALE_HTTP_PORT": str(http), "SURESCALE_HTTP_HOST": LOOPBACK, "SURESCALE_HEALTH_PORT": str(health)}
     environment = os.environ | pipeline.environment("state") | more | {"SURESCALE_HEALTH_HOST": LOOPBACK}
-    command = [sys.executable, "-c", "from surescale.services.cli import main; main()", "run", "state-service"]
+    command = [*SURESCALE, "run", "state-service"]
     with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, env=environment, stdout=log, stderr=log) as process:
         try:
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from surescale.runtime.topic_records import parsed, send
 from surescale.simulation.evaluation.judge import EvaluationRequest, setting_of
 from surescale.simulation.load.workload import load_workload
 from tests.conftest import KafkaForTests
+from tests.support.command_line import SURESCALE
 from tests.support.topic_records import records
 from tests.support.waiting import wait_until
 
@@ -63,7 +63,7 @@ class Pipeline:
         """Run a command on this pipeline, as a shell does."""
         given = [*words, "--bootstrap", self.settings.bootstrap, "--prefix", self.settings.topic_prefix]
         return subprocess.run(
-            [sys.executable, "-c", "from surescale.services.cli import main; main()", *given],
+            [*SURESCALE, *given],
             env=os.environ | to_environment(self.settings),
             capture_output=True,
             text=True,
@@ -107,7 +107,7 @@ def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Pipeline]:
     made = Pipeline(settings, lived(76))
     with (tmp_path / "agent.log").open("wb") as log:
         agent = subprocess.Popen(
-            [sys.executable, "-c", "from surescale.services.cli import main; main()", "run", "agent"],
+            [*SURESCALE, "run", "agent"],
             env=os.environ | to_environment(settings),
             stdout=log,
             stderr=log,

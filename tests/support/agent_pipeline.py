@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,9 +16,8 @@ from surescale.contracts.windows import encode_window
 from surescale.contracts.wire import decode
 from surescale.runtime.kafka import LogReader, producer
 from tests.support.builders import JOB, row, topology
+from tests.support.command_line import SURESCALE
 from tests.support.waiting import wait_until
-
-SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 
 
 class AgentPipeline:

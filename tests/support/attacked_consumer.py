@@ -4,7 +4,6 @@ import contextlib
 import logging
 import os
 import subprocess
-import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -26,11 +25,11 @@ from surescale.runtime.ports import free_port
 from tests.support import hostile_records
 from tests.support.any_headers import send_with_headers
 from tests.support.builders import JOB
+from tests.support.command_line import SURESCALE
 from tests.support.hostile_records import Hostile
 from tests.support.rescaler_pipeline import health
 from tests.support.waiting import PATIENT_S, wait_until
 
-SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 GOOD_WITHIN_S = 180.0  # Spark needs a minute to start on a busy machine
 _ANY_CODEC = {"compression.type": "producer"}
 _ANY_TIME = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**63 - 1)}

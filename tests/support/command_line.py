@@ -1,6 +1,7 @@
 """The command line, as a shell runs it, in this process: starting another one takes half a second of the processor's time."""
 
 import io
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
@@ -8,6 +9,9 @@ import click
 import pytest
 
 from surescale.services.cli import cli, main
+
+SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
+"""The command as a process of its own."""
 
 
 class Ran(NamedTuple):

@@ -5,7 +5,7 @@ It speaks the HTTP of ``surescale run engine``, as far as the monitor reads it.
 
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -16,6 +16,7 @@ from surescale.contracts.messages import ClusterTopology, EngineEvent, Host, Hou
 from surescale.contracts.wire import encode
 from tests.support.builders import sample
 from tests.support.builders import topology as chain
+from tests.support.http_server import Handler
 
 MINUTE = 60_000
 CLUSTER = ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=(Host(host="m1", units=(1, 2, 3)),))
@@ -97,16 +98,9 @@ def sample_of(job: str, minute: int) -> TaskSample:
     return sample(job=job, sampled_at_ms=minute * MINUTE, records_in=100 * minute)
 
 
-def _handler(engine: EngineStub) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _handler(engine: EngineStub) -> type[Handler]:
+    class Figures(Handler):
         def do_GET(self) -> None:
-            status, body = engine.answer(self.path)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(*engine.answer(self.path))
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Requests are not worth a line."""
-
-    return Handler
+    return Figures

@@ -8,12 +8,13 @@ import subprocess
 import threading
 import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs
 
 from surescale.runtime.ports import LOOPBACK, free_port
+from tests.support.http_server import Handler
 
 ISSUER, AUDIENCE, KEY_ID = "https://issuer.test", "kafka.test", "key-1"
 CLIENT, SECRET = "surescale", 'a "quoted" \\ sec=ret;'
@@ -69,20 +70,12 @@ class Issuer:
         """Begin to answer."""
         issuer = self
 
-        class Answers(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:  # the name is http.server's
-                asked = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        class Answers(Handler):
+            def do_POST(self) -> None:
+                asked = parse_qs(self.body().decode())
                 status, document = issuer._answer(self.headers.get("Authorization", ""), asked)
-                body = json.dumps(document).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
                 with contextlib.suppress(OSError):
-                    self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Say nothing."""
+                    self.reply(status, json.dumps(document).encode())
 
         self._server = ThreadingHTTPServer((LOOPBACK, self.port), Answers)
         self._server.daemon_threads = True

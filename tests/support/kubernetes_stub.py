@@ -9,10 +9,12 @@ import re
 import subprocess
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.http_server import Handler
 
 Document = dict[str, Any]
 
@@ -132,13 +134,13 @@ def _matches(pod: Document, selector: str) -> bool:
     return True
 
 
-def _handler(cluster: KubernetesStub) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _handler(cluster: KubernetesStub) -> type[Handler]:
+    class Api(Handler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             kind, _, _ = self._asked("create")
-            self._answer(201, cluster.create(kind, json.loads(self._body())))
+            self._answer(201, cluster.create(kind, json.loads(self.body())))
 
         def do_GET(self) -> None:
             kind, name, query = self._asked("get")
@@ -156,14 +158,14 @@ def _handler(cluster: KubernetesStub) -> type[BaseHTTPRequestHandler]:
         def do_PATCH(self) -> None:
             _, name, _ = self._asked("patch")
             for each in (pod for pod in list(cluster.pods.values()) if pod["metadata"]["name"] == name):
-                self._body()
+                self.body()
                 self._answer(200, cluster.seen(each))
                 return
             self._answer(404, _status(404))
 
         def do_DELETE(self) -> None:
             kind, name, query = self._asked("delete")
-            self._body()
+            self.body()
             if kind == "pods":
                 matching = [key for key, pod in list(cluster.pods.items()) if _matches(pod, query.get("labelSelector", ""))]
                 cluster.remove([name] if name else matching)
@@ -178,9 +180,6 @@ def _handler(cluster: KubernetesStub) -> type[BaseHTTPRequestHandler]:
             cluster.asked.append(("watch" if "watch" in query else verb if name else many.get(verb, verb), kind))
             return kind, name, query
 
-        def _body(self) -> bytes:
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-
         def _watch(self) -> None:
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
@@ -190,17 +189,9 @@ def _handler(cluster: KubernetesStub) -> type[BaseHTTPRequestHandler]:
             self.close_connection = True
 
         def _answer(self, status: int, document: Document) -> None:
-            body = json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(status, json.dumps(document).encode())
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Tests are quiet."""
-
-    return Handler
+    return Api
 
 
 def _status(code: int) -> Document:

@@ -4,12 +4,11 @@ import contextlib
 import gzip
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
 
-from tests.support.http_server import serving
+from tests.support.http_server import Handler, serving
 from tests.support.waiting import wait_until
 
 
@@ -64,24 +63,17 @@ def otlp_receiver() -> Iterator[OtlpReceiver]:
     """A receiver on a free port."""
     receiver = OtlpReceiver()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Traces(Handler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.body()
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
             if self.path == "/v1/traces":
                 receiver.spans.extend(spans_of(ExportTraceServiceRequest.FromString(body)))
-            self.send_response(200 if self.path == "/v1/traces" else 404)
             answer = ExportTraceServiceResponse().SerializeToString()
-            self.send_header("Content-Type", "application/x-protobuf")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+            self.reply(200 if self.path == "/v1/traces" else 404, answer, "application/x-protobuf")
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Tests are quiet."""
-
-    with serving(Handler) as receiver.url:
+    with serving(Traces) as receiver.url:
         yield receiver
 
 

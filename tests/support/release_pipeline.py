@@ -6,7 +6,6 @@ A test file takes the fixtures it needs by name: ``pipeline = release_pipeline.p
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from surescale.runtime.kafka import LogReader, create_topics, producer
 from surescale.runtime.topic_records import parsed, send
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, window_at
+from tests.support.command_line import SURESCALE
 from tests.support.command_line import policy_command as command
 from tests.support.topic_records import records
 from tests.support.waiting import wait_until
@@ -100,7 +100,7 @@ def start_agent(pipeline: ReleasePipeline, tmp_path: Path) -> Iterator[Callable[
         with (tmp_path / "agent.log").open("wb") as log:
             started.append(
                 subprocess.Popen(
-                    [sys.executable, "-c", "from surescale.services.cli import main; main()", "run", "agent"],
+                    [*SURESCALE, "run", "agent"],
                     env=os.environ | to_environment(pipeline.settings),
                     stdout=log,
                     stderr=log,

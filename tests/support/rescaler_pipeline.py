@@ -13,7 +13,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
@@ -42,7 +41,7 @@ from surescale.runtime.kafka import LogReader, create_topics, producer, wait_for
 from surescale.runtime.ports import free_ports
 from tests.support.controller_world import JOB, START_MS, cluster, job
 from tests.support.fake_engine import FakeEngine
-from tests.support.http_server import serving
+from tests.support.http_server import Handler, serving
 from tests.support.waiting import wait_until
 
 
@@ -53,12 +52,12 @@ def served(engine: FakeEngine, port: int = 0) -> Iterator[str]:
         yield url
 
 
-def handler(fake: FakeEngine) -> type[BaseHTTPRequestHandler]:
+def handler(fake: FakeEngine) -> type[Handler]:
     """The engine's two calls that an actuator needs."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Calls(Handler):
         def do_PUT(self) -> None:
-            command = decode(self.rfile.read(int(self.headers["Content-Length"])), RescheduleCommand)
+            command = decode(self.body(), RescheduleCommand)
             self.answer(lambda: vars_of(fake.request(command)))
 
         def do_GET(self) -> None:
@@ -73,16 +72,9 @@ def handler(fake: FakeEngine) -> type[BaseHTTPRequestHandler]:
                 status, answer = 200, call()
             except EngineRefused as refusal:
                 status, answer = 409, {"code": refusal.code, "message": refusal.detail}
-            body = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(status, json.dumps(answer).encode())
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Tests are quiet."""
-
-    return Handler
+    return Calls
 
 
 def vars_of(value: Any) -> dict[str, Any]:

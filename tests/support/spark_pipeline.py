@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,12 +40,12 @@ from surescale.spark_streaming.settings import SparkSettings
 from surescale.spark_streaming.state import StateRefused
 from surescale.spark_streaming.state_files import StateFiles
 from tests.conftest import KafkaForTests
+from tests.support.command_line import SURESCALE
 from tests.support.metrics import Scraped, scraped
 from tests.support.record_columns import records_of
 from tests.support.secure_broker import SecureBroker
 from tests.support.waiting import PATIENT_S, wait_until
 
-SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 Message = TaskSample | MinuteMarker
 
 

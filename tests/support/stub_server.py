@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
+
+from tests.support.http_server import Handler
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def answering(
     known = StubServer("")
     connections: set[socket.socket] = set()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Stub(Handler):
         protocol_version = "HTTP/1.1"
         wbufsize = -1  # head and body in one piece: in two, each answer on a kept connection waits 40 ms for an acknowledgement
 
@@ -62,7 +64,7 @@ def answering(
             super().finish()
 
         def _answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self.body()
             host, port = self.client_address[:2]
             known.asked.append(StubRequest(self.command, self.path, dict(self.headers), body, (str(host), int(port))))
             given = give(known.asked[-1])
@@ -74,12 +76,9 @@ def answering(
             self.wfile.write(given.body)
             self.close_connection = self.close_connection or given.closes
 
-        do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815  # the names that the base class looks for
+        do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _answer  # the names that the base class looks for
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Tests are quiet."""
-
-    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", port), Stub) as server:
         server.daemon_threads = True
         if context is not None:
             server.socket = context.wrap_socket(server.socket, server_side=True)

@@ -37,9 +37,9 @@ from surescale.services.state.write.projector import Projector
 from surescale.services.state.write.view_store import ViewStore
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, row, topology
+from tests.support.command_line import SURESCALE
 from tests.support.waiting import PATIENT_S
 
-SURESCALE = [sys.executable, "-c", "from surescale.services.cli import main; main()"]
 LOG = logging.getLogger("test")
 SPANS = 6
 

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from surescale.runtime.ports import free_port
-from tests.support.http_server import serving
+from tests.support.http_server import Handler, serving
 
 KEY = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -92,11 +92,11 @@ def is_signed(headers: dict[str, str], body: bytes, key: str = KEY) -> bool:
 def listening(receiver: Receiver) -> Iterator[Receiver]:
     """Let a receiver listen for a while; on the same port again if it did before."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Hook(Handler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.body()
             headers = {name.lower(): value for name, value in self.headers.items()}
             event = json.loads(body)
             say = receiver.answers.pop(0) if len(receiver.answers) > 1 else receiver.answers[0]
@@ -108,10 +108,7 @@ def listening(receiver: Receiver) -> Iterator[Receiver]:
                 receiver.taken.append(event)
             say(self)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Tests are quiet."""
-
-    with serving(Handler, receiver.port):
+    with serving(Hook, receiver.port):
         yield receiver
 
 

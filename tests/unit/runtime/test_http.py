@@ -5,37 +5,28 @@ import itertools
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from surescale.runtime.http import ErrorAnswer, NoAnswer, ask, fetch_json, is_ok
-from tests.support.http_server import sending
+from tests.support.http_server import Handler, sending, serving
 
 
-class _Echo(http.server.BaseHTTPRequestHandler):
+class _Echo(Handler):
     def do_GET(self) -> None:
-        found = self.path == "/"
-        self.send_response(200 if found else 404)
-        self.end_headers()
-        self.wfile.write(f'{{"method": "{self.command}"}}'.encode())
+        self.reply(200 if self.path == "/" else 404, f'{{"method": "{self.command}"}}'.encode())
 
     def do_POST(self) -> None:
         self.do_GET()
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Stay quiet."""
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
     """The address of a server that answers only its root."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Echo) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-        server.shutdown()
+    with serving(_Echo) as address:
+        yield f"{address}/"
 
 
 def test_only_status_200_is_ok(url: str) -> None:

@@ -4,9 +4,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -17,7 +15,7 @@ from surescale.runtime import oauth_tokens
 from surescale.runtime.http_pool import Answer
 from surescale.runtime.kafka_clock import steady_ms
 from surescale.runtime.oauth_tokens import NoToken, OAuthClient, Tokens, _refusal, fetch_token
-from surescale.runtime.ports import LOOPBACK
+from tests.support.http_server import Handler, serving
 from tests.support.issuer import CLIENT, SECRET, SECRET_TELLTALE, Issuer, make_key
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which signs, is not installed")
@@ -109,23 +107,13 @@ def test_a_token_is_shown_without_itself(issuer: Issuer) -> None:
 def test_an_answer_that_is_no_token_is_one_line(issuer: Issuer, status: int, body: bytes, says: str) -> None:
     """Whatever stands at the address; the line names the setting and repeats nothing of the secret."""
 
-    class Answers(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # the name is http.server's
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    class Answers(Handler):
+        def do_POST(self) -> None:
+            self.body()
+            self.reply(status, body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer((LOOPBACK, 0), Answers) as server:
-        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        asked = replace(settings(issuer), kafka_oauth_token_url=f"http://{LOOPBACK}:{server.server_port}/token")
-        with pytest.raises(NoToken, match=says) as refused:
-            fetch_token(asked)
-        server.shutdown()
+    with serving(Answers) as url, pytest.raises(NoToken, match=says) as refused:
+        fetch_token(replace(settings(issuer), kafka_oauth_token_url=f"{url}/token"))
     assert "\n" not in str(refused.value)
     assert SECRET_TELLTALE not in str(refused.value)
 

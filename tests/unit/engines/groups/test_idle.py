@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -10,7 +9,7 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.engines.groups.broker import Member
 from surescale.engines.groups.busy import Busy, busy_of
 from surescale.engines.groups.chains import Chain, Group
-from tests.support.http_server import serving
+from tests.support.http_server import Handler, serving
 from tests.unit.engines.groups.test_job import Broker, Followed, parts
 
 JMX = """\
@@ -36,15 +35,10 @@ ORDERS = parts("orders", 4)
 def showing(pages: dict[str, str]) -> Iterator[str]:
     """Serve pages by path; gives the address."""
 
-    class Metrics(BaseHTTPRequestHandler):
+    class Metrics(Handler):
         def do_GET(self) -> None:
             page = pages.get(self.path)
-            self.send_response(200 if page is not None else 503)
-            self.end_headers()
-            self.wfile.write((page or "").encode())
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Stay quiet."""
+            self.reply(200 if page is not None else 503, (page or "").encode(), "text/plain")
 
     with serving(Metrics) as url:
         yield url

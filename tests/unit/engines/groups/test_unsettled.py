@@ -1,14 +1,12 @@
 """Groups that deal out their partitions: whether they run is told by what moves, not by what their protocol calls it."""
 
-from http.server import BaseHTTPRequestHandler
-
 import pytest
 
 from surescale.contracts.messages import JobTopology
 from surescale.engines.groups.chains import Chain, Group
 from surescale.engines.ports.source import SourceUnavailable
 from surescale.engines.processes.worker_store import Requirement
-from tests.support.http_server import serving
+from tests.unit.engines.groups.test_idle import showing
 from tests.unit.engines.groups.test_job import Broker, Followed, alone, parts
 
 ORDERS = parts("orders", 6)
@@ -94,18 +92,8 @@ def test_pods_of_several_consumers_are_no_members() -> None:
 def test_a_member_whose_counter_is_no_number_costs_the_busy_time_alone(caplog: pytest.LogCaptureFixture) -> None:
     """Its records, the other members, the other tasks and the minute go on; one line has its address, once in ten minutes."""
     pages = {"/a": "busy_total 3", "/b": "busy_total NaN"}
-
-    class Metrics(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(pages[self.path].encode())
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Stay quiet."""
-
     broker = Broker(ends=dict.fromkeys([*ORDERS, *parts("clicks", 2)], 1_000))
-    with serving(Metrics) as url:
+    with showing(pages) as url:
         groups = {task: Group("g" + task, metrics=f"{url}/{task}", busy="busy_total") for task in ("a", "b")}
         job = Followed(broker, Chain("j", groups))
         for minute in range(4):

@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import http.server
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from surescale.services.local_stack import artifacts
 from surescale.services.local_stack.artifacts import KAFKA_BROKER, SPARK_KAFKA, ArtifactSet, LockedJar, cache_folder, fetch
 from surescale.services.local_stack.errors import ArtifactError
 from surescale.services.local_stack.ivy import REPOSITORY_VARIABLE, JarCoordinates
+from tests.support.http_server import serving
 
 LEFT, RIGHT = JarCoordinates("org.example", "left", "1.0"), JarCoordinates("org.example", "right", "2.0")
 
@@ -64,12 +64,10 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
         here.path(jar).parent.mkdir(parents=True)
         here.path(jar).write_bytes(content)
     handler = functools.partial(CountingHandler, downloads=here.downloads, directory=str(here.folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        monkeypatch.setenv(REPOSITORY_VARIABLE, f"http://127.0.0.1:{server.server_address[1]}/")
+    with serving(handler) as url:
+        monkeypatch.setenv(REPOSITORY_VARIABLE, f"{url}/")
         monkeypatch.setattr(artifacts, "_PAUSE_S", 0.0)
         yield here
-        server.shutdown()
 
 
 def test_a_set_is_fetched_once_and_then_needs_no_repository(

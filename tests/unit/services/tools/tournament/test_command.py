@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from surescale.services.tools.tournament.tournament_report import NoTournament, 
 from surescale.simulation.evaluation.judge import EvaluationRequest, setting_of
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.tournament import candidates
-from tests.support.command_line import surescale
+from tests.support.command_line import SURESCALE, surescale
 from tests.support.waiting import wait_until
 
 JOB = "j_756953"
@@ -111,7 +110,7 @@ def test_a_tournament_that_takes_too_much_is_stopped_and_nothing_follows(sure_da
 
 def test_a_kill_in_the_middle_leaves_nothing_behind(sure_days: Path, tmp_path: Path) -> None:
     """The child ends soon after its parent; no file is left, and the next run starts over."""
-    words = [sys.executable, "-c", "from surescale.services.cli import main; main()", "policy", "tournament", str(sure_days)]
+    words = [*SURESCALE, "policy", "tournament", str(sure_days)]
     with (tmp_path / "log").open("wb") as log:
         parent = subprocess.Popen(words, stderr=log, stdout=log, env=os.environ | {"TMPDIR": str(tmp_path)})
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
