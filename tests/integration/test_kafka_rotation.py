@@ -1,21 +1,19 @@
 """Secrets of Kafka change while roles run: a password is taken over, a certificate ends the role for its supervisor."""
 
-import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
 
-from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import DECISIONS, SNAPSHOTS
 from surescale.runtime.kafka import LogReader, admin_client, create_topics, producer
 from surescale.runtime.ports import LOOPBACK, free_port
 from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
-from tests.support.command_line import SURESCALE
+from tests.support.command_line import started
 from tests.support.secure_broker import SecureBroker, make_certificates, running
 from tests.support.spark_pipeline import secure_spark_pipeline
 from tests.support.waiting import PATIENT_S, wait_until
@@ -104,10 +102,7 @@ def test_a_role_ends_for_its_supervisor_when_its_certificate_changes(role: str, 
         kafka_key_file=str(first / "client-key.pem"),
     )
     log = tmp_path / "log"
-    with log.open("wb") as written:
-        process = subprocess.Popen(
-            [*SURESCALE, "run", role], env=os.environ | to_environment(settings), stdout=written, stderr=written
-        )
+    process = started(settings, log, "run", role)
     try:
         wait_until(lambda: "Kafka at" in log.read_text(), 60, "the role to wait for Kafka")
         shutil.copy(second / "client.pem", first / "client.pem")

@@ -3,10 +3,8 @@
 One JVM start costs ten seconds and more, so the tests share one pipeline and run in the order they are written.
 """
 
-import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,7 +16,7 @@ from benchmarks.pipeline.fleet import FIRST_MINUTE, Fleet
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision
 from surescale.contracts.ids import cluster_of
-from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS, TopicNames
 from surescale.contracts.windows import Window, decode_window
 from surescale.contracts.wire import decode, encode
@@ -27,11 +25,11 @@ from surescale.runtime.kafka import LogReader, create_topics, producer
 from surescale.runtime.ports import free_port
 from surescale.services.local_stack.roles import spark_environment
 from tests.conftest import KafkaForTests
+from tests.support.command_line import started
 from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 
-SURESCALE = [sys.executable, "-m", "surescale.services.cli"]
 FLEET = Fleet(jobs=12, tasks=3, subtasks=2, seed=5, clusters=2)
 SPAN_MINUTES = 10  # of the rule
 AGENTS = ("agent-1", "agent-2")
@@ -56,9 +54,8 @@ class ManyJobs:
     def start(self, name: str, *arguments: str, **environment: str) -> None:
         """Start a role under a name of its own; its log goes to the test's folder."""
         self._ports[name] = free_port()
-        own = to_environment(self.settings) | {"SURESCALE_HEALTH_PORT": str(self._ports[name])} | environment
-        with (self._folder / f"{name}.log").open("wb") as log:
-            self._processes[name] = subprocess.Popen([*SURESCALE, *arguments], env=os.environ | own, stdout=log, stderr=log)
+        own = {"SURESCALE_HEALTH_PORT": str(self._ports[name])} | environment
+        self._processes[name] = started(self.settings, self._folder / f"{name}.log", *arguments, **own)
 
     def health(self, name: str) -> dict[str, int]:
         """Return a role's health, {} while it is not ready."""

@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import json
 import logging
-import os
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from surescale.contracts.messages import ClockSegment, ClusterTopology, EngineEvent, JobTopology, MinuteMarker, TaskSample
-from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import CLOCK, CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS
 from surescale.contracts.wire import decode, encode
 from surescale.engines.flink.source import FlinkSource
@@ -26,7 +25,7 @@ from surescale.runtime.kafka import LogReader, create_topics, producer
 from surescale.runtime.ports import free_port
 from surescale.services.tools.health import Unhealthy, ask
 from tests.conftest import KafkaForTests
-from tests.support.command_line import SURESCALE
+from tests.support.command_line import started
 from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
 from tests.support.fake_flink import FakeFlink, QuickClock, fake_flink
 from tests.support.metrics import scraped
@@ -52,9 +51,7 @@ class MonitorPipeline:
 
     def start(self, *options: str) -> "subprocess.Popen[bytes]":
         """Start a monitor; its log goes to the test's folder."""
-        with self._log.open("ab") as log:
-            environment = os.environ | to_environment(self.settings)
-            process = subprocess.Popen([*SURESCALE, "run", "monitor", *options], env=environment, stdout=log, stderr=log)
+        process = started(self.settings, self._log, "run", "monitor", *options)
         self._processes.append(process)
         return process
 

@@ -25,8 +25,9 @@ from surescale.services.state.read.queries import Queries
 from surescale.services.state.write.view_store import ViewStore
 from tests.support import view_pipeline, webhook_receiver
 from tests.support.builders import JOB, topology
+from tests.support.command_line import SURESCALE
 from tests.support.metrics import scraped
-from tests.support.view_pipeline import SURESCALE, a_pipeline, get, send
+from tests.support.view_pipeline import a_pipeline, get, send
 from tests.support.waiting import PATIENT_S, wait_until
 from tests.support.webhook_receiver import KEY, TAKE, Receiver, a_receiver, answer, drip, flood, hang_up, listening
 

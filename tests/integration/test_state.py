@@ -33,8 +33,9 @@ from surescale.services.state.write.projector import BEHIND_RECORDS_MAX, Project
 from surescale.services.state.write.view_store import ViewStore
 from tests.support import view_pipeline
 from tests.support.builders import JOB, row, topology
+from tests.support.command_line import SURESCALE
 from tests.support.metrics import Scraped, scraped
-from tests.support.view_pipeline import SPANS, SURESCALE, a_pipeline, decision, get, send
+from tests.support.view_pipeline import SPANS, a_pipeline, decision, get, send
 from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration

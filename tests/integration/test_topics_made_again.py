@@ -1,21 +1,19 @@
 """Topics that are deleted and made again while roles run: whoever remembers something of them begins anew."""
 
 import logging
-import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
 
-from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import CLOCK, JOB_SETTINGS, JOB_TOPOLOGY, SNAPSHOTS, TOPICS, TopicNames
 from surescale.runtime.kafka import admin_client, create_topics, wait_for_topics
 from surescale.runtime.ports import free_ports
 from surescale.runtime.topic_ids import TopicIds, TopicsMadeAgain, ended_by_new_topics
 from tests.conftest import KafkaForTests
+from tests.support.command_line import started
 from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
@@ -80,9 +78,7 @@ def test_a_role_that_remembers_a_topic_ends_with_one_line(
 ) -> None:
     """Its supervisor starts it again, and then it knows what the new topic says."""
     log = tmp_path / "log"
-    environment = os.environ | to_environment(pipeline)
-    with log.open("ab") as file:
-        process = subprocess.Popen([sys.executable, "-m", "surescale.services.cli", "run", role], env=environment, stderr=file)
+    process = started(pipeline, log, "run", role)
     try:
         ready = "deciding with" if role == "agent" else "the engine"
         wait_until(lambda: ready in log.read_text(), 60, "the role to have begun")

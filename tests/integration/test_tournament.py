@@ -22,7 +22,7 @@ from surescale.runtime.topic_records import parsed, send
 from surescale.simulation.evaluation.judge import EvaluationRequest, setting_of
 from surescale.simulation.load.workload import load_workload
 from tests.conftest import KafkaForTests
-from tests.support.command_line import SURESCALE
+from tests.support.command_line import SURESCALE, started
 from tests.support.topic_records import records
 from tests.support.waiting import wait_until
 
@@ -105,13 +105,7 @@ def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Pipeline]:
     """A pipeline on which the agents' own policy is a poor rule, and an agent that runs."""
     settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), policy=SERVES)
     made = Pipeline(settings, lived(76))
-    with (tmp_path / "agent.log").open("wb") as log:
-        agent = subprocess.Popen(
-            [*SURESCALE, "run", "agent"],
-            env=os.environ | to_environment(settings),
-            stdout=log,
-            stderr=log,
-        )
+    agent = started(settings, tmp_path / "agent.log", "run", "agent")
     yield made
     agent.kill()
     agent.wait()

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import subprocess
 import threading
 from abc import ABC, abstractmethod
@@ -16,7 +15,7 @@ import psutil
 from confluent_kafka import Message as KafkaRecord
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import TOPICS, TopicNames
 from surescale.contracts.wire import encode
 from surescale.rescaler.service.transactions import partition_of
@@ -25,7 +24,7 @@ from surescale.runtime.ports import free_port
 from tests.support import hostile_records
 from tests.support.any_headers import send_with_headers
 from tests.support.builders import JOB
-from tests.support.command_line import SURESCALE
+from tests.support.command_line import started
 from tests.support.hostile_records import Hostile
 from tests.support.rescaler_pipeline import health
 from tests.support.waiting import PATIENT_S, wait_until
@@ -80,9 +79,8 @@ class Consumer(ABC):
 
     def start(self) -> None:
         """Start the role; its log goes to the test's folder."""
-        with (self.folder / f"{self.role}.log").open("ab") as log:
-            environment = os.environ | to_environment(self.settings) | self.environment() | self.more
-            self.process = subprocess.Popen([*SURESCALE, "run", self.role], env=environment, stdout=log, stderr=log)
+        environment = self.environment() | self.more
+        self.process = started(self.settings, self.folder / f"{self.role}.log", "run", self.role, **environment)
 
     def kill(self) -> None:
         """End the role and what it started, at once."""

@@ -3,9 +3,7 @@
 A test file takes the fixtures it needs by name: ``pipeline = release_pipeline.pipeline``.
 """
 
-import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision
 from surescale.contracts.messages import ClockSegment
 from surescale.contracts.releases import Release
-from surescale.contracts.settings import PipelineSettings, to_environment
+from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import CLOCK, DECISIONS, POLICY_RELEASES, SNAPSHOTS, TopicNames
 from surescale.contracts.windows import encode_window
 from surescale.policies.registry import SHIPPED
@@ -24,8 +22,8 @@ from surescale.runtime.kafka import LogReader, create_topics, producer
 from surescale.runtime.topic_records import parsed, send
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, window_at
-from tests.support.command_line import SURESCALE
 from tests.support.command_line import policy_command as command
+from tests.support.command_line import started
 from tests.support.topic_records import records
 from tests.support.waiting import wait_until
 
@@ -94,20 +92,8 @@ def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[ReleasePipeline]:
 @pytest.fixture
 def start_agent(pipeline: ReleasePipeline, tmp_path: Path) -> Iterator[Callable[[], None]]:
     """Start the agent as a process; it is stopped afterwards."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start() -> None:
-        with (tmp_path / "agent.log").open("wb") as log:
-            started.append(
-                subprocess.Popen(
-                    [*SURESCALE, "run", "agent"],
-                    env=os.environ | to_environment(pipeline.settings),
-                    stdout=log,
-                    stderr=log,
-                )
-            )
-
-    yield start
-    for process in started:
+    running = []
+    yield lambda: running.append(started(pipeline.settings, tmp_path / "agent.log", "run", "agent"))
+    for process in running:
         process.kill()
         process.wait()

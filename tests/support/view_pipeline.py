@@ -5,7 +5,6 @@ A test file takes the fixtures it needs by name: ``store = view_pipeline.store``
 
 import json
 import logging
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -37,7 +36,7 @@ from surescale.services.state.write.projector import Projector
 from surescale.services.state.write.view_store import ViewStore
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, row, topology
-from tests.support.command_line import SURESCALE
+from tests.support.command_line import started
 from tests.support.waiting import PATIENT_S
 
 LOG = logging.getLogger("test")
@@ -86,9 +85,8 @@ def service(settings: PipelineSettings, tmp_path: Path, processes: list["subproc
 
     def start(**environment: str) -> str:
         port = str(free_port())
-        env = os.environ | to_environment(settings) | {"SURESCALE_HTTP_PORT": port} | environment
-        with (tmp_path / "state.log").open("ab") as log:
-            processes.append(subprocess.Popen([*SURESCALE, "run", "state-service"], env=env, stdout=log, stderr=log))
+        own = {"SURESCALE_HTTP_PORT": port} | environment
+        processes.append(started(settings, tmp_path / "state.log", "run", "state-service", **own))
         return f"http://127.0.0.1:{port}"
 
     return start
