@@ -102,7 +102,7 @@ class ComparisonPipeline(Pipeline):
 
         Raises:
             StackError: no Java, or a download failed.
-            SurescaleError: there is no such trace.
+            SurescaleError: there is no such policy or trace.
         """
         super().__init__(say)
         self.options = options

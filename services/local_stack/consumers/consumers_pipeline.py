@@ -135,12 +135,6 @@ class ConsumersPipeline(ComparisonPipeline):
     by_the_wall = False
 
     def __init__(self, options: ConsumersPipelineOptions, say: Say = silent) -> None:
-        """Check what this machine provides before anything starts.
-
-        Raises:
-            StackError: no Java, or a download failed.
-            SurescaleError: there is no such policy or trace.
-        """
         self.jobs = _jobs(options.policies)
         super().__init__(options, say)
 

@@ -158,12 +158,6 @@ class FlinkPipeline(ComparisonPipeline):
     drain_s_max = 30.0
 
     def __init__(self, options: FlinkPipelineOptions, say: Say = silent) -> None:
-        """Check what this machine provides before anything starts.
-
-        Raises:
-            StackError: no Java, or a download failed.
-            SurescaleError: there is no such policy or trace.
-        """
         self.jobs = _jobs(options.policies)
         super().__init__(options, say)
 

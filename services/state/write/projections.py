@@ -247,31 +247,17 @@ def _summed_up(record: Record) -> tuple[str, SummaryHeader]:
 
 
 def _decision(record: Record) -> tuple[Operation, ...]:
-    decision = decode(record.value, Decision)
-    remembered = Remember(
-        "decisions",
-        decision.job,
-        decision.decision_id,
-        decision.span_end_ms,
-        _document(record, _trimmed(decision)),
-        DECISIONS_KEPT,
-        f"decisions.{decision.action}",
-    )
-    return *_job_index(decision.job), remembered
+    made = decode(record.value, Decision)
+    document, counted = _document(record, _trimmed(made)), f"decisions.{made.action}"
+    remembered = Remember("decisions", made.job, made.decision_id, made.span_end_ms, document, DECISIONS_KEPT, counted)
+    return *_job_index(made.job), remembered
 
 
 def _shadow_decision(record: Record) -> tuple[Operation, ...]:
-    shadow = decode(record.value, ShadowDecision)
-    remembered = Remember(
-        "shadows",
-        shadow.job,
-        shadow.shadow_id,
-        shadow.span_end_ms,
-        _document(record, answer_of(shadow)),
-        SHADOWS_KEPT,
-        f"shadows.{shadow.status}",
-    )
-    return *_job_index(shadow.job), remembered
+    made = decode(record.value, ShadowDecision)
+    document, counted = _document(record, answer_of(made)), f"shadows.{made.status}"
+    remembered = Remember("shadows", made.job, made.shadow_id, made.span_end_ms, document, SHADOWS_KEPT, counted)
+    return *_job_index(made.job), remembered
 
 
 def _trimmed(decision: Decision) -> Decision:

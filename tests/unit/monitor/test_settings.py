@@ -7,6 +7,8 @@ from surescale.contracts.settings import from_environment
 from surescale.engines.prometheus import PrometheusSettings
 from surescale.monitor.settings import MonitorSettings
 
+PROMETHEUS = {"engine": "kafka", "source": "prometheus", "prometheus_file": "jobs.toml"}
+
 
 def of(**variables: str) -> MonitorSettings:
     """Return the settings that these variables give."""
@@ -57,27 +59,6 @@ def test_sources_read_the_pipelines_own_kafka_unless_another_is_named() -> None:
             {"source_bootstrap": "b:1", "source_kafka_security_protocol": "SASL_SSL"},
             "^SURESCALE_SOURCE_KAFKA_USERNAME: not set; SURESCALE_SOURCE_KAFKA_SECURITY_PROTOCOL=SASL_SSL needs it",
         ),
-    ],
-)
-def test_what_contradicts_itself_is_refused(variables: dict[str, str], says: str) -> None:
-    """The message names the setting that is wrong, not the pipeline's of the same kind."""
-    with pytest.raises(SettingsError, match=says):
-        of(**variables)
-
-
-PROMETHEUS = {"engine": "kafka", "source": "prometheus", "prometheus_file": "jobs.toml"}
-
-
-def test_replicas_of_prometheus_are_separated_by_commas() -> None:
-    """Each is asked once, in the order given."""
-    assert of(**PROMETHEUS).part(PrometheusSettings).prometheus_urls() == ("http://127.0.0.1:9090",)
-    several = of(**PROMETHEUS, prometheus_url="http://a:1, https://b/x,http://a:1")
-    assert several.part(PrometheusSettings).prometheus_urls() == ("http://a:1", "https://b/x")
-
-
-@pytest.mark.parametrize(
-    ("variables", "says"),
-    [
         (
             {"prometheus_file": "jobs.toml"},
             "^SURESCALE_PROMETHEUS_FILE: only SURESCALE_ENGINE=flink with SURESCALE_SOURCE=prometheus uses it",
@@ -97,7 +78,14 @@ def test_replicas_of_prometheus_are_separated_by_commas() -> None:
         ),
     ],
 )
-def test_settings_of_prometheus_are_refused_with_the_fix(variables: dict[str, str], says: str) -> None:
-    """In one line."""
+def test_what_contradicts_itself_is_refused_with_the_fix(variables: dict[str, str], says: str) -> None:
+    """In one line, which names the setting that is wrong, not the pipeline's of the same kind."""
     with pytest.raises(SettingsError, match=says):
         of(**variables)
+
+
+def test_replicas_of_prometheus_are_separated_by_commas() -> None:
+    """Each is asked once, in the order given."""
+    assert of(**PROMETHEUS).part(PrometheusSettings).prometheus_urls() == ("http://127.0.0.1:9090",)
+    several = of(**PROMETHEUS, prometheus_url="http://a:1, https://b/x,http://a:1")
+    assert several.part(PrometheusSettings).prometheus_urls() == ("http://a:1", "https://b/x")

@@ -71,18 +71,6 @@ def test_a_wrong_command_line_is_one_line(arguments: tuple[str, ...], says: str)
             "SURESCALE_ENGINE_URL: 'foo' is not the address of an engine; set one like http://",
         ),
         (("policy", "twin", "--out", "/nowhere/a.json"), "--out: folder /nowhere does not exist; create it first"),
-    ],
-)
-def test_an_error_of_the_world_is_one_line(arguments: tuple[str, ...], says: str) -> None:
-    """Exit code 1, no trace."""
-    done = surescale(*arguments)
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
-    assert says in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
         (("demo", "--policy", "nope"), "--policy: there is no policy 'nope'; known: "),
         (("demo", "--policy", "shure"), "--policy: there is no policy 'shure'; did you mean sure?"),
         (("demo", "--standbys", "99"), "--standbys: 99 copies do not fit on 5 other hosts; give at most 5"),
@@ -91,8 +79,8 @@ def test_an_error_of_the_world_is_one_line(arguments: tuple[str, ...], says: str
         (("run", "health", "agent"), "no port: give --port, or set SURESCALE_HEALTH_PORT"),
     ],
 )
-def test_a_name_that_only_a_closer_look_finds_wrong_is_one_line(arguments: tuple[str, ...], says: str) -> None:
-    """Exit code 1, whichever command looks."""
+def test_an_error_of_the_world_and_a_name_found_wrong_are_one_line(arguments: tuple[str, ...], says: str) -> None:
+    """Exit code 1, no trace, whichever command looks."""
     done = surescale(*arguments)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert says in done.stderr

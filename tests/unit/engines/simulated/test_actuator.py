@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+from itertools import product
 
 import pytest
 
@@ -23,19 +24,13 @@ def test_what_an_engine_leaves_out_of_a_rescale_counts_as_none() -> None:
     assert (rescale.learners, rescale.lag_bytes, rescale.units) == (0, 0, ())
 
 
-@pytest.mark.parametrize(("field", "value"), [("learners", "two"), ("lag_bytes", 0.5), ("units", 7), ("units", ["7"])])
+NO_TIMES = product(("effective_at_ms", "done_at_ms"), (-1, True, 2**63, 2**64, 0.5, "2", None))
+"""What no record can carry: progress that its readers refuse would end nothing."""
+
+
+@pytest.mark.parametrize(("field", "value"), [("learners", "two"), ("lag_bytes", 0.5), ("units", 7), ("units", ["7"]), *NO_TIMES])
 def test_a_figure_of_another_kind_counts_as_away(field: str, value: object) -> None:
     """It is asked again: such an answer ends no actuator."""
-    with EngineStub() as engine:
-        engine.raw["/jobs/clicks"] = json.dumps({"generation": 0, "rescale": RESCALE | {field: value}}).encode()
-        with pytest.raises(EngineUnavailable, match=field):
-            EngineHttp(engine.url).look("sim/clicks")
-
-
-@pytest.mark.parametrize("value", [-1, True, 2**63, 2**64, 0.5, "2", None])
-@pytest.mark.parametrize("field", ["effective_at_ms", "done_at_ms"])
-def test_a_time_that_no_record_can_carry_counts_as_away(field: str, value: object) -> None:
-    """Progress that its readers refuse would end nothing."""
     with EngineStub() as engine:
         engine.raw["/jobs/clicks"] = json.dumps({"generation": 0, "rescale": RESCALE | {field: value}}).encode()
         with pytest.raises(EngineUnavailable, match=field):

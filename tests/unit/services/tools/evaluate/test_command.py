@@ -213,37 +213,24 @@ def test_a_policy_named_twice_is_refused(files: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("file", "text", "words"),
     [
-        ("minute,requests\n0,1\n2,1\n", "column minute"),
-        ("minute,requests\n0,1\n0,1\n", "column minute"),
-        ("minute,requests\n0,-1\n", "column requests"),
-        ("minute,requests\n0,many\n", "column requests"),
-        ("minute,count\n0,1\n", "minute,requests"),
-        ("minute,requests\n", "no rows"),
-        ("minute,requests\n0,5\n1,6\n", "--calibrate"),
+        ("--workload", "minute,requests\n0,1\n2,1\n", "column minute"),
+        ("--workload", "minute,requests\n0,1\n0,1\n", "column minute"),
+        ("--workload", "minute,requests\n0,-1\n", "column requests"),
+        ("--workload", "minute,requests\n0,many\n", "column requests"),
+        ("--workload", "minute,count\n0,1\n", "minute,requests"),
+        ("--workload", "minute,requests\n", "no rows"),
+        ("--workload", "minute,requests\n0,5\n1,6\n", "--calibrate"),
+        ("--job", "job,task,upstream,duration_s\nx,a,b,1\nx,b,a,1\n", "cycle"),
+        ("--job", "job,task,upstream,duration_s\nx,a,zz,1\n", "zz"),
+        ("--job", "job,task,upstream,duration_s\nx,a,,-1\n", "duration_s"),
+        ("--job", "job,task\nx,a\n", "duration_s"),
     ],
 )
-def test_bad_workloads_are_refused(files: dict[str, str], text: str, words: str) -> None:
-    """Row and column, in one line."""
-    Path(files["--workload"]).write_text(text, encoding="utf-8")
-    refused = evaluate(files, *FAST)
-    assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
-    assert words in refused.stderr
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("job,task,upstream,duration_s\nx,a,b,1\nx,b,a,1\n", "cycle"),
-        ("job,task,upstream,duration_s\nx,a,zz,1\n", "zz"),
-        ("job,task,upstream,duration_s\nx,a,,-1\n", "duration_s"),
-        ("job,task\nx,a\n", "duration_s"),
-    ],
-)
-def test_bad_jobs_are_refused(files: dict[str, str], text: str, words: str) -> None:
-    """A cycle, a missing parent, a negative duration, a missing column."""
-    Path(files["--job"]).write_text(text, encoding="utf-8")
+def test_bad_workloads_and_jobs_are_refused(files: dict[str, str], file: str, text: str, words: str) -> None:
+    """Row and column, a cycle, a missing parent, in one line."""
+    Path(files[file]).write_text(text, encoding="utf-8")
     refused = evaluate(files, *FAST)
     assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
     assert words in refused.stderr
