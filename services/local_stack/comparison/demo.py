@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -275,15 +275,20 @@ def _print(report: "ComparisonReport", rows: Mapping[str, str], sizes: str, by: 
     console.print(f"{by}, {report.seconds} s of load, {report.wall_s:.0f} s in all")
 
 
-def _table(report: "ComparisonReport", rows: Mapping[str, str]) -> "Table":
+def _empty(title: str, columns: Iterable[str]) -> "Table":
     from rich.box import SIMPLE
     from rich.table import Table
 
-    steps = ", ".join(f"x{factor:g} from {at_s:.0f} s" for at_s, factor in report.steps)
-    table = Table(title=f"{report.workload}, {steps}", title_justify="left", box=SIMPLE)
+    table = Table(title=title, title_justify="left", box=SIMPLE)
     table.add_column("")
-    for job in report.jobs:
-        table.add_column(job, justify="right")
+    for each in columns:
+        table.add_column(each, justify="right")
+    return table
+
+
+def _table(report: "ComparisonReport", rows: Mapping[str, str]) -> "Table":
+    steps = ", ".join(f"x{factor:g} from {at_s:.0f} s" for at_s, factor in report.steps)
+    table = _empty(f"{report.workload}, {steps}", report.jobs)
     for name, words in rows.items():
         table.add_row(words, *(f"{getattr(figures, name):,}" for figures in report.jobs.values()))
     return table
@@ -291,13 +296,7 @@ def _table(report: "ComparisonReport", rows: Mapping[str, str]) -> "Table":
 
 def _phases(report: "ComparisonReport") -> "Table":
     """Return the table of what followed each step: seconds until nothing waited, rescales, backlog-seconds."""
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    table = Table(title="after each step: seconds until settled / rescales / backlog-seconds", title_justify="left", box=SIMPLE)
-    table.add_column("")
-    for job in report.phases:
-        table.add_column(job, justify="right")
+    table = _empty("after each step: seconds until settled / rescales / backlog-seconds", report.phases)
     for each in zip(*report.phases.values(), strict=True):
         cells = (
             f"{'never' if phase.settled_s is None else f'{phase.settled_s:.0f}'} / {phase.rescales} / "
@@ -310,15 +309,9 @@ def _phases(report: "ComparisonReport") -> "Table":
 
 def _waits(report: "ComparisonReport") -> "Table":
     """Return the table of what each rescale waited for."""
-    from rich.box import SIMPLE
-    from rich.table import Table
-
     from surescale.services.local_stack.comparison.phases import PARTS
 
-    table = Table(title="what each rescale waited for, s", title_justify="left", box=SIMPLE)
-    table.add_column("")
-    for wait in report.waits:
-        table.add_column(wait.command_id.partition("/")[2], justify="right")
+    table = _empty("what each rescale waited for, s", [wait.command_id.partition("/")[2] for wait in report.waits])
     for name, words in PARTS.items():
         cells = (getattr(wait, name) for wait in report.waits)
         table.add_row(words, *("" if seconds is None else f"{seconds:.1f}" for seconds in cells))
