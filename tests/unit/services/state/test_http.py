@@ -1,6 +1,8 @@
 """What the HTTP API promises beside its documents: pages, tags, a description, an event stream, and who may frame its page."""
 
 import asyncio
+import functools
+import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -58,31 +60,34 @@ class SomeJobs(Queries):
         return dict(self.offsets)
 
 
-def asked(body: Callable[[TestClient[Any, Any], SomeJobs], Awaitable[None]]) -> None:
-    """Run a test with a client of the API."""
+def with_client(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Give a test a client of the API and its view before all that pytest gives."""
 
-    async def run() -> None:
+    async def run(**given: Any) -> None:
         queries = SomeJobs()
         app = make_app(queries, lambda: HealthDocument(role="state-service", ready=True, records=0, rebuilds=0), redis_url="")
         async with asyncio.timeout(60), TestClient(TestServer(app)) as client:
-            await body(client, queries)
+            await test(client, queries, **given)
 
-    asyncio.run(run())
+    @functools.wraps(test)
+    def to_the_end(**given: Any) -> None:
+        asyncio.run(run(**given))
+
+    signature = inspect.signature(test)
+    to_the_end.__signature__ = signature.replace(parameters=[*signature.parameters.values()][2:])  # type: ignore[attr-defined]
+    return to_the_end
 
 
-def test_pages_follow_each_other_to_the_end() -> None:
+@with_client
+async def test_pages_follow_each_other_to_the_end(client: TestClient[Any, Any], view: SomeJobs) -> None:
     """Each says where the next one is; the last one does not."""
-
-    async def body(client: TestClient[Any, Any], _: SomeJobs) -> None:
-        path, seen, pages = "/jobs?limit=3", [], 0
-        while path:
-            async with client.get(path) as answer:
-                seen += [job["job"] for job in await answer.json()]
-                pages += 1
-                path = str(answer.links["next"]["url"].relative()) if answer.links else ""
-        assert (seen, pages) == (JOBS, 3)
-
-    asked(body)
+    path, seen, pages = "/jobs?limit=3", [], 0
+    while path:
+        async with client.get(path) as answer:
+            seen += [job["job"] for job in await answer.json()]
+            pages += 1
+            path = str(answer.links["next"]["url"].relative()) if answer.links else ""
+    assert (seen, pages) == (JOBS, 3)
 
 
 @pytest.mark.parametrize(
@@ -96,53 +101,44 @@ def test_pages_follow_each_other_to_the_end() -> None:
         ("/jobs/sim/a/commands?cursor=gone", "cursor: 'gone' is not in the view, or no longer; ask again without it"),
     ],
 )
-def test_what_a_path_does_not_take_is_refused(path: str, words: str) -> None:
+@with_client
+async def test_what_a_path_does_not_take_is_refused(client: TestClient[Any, Any], view: SomeJobs, path: str, words: str) -> None:
     """In a line that names the parameter and says what is taken."""
-
-    async def body(client: TestClient[Any, Any], _: SomeJobs) -> None:
-        async with client.get(path) as answer:
-            assert answer.status == 400
-            assert words in (await answer.json())["error"]
-
-    asked(body)
+    async with client.get(path) as answer:
+        assert answer.status == 400
+        assert words in (await answer.json())["error"]
 
 
-def test_an_answer_that_has_not_changed_is_not_sent_again() -> None:
+@with_client
+async def test_an_answer_that_has_not_changed_is_not_sent_again(client: TestClient[Any, Any], view: SomeJobs) -> None:
     """The reader shows the tag of what it has; another tag gets the whole answer."""
-
-    async def body(client: TestClient[Any, Any], _: SomeJobs) -> None:
-        async with client.get("/jobs") as first:
-            tag = first.headers["ETag"]
-        async with client.get("/jobs", headers={"If-None-Match": tag}) as again:
-            assert (again.status, await again.read(), again.headers["ETag"]) == (304, b"", tag)
-        async with client.get("/jobs?limit=2", headers={"If-None-Match": tag}) as other:
-            assert other.status == 200
-
-    asked(body)
+    async with client.get("/jobs") as first:
+        tag = first.headers["ETag"]
+    async with client.get("/jobs", headers={"If-None-Match": tag}) as again:
+        assert (again.status, await again.read(), again.headers["ETag"]) == (304, b"", tag)
+    async with client.get("/jobs?limit=2", headers={"If-None-Match": tag}) as other:
+        assert other.status == 200
 
 
-def test_the_description_names_every_path_parameter_and_answer() -> None:
+@with_client
+async def test_the_description_names_every_path_parameter_and_answer(client: TestClient[Any, Any], view: SomeJobs) -> None:
     """And refers to no schema that it does not have."""
-
-    async def body(client: TestClient[Any, Any], _: SomeJobs) -> None:
-        async with client.get("/openapi.json") as answer:
-            text = await answer.text()
-        document = json.loads(text)
-        of_operations = {operation.path for operation in OPERATIONS}
-        assert set(document["paths"]) == {"/", *(link.partition("?")[0] for link in LINKS), *of_operations}
-        for path in of_operations:
-            described = document["paths"][path]["post"]
-            assert described["security"] == [{"bearer": []}]
-            assert {"400", "401", "403", "404", "409", "413", "415", "422", "503"} < set(described["responses"])
-            assert [each["name"] for each in described["parameters"]][-1] == "Idempotency-Key"
-        for route in ROUTES:
-            names = [each["name"] for each in document["paths"][route.path]["get"]["parameters"]]
-            assert names[len(names) - len(route.parameters) :] == [each.name for each in route.parameters]
-        assert set(refers(document)) <= {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
-        overview = document["components"]["schemas"]["JobOverview"]["properties"]
-        assert overview["status"]["enum"]
-
-    asked(body)
+    async with client.get("/openapi.json") as answer:
+        text = await answer.text()
+    document = json.loads(text)
+    of_operations = {operation.path for operation in OPERATIONS}
+    assert set(document["paths"]) == {"/", *(link.partition("?")[0] for link in LINKS), *of_operations}
+    for path in of_operations:
+        described = document["paths"][path]["post"]
+        assert described["security"] == [{"bearer": []}]
+        assert {"400", "401", "403", "404", "409", "413", "415", "422", "503"} < set(described["responses"])
+        assert [each["name"] for each in described["parameters"]][-1] == "Idempotency-Key"
+    for route in ROUTES:
+        names = [each["name"] for each in document["paths"][route.path]["get"]["parameters"]]
+        assert names[len(names) - len(route.parameters) :] == [each.name for each in route.parameters]
+    assert set(refers(document)) <= {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    overview = document["components"]["schemas"]["JobOverview"]["properties"]
+    assert overview["status"]["enum"]
 
 
 def refers(document: object) -> list[str]:
@@ -165,37 +161,31 @@ async def event(answer: Any) -> dict[str, str]:
             found[name] = value
 
 
-def test_the_stream_tells_of_each_change_and_of_redis_away_and_back() -> None:
+@with_client
+async def test_the_stream_tells_of_each_change_and_of_redis_away_and_back(client: TestClient[Any, Any], view: SomeJobs) -> None:
     """A new reader gets an event at once; then one a change, with the topics that grew."""
-
-    async def body(client: TestClient[Any, Any], view: SomeJobs) -> None:
-        async with client.get("/events") as answer:
-            assert answer.content_type == "text/event-stream"
-            first = await event(answer)
-            assert (first["id"], first["event"], json.loads(first["data"])["topics"]) == ("6", "view", ["decisions", "snapshots"])
-            view.offsets["snapshots/0"] = 9
-            then = await event(answer)
-            assert (then["id"], json.loads(then["data"])["topics"]) == ("10", ["snapshots"])
-            view.is_away = True
-            away = await event(answer)
-            assert (away["event"], away["id"]) == ("problem", "10")
-            view.is_away = False
-            assert (await event(answer))["event"] == "view"
-
-    asked(body)
+    async with client.get("/events") as answer:
+        assert answer.content_type == "text/event-stream"
+        first = await event(answer)
+        assert (first["id"], first["event"], json.loads(first["data"])["topics"]) == ("6", "view", ["decisions", "snapshots"])
+        view.offsets["snapshots/0"] = 9
+        then = await event(answer)
+        assert (then["id"], json.loads(then["data"])["topics"]) == ("10", ["snapshots"])
+        view.is_away = True
+        away = await event(answer)
+        assert (away["event"], away["id"]) == ("problem", "10")
+        view.is_away = False
+        assert (await event(answer))["event"] == "view"
 
 
-def test_a_reader_that_comes_back_hears_at_once_what_it_has_missed() -> None:
+@with_client
+async def test_a_reader_that_comes_back_hears_at_once_what_it_has_missed(client: TestClient[Any, Any], view: SomeJobs) -> None:
     """And nothing if the view stands where it stood."""
-
-    async def body(client: TestClient[Any, Any], view: SomeJobs) -> None:
-        async with client.get("/events", headers={"Last-Event-ID": "2"}) as answer:
-            assert (await event(answer))["id"] == "6"
-        async with client.get("/events", headers={"Last-Event-ID": "6"}) as answer:
-            view.offsets["decisions/0"] = 2
-            assert (await event(answer))["id"] == "7"
-
-    asked(body)
+    async with client.get("/events", headers={"Last-Event-ID": "2"}) as answer:
+        assert (await event(answer))["id"] == "6"
+    async with client.get("/events", headers={"Last-Event-ID": "6"}) as answer:
+        view.offsets["decisions/0"] = 2
+        assert (await event(answer))["id"] == "7"
 
 
 def test_streams_end_when_the_service_ends() -> None:
@@ -217,15 +207,12 @@ def test_streams_end_when_the_service_ends() -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/jobs", "/nowhere", "/health"])
-def test_every_answer_says_what_a_browser_may_do_with_it(path: str) -> None:
+@with_client
+async def test_every_answer_says_what_a_browser_may_do_with_it(client: TestClient[Any, Any], view: SomeJobs, path: str) -> None:
     """No script but ours, in nobody's frame, and no guess at its kind."""
-
-    async def body(client: TestClient[Any, Any], _: SomeJobs) -> None:
-        async with client.get(path) as answer:
-            policy = answer.headers["Content-Security-Policy"]
-            assert "default-src 'none'" in policy
-            assert "frame-ancestors 'none'" in policy
-            assert "unsafe" not in policy
-            assert answer.headers["X-Content-Type-Options"] == "nosniff"
-
-    asked(body)
+    async with client.get(path) as answer:
+        policy = answer.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
