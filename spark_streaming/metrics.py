@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from surescale.contracts.topics import DEAD_LETTERS as DEAD_LETTERS_TOPIC
 from surescale.contracts.topics import SNAPSHOTS, TASK_METRICS
@@ -12,6 +12,8 @@ from surescale.spark_streaming.merging import Merged
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from surescale.spark_streaming.streaming_job import Counts
 
 RECORDS_READ = Metric("surescale_spark_records_read_total", "counter", "Records read from Kafka, by topic.", labels=("topic",))
 RECORDS_WRITTEN = Metric(
@@ -69,21 +71,10 @@ METRICS = (
 )
 
 
-class Counted(Protocol):
-    """The counts the job keeps."""
-
-    samples: int
-    windows: int
-    late: int
-    dead_letters: int
-    restarts: int
-    stage_ms: dict[str, float]
-
-
 class JobMeter:
     """Measures batches; reads everything else from the job's counts and query on request."""
 
-    def __init__(self, counts: Counted, query: "Callable[[], StreamingQuery | None]") -> None:
+    def __init__(self, counts: "Counts", query: "Callable[[], StreamingQuery | None]") -> None:
         self._counts, self._query = counts, query
         self._refused = Tally()
         self._records = 0

@@ -63,19 +63,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     policies: dict[str, RunFigures]
 
 
-class PolicyFigures(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyFigures(RunFigures, frozen=True, kw_only=True):
     """How one policy did over all runs, and how it was calibrated."""
 
-    reward_mean: float
     reward_ci95: list[float]
-    latency_mean: float
-    utilisation: float
-    task_minutes: float
-    rescales_per_day: float
-    worst_hour: float
-    hours_at_latency_cap: float
-    share_above_bound: float | None
-    decisions: int
     wall_s: float
     clairvoyant: bool
     sha256: str

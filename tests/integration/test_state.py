@@ -35,7 +35,7 @@ from tests.support import view_pipeline
 from tests.support.builders import JOB, row, topology
 from tests.support.command_line import SURESCALE
 from tests.support.metrics import Scraped, scraped
-from tests.support.view_pipeline import SPANS, a_pipeline, decision, get, send
+from tests.support.view_pipeline import SPANS, a_pipeline, decision, dumped, get, send
 from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
@@ -49,10 +49,10 @@ def test_a_rebuilt_view_equals_the_one_that_grew(settings: PipelineSettings, sto
     for start in range(0, len(records), 25):
         send(settings, *records[start : start + 25])
         projector.catch_up(30)
-    grown = store.dump()
+    grown = dumped(store)
     assert store.flush() == len(grown)
     assert projector.catch_up(30) == len(records)
-    assert store.dump() == grown
+    assert dumped(store) == grown
     assert projector.rebuilds == 2
 
 
@@ -294,11 +294,11 @@ def test_rebuild_by_command_gives_the_same_view(
     """``surescale job list --rebuild`` flushes the view and builds it from Kafka, with no service running."""
     send(settings, *a_pipeline())
     projector.catch_up(30)
-    before = store.dump()
+    before = dumped(store)
     store.client.sadd(store.key("jobs"), "sim/never-was")
     _, _, errors = surescale("job", "list", "--rebuild", "--json")
     assert "rebuilt from Kafka" in errors
-    assert store.dump() == before
+    assert dumped(store) == before
 
 
 def test_commands_refuse_in_one_line(

@@ -19,7 +19,7 @@ from surescale.services.state.write.projector import Projector
 from surescale.services.state.write.view_store import Positions, ViewStore
 from tests.support import view_pipeline
 from tests.support.builders import JOB
-from tests.support.view_pipeline import LOG, SPANS, a_pipeline, decision, get, send
+from tests.support.view_pipeline import LOG, SPANS, a_pipeline, decision, dumped, get, send
 from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
@@ -88,12 +88,12 @@ def test_a_write_whose_answer_is_lost_counts_once(settings: PipelineSettings, st
                 continue
     projector.close()
     assert forgetful.writes >= 4, "too few to have lost answers of both kinds"
-    grown = store.dump()
+    grown = dumped(store)
     store.flush()
     rebuilt = Projector(settings, store, LOG)
     rebuilt.catch_up(30)
     rebuilt.close()
-    assert store.dump() == grown
+    assert dumped(store) == grown
 
 
 class SlowToBegin(ViewStore):
@@ -181,11 +181,11 @@ def test_a_view_flushed_under_a_running_service_comes_back(
     send(settings, *a_pipeline())
     url = service()
     wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "a ready state service")
-    before = store.dump()
+    before = dumped(store)
     store.flush()
     wait_until(lambda: get(f"{url}/health")[1].get("rebuilds") == 2, 30, "a rebuild")
     wait_until(lambda: get(f"{url}/health")[0] == 200, 30, "a ready state service")
-    assert store.dump() == before
+    assert dumped(store) == before
 
 
 def test_a_view_that_is_begun_anew_is_read_with_a_new_client(
@@ -220,11 +220,11 @@ def test_a_topic_that_was_made_again_leaves_nothing_in_the_view(
         return projector.rebuilds == 2 and projector.caught_up
 
     wait_until(is_rebuilt, 30, "a rebuild")
-    grown = store.dump()
+    grown = dumped(store)
     assert not any("old" in str(value) for value in grown.values())
     store.flush()
     projector.catch_up(30)
-    assert store.dump() == grown
+    assert dumped(store) == grown
 
 
 def a_letter(message: str) -> tuple[str, str, DeadLetter]:

@@ -32,7 +32,7 @@ from surescale.services.state.write.view_store import ViewStore
 from tests.support import view_pipeline
 from tests.support.builders import JOB, row, topology
 from tests.support.shadow_records import shadow_decision
-from tests.support.view_pipeline import a_pipeline, send
+from tests.support.view_pipeline import a_pipeline, dumped, send
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -106,13 +106,13 @@ def test_offsets_that_are_none_make_the_view_be_rebuilt(
     """Another program wrote among them: the view cannot know what it covers."""
     send(settings, *a_pipeline())
     projector.catch_up(30)
-    whole = store.dump()
+    whole = dumped(store)
     store.client.hset(store.key(keys.POSITIONS), "decisions/zero", "abc")
     second = Projector(settings, store, view_pipeline.LOG)
     second.catch_up(30)
     second.close()
     assert second.rebuilds == 1
-    assert store.dump() == whole
+    assert dumped(store) == whole
 
 
 @pytest.mark.parametrize("harm", ["jobs gone", "jobs lost a member", "clusters gone", "sizes gone", "another kind", "positions"])
@@ -122,7 +122,7 @@ def test_a_view_that_has_lost_keys_is_built_anew(
     """Deleted, evicted, or of another kind: no job is missing in silence, and nobody has to delete anything."""
     send(settings, *a_pipeline())
     projector.catch_up(60)
-    whole, rebuilds = store.dump(), projector.rebuilds
+    whole, rebuilds = dumped(store), projector.rebuilds
     jobs = store.key(keys.JOBS)
     match harm:
         case "jobs gone":
@@ -139,7 +139,7 @@ def test_a_view_that_has_lost_keys_is_built_anew(
             store.client.set(store.key(keys.POSITIONS), "x")
     assert store.positions() is None
     projector.catch_up(60)
-    assert (store.dump(), projector.rebuilds) == (whole, rebuilds + 1)
+    assert (dumped(store), projector.rebuilds) == (whole, rebuilds + 1)
     projector.catch_up(60)
     assert projector.rebuilds == rebuilds + 1
 
@@ -178,7 +178,7 @@ def test_every_key_that_is_not_what_it_was_is_noticed(settings: PipelineSettings
     """Whatever kind of key, and whatever became of it; a timeline that vanished together with its documents too."""
     send(settings, *of_every_kind())
     projector.catch_up(60)
-    whole = store.dump()
+    whole = dumped(store)
     present = {key.removeprefix(store.key("")).partition(":")[0] for key in whole}
     timelines = {f"{name}{part}" for name in keys.TIMELINES for part in ("", ".bodies")}
     assert present > timelines | {keys.JOBS, keys.CLUSTERS, keys.CLOCKS, keys.COUNTS, keys.SIZES, "job", "cluster", "releases"}
@@ -194,13 +194,13 @@ def test_every_key_that_is_not_what_it_was_is_noticed(settings: PipelineSettings
     for name in keys.TIMELINES:
         owned = [key for key in whole if key.startswith((store.key(f"{name}:"), store.key(f"{name}.")))]
         assert len(owned) in (2, 3)
-        saved = {key: store.dump()[key] for key in owned}
+        saved = {key: dumped(store)[key] for key in owned}
         store.client.delete(*owned)
         assert not store.is_whole(), name
         store.give_up()
         projector.catch_up(60)
-        assert {key: store.dump()[key] for key in owned} == saved
-    assert store.dump() == whole
+        assert {key: dumped(store)[key] for key in owned} == saved
+    assert dumped(store) == whole
 
 
 @pytest.mark.parametrize("how", ["gone", "of another kind", "an entry gone"])
@@ -210,12 +210,12 @@ def test_a_key_that_lost_something_is_not_taken_for_whole_when_it_is_written_nex
     """The record that met it is not lost, and the view is built anew once."""
     send(settings, *a_pipeline())
     projector.catch_up(60)
-    whole, rebuilds = store.dump(), projector.rebuilds
+    whole, rebuilds = dumped(store), projector.rebuilds
     harm(store, store.key(keys.job(JOB)), how)
     newer = encode(JobSettings(job=JOB, version=99, priority=7))
     send(settings, (topics.JOB_SETTINGS, JOB, newer))
     projector.catch_up(60)
-    found = store.dump()
+    found = dumped(store)
     assert projector.rebuilds == rebuilds + 1
     assert found.keys() == whole.keys()
     assert store.is_whole()
@@ -247,7 +247,7 @@ def test_keys_that_are_lost_are_noticed_and_the_view_built_anew(
     with closing(connect(settings.redis_url)) as client:
         store = ViewStore(client, settings.topic_prefix)
         wait_until(lambda: client.hget(store.key(keys.COUNTS), "windows") == "60", what="the whole view")
-        whole = store.dump()
+        whole = dumped(store)
         owned = [key for name in LOST[lost] for key in client.keys(store.key.pattern(name))]
         assert client.delete(*owned) >= len(LOST[lost])
         built_anew(store, whole, health, tmp_path / "state.log")
@@ -258,7 +258,7 @@ def built_anew(store: ViewStore, whole: dict[str, object], health: str, log: Pat
     assert not store.is_whole()
     wait_until(lambda: "the view in Redis has lost keys" in log.read_text(), timeout_s=60, what="its line")
     wait_until(lambda: store.positions() is not None and store.is_whole() and is_ok(health), timeout_s=60, what="the view")
-    wait_until(lambda: store.dump() == whole, timeout_s=60, what="what it was")
+    wait_until(lambda: dumped(store) == whole, timeout_s=60, what="what it was")
 
 
 @pytest.fixture
@@ -324,11 +324,11 @@ def test_keys_that_redis_drops_while_it_is_full_come_back(
     wait_until(lambda: is_ok(health), timeout_s=60, what="the view")
     store = ViewStore(evicting, settings.topic_prefix)
     wait_until(lambda: evicting.hget(store.key(keys.COUNTS), "windows") == "60", what="the whole view")
-    whole = store.dump()
+    whole = dumped(store)
     evicting.config_set("maxmemory-policy", "allkeys-random")
     evicting.config_set("maxmemory", int(evicting.info("memory")["used_memory"]) - 4_096)
     wait_until(lambda: evicting.set("filler", "x") and int(evicting.info("stats")["evicted_keys"]) > 2, what="an eviction")
     evicting.config_set("maxmemory", "0")
     evicting.delete("filler")
     wait_until(lambda: store.positions() is not None and store.is_whole() and is_ok(health), timeout_s=60, what="the view")
-    wait_until(lambda: store.dump() == whole, timeout_s=60, what="what it was")
+    wait_until(lambda: dumped(store) == whole, timeout_s=60, what="what it was")

@@ -31,7 +31,7 @@ from surescale.contracts.wire import encode
 from surescale.runtime.kafka import create_topics, producer
 from surescale.runtime.ports import free_port
 from surescale.services.cli import main
-from surescale.services.state.connection import connect
+from surescale.services.state.connection import as_text, connect
 from surescale.services.state.write.projector import Projector
 from surescale.services.state.write.view_store import ViewStore
 from tests.conftest import KafkaForTests
@@ -109,6 +109,17 @@ def surescale(
         return int(ended.value.code or 0), told.out, told.err
 
     return run
+
+
+def dumped(store: ViewStore) -> dict[str, object]:
+    """Return a whole view as plain data, so that two views can be compared."""
+    text = as_text(store.client)
+    readers: dict[str, Callable[[str], object]] = {
+        "hash": text.hgetall,
+        "set": text.smembers,
+        "zset": lambda key: store.client.zrange(key, 0, -1, withscores=True),
+    }
+    return {key: readers[text.type(key)](key) for key in sorted(store.own_keys())}
 
 
 def send(settings: PipelineSettings, *records: tuple[str, str, msgspec.Struct | bytes | None]) -> None:

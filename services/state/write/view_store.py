@@ -4,7 +4,7 @@ Any number of processes may write: a transaction goes through only if the stored
 Keys: `services.state.keys`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -185,15 +185,6 @@ class ViewStore:
         """Delete every key of this view and of no other; return how many there were."""
         own = list(self.own_keys())
         return int(self.client.delete(*own)) if own else 0
-
-    def dump(self) -> dict[str, object]:
-        """Return the whole view as plain data, so that two views can be compared."""
-        readers: dict[str, Callable[[str], object]] = {
-            "hash": self._text.hgetall,
-            "set": self._text.smembers,
-            "zset": lambda key: self.client.zrange(key, 0, -1, withscores=True),
-        }
-        return {key: readers[self._text.type(key)](key) for key in sorted(self.own_keys())}
 
     def own_keys(self) -> Iterator[str]:
         """Yield every key of this view and of no other."""
