@@ -17,6 +17,7 @@ ROOMS = ("benchmarks", "compose", "contracts", "docs", "engines", "model_export"
 KINDS = {".py", ".md", ".json", ".sh", ".ts", ".tsx", ".html", ".tpl", ".txt", ".yaml", ".yml", ".toml"}
 MADE = {"node_modules", "built", "__pycache__"}
 FILES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "Makefile"]
+FILES += [*sorted((ROOT / ".github").rglob("*.yml")), ROOT / "compose/Dockerfile"]
 FILES += [path for room in ROOMS for path in sorted((ROOT / room).rglob("*")) if path.suffix in KINDS]
 FILES = [path for path in FILES if not MADE & set(path.parts) and ROOT / "docs" / "reference" not in path.parents]
 VALUE = " VALUE "
@@ -41,8 +42,11 @@ def named(path: Path) -> Iterator[tuple[str, ...]]:
         text = re.sub(r"\\\n", " ", part)
         for words in re.findall(r"(?:`(?:\w+=\S* )*|<code>)surescale\s([^`<;&|()]+)", text):
             yield ("`", *re.sub(r"\{.*?\}|\$\S+", VALUE, words).split())
-        for words in re.findall(r"(?<![\w/`>-])surescale +([^`<;&|()\"'\n#]+)", text):
+        for words in re.findall(r"(?:(?<![\w/`>-])|(?<=bin/)|(?<=BIN\)/))surescale +([^`<;&|()\"'\n#]+)", text):
             yield ("?", *re.sub(r"\{.*?\}|\$\S+", VALUE, words).split())
+        if path.suffix in {".yaml", ".yml"}:
+            for flow, block in re.findall(r"\[surescale, ([^\]]+)\]|- surescale\n((?: *- .*\n)+)", text):
+                yield ("`", *re.findall(r"[^,\s\"]+", flow), *re.findall(r"(?m)^ *- (\S+)", block))
 
 
 @cache
@@ -88,9 +92,20 @@ def test_commands_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["`surescale policy check`", "see surescale topics make", "`surescale nosuch`", "`surescale job list --nosuch`"]
+    ("name", "text"),
+    [
+        ("a.md", "`surescale policy check`"),
+        ("a.md", "see surescale topics make"),
+        ("a.md", "`surescale nosuch`"),
+        ("a.md", "`surescale job list --nosuch`"),
+        ("a.md", ".venv/bin/surescale job nosuch"),
+        ("Makefile", "$(BIN)/surescale job nosuch"),
+        ("pod.yaml", "command: [surescale, topics, make]\n"),
+        ("pod.yaml", "command: [surescale, run, spark, --nosuch, x]\n"),
+        ("pod.yaml", "command:\n  - surescale\n  - create-topics\nenv: []\n"),
+    ],
 )
-def test_a_command_that_there_is_not_is_found(text: str, tmp_path: Path) -> None:
-    """A group without the command, no such command, no such option."""
-    (tmp_path / "text.md").write_text(text)
-    assert [bool(wrong(words)) for words in named(tmp_path / "text.md")] == [True]
+def test_a_command_that_there_is_not_is_found(name: str, text: str, tmp_path: Path) -> None:
+    """A group without the command, no such command, no such option; also as a list of words, as in a manifest."""
+    (tmp_path / name).write_text(text)
+    assert [bool(wrong(words)) for words in named(tmp_path / name)] == [True]
