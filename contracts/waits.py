@@ -69,7 +69,7 @@ class HourlyWaits:
 
 def counted_waits(waits_s: npt.NDArray[np.floating]) -> Waits:
     """Return ``Window.waits`` of the waits [m] of minutes, in seconds; NaN: unknown."""
-    found, minutes = np.unique([_whole(each) for each in waits_s.tolist() if not math.isnan(each)], return_counts=True)
+    found, minutes = np.unique(whole_seconds(waits_s[~np.isnan(waits_s)]), return_counts=True)
     return tuple(zip(found.astype(np.int64).tolist(), minutes.tolist(), strict=True))
 
 
@@ -102,15 +102,16 @@ def _waits_s(newest: Float32, topology: JobTopology, window: Callable[[], Float3
         wait_s = 60.0 * _age(_inside(figures[-RECENT_MINUTES:], topology, sources), load, max(1, len(figures) - 1))
     told = np.asarray(np.isfinite(figures[:-1, :, _QUEUED][:, sources]).all(axis=1))
     if not (began and told.any()):
-        return [] if math.isnan(wait_s) else [_whole(wait_s)]
+        return [] if math.isnan(wait_s) else [int(whole_seconds(np.array(wait_s)))]
     silent = int(np.argmax(told[::-1]))
     waits = [60 * minute for minute in range(1, silent + 1)]
-    return [*waits, 60 * (silent + 1) if math.isnan(wait_s) else _whole(wait_s)]
+    return [*waits, 60 * (silent + 1) if math.isnan(wait_s) else int(whole_seconds(np.array(wait_s)))]
 
 
-def _whole(wait_s: float) -> int:
-    """Return whole seconds, none too few: a wait that is above a bound stays above it."""
-    return min(math.ceil(wait_s - _ROUNDING), WAITED_MOST_S) if wait_s < WAITED_MOST_S else WAITED_MOST_S
+def whole_seconds(waits_s: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """Return waits [..] in whole seconds, none too few: a wait that is above a bound stays above it; NaN: unknown."""
+    whole: npt.NDArray[np.floating] = np.minimum(np.ceil(waits_s - _ROUNDING), WAITED_MOST_S)
+    return whole
 
 
 def _inside(figures: Float32, topology: JobTopology, sources: npt.NDArray[np.bool_]) -> float:

