@@ -23,6 +23,7 @@ from surescale.policies.dealt import carried
 from surescale.policies.flows import Counted, Flows, Undivided
 from surescale.policies.graph import Bool, Int64, JobGraph
 from surescale.policies.observed import observed_service
+from surescale.policies.stalled import stalled
 
 WARM_UP_MINUTES = 2  # from a restart on: a record costs more in them, since code and caches are cold
 SKEW_MINUTES = 15  # over which the busiest subtask is compared with the mean
@@ -143,6 +144,9 @@ def measured_of(figures: Float32, graph: JobGraph) -> Measured:
     load = np.where(reports.minutes, np.where(reports.reported, came, 0.0).sum(axis=-1), np.nan)
     backlog = _at_known(figures[..., FIGURE["queued_records_last"]], -1)
     counters = [_counter(figures, name) for name in _COUNTERS]
+    into, out, busy = counters
+    if (stall := stalled(into, out, busy, _counter(figures, "parallelism"))) is not None:
+        counters[2] = np.where(stall, np.nan, busy)
     each = _Counters.of(counters, warming)
     flows = _flows(figures, each, backlog, graph)
     lag = np.zeros_like(backlog)

@@ -26,7 +26,10 @@ WINDOW_MINUTES = 60
 
 @dataclass(frozen=True)
 class Cell:
-    """One constant load: ``things`` of one rate each, or of ``rates``, together worth ``busy`` subtasks, with noise by minute."""
+    """One constant load: ``things`` of one rate each, or of ``rates``, together worth ``busy`` subtasks, with noise by minute.
+
+    In the minutes of ``outage`` what the job writes to is down: every subtask is busy with it, and nothing gets through.
+    """
 
     engine: str
     things: int
@@ -35,6 +38,7 @@ class Cell:
     begin: int
     seed: int
     rates: tuple[float, ...] = ()
+    outage: range = range(0)
 
 
 @dataclass
@@ -76,7 +80,7 @@ class _Loop:
         """Let a minute pass, and decide at its end."""
         came = RECORDS * self.cell.busy * float(self.noise[minute])
         before = float(self.waiting.sum())
-        self.figures = np.concatenate([self.figures[1:], self._minute(came)])
+        self.figures = np.concatenate([self.figures[1:], self._minute(came, is_out=minute in self.cell.outage)])
         self.loads.append(came)
         self.course.sizes.append(self.size)
         self.course.waiting.append(float(self.waiting.sum()))
@@ -85,7 +89,7 @@ class _Loop:
         if is_span_end(end_ms, self.policy.span_minutes) or grown:  # without growth there is no emergency
             self._decide(minute, end_ms)
 
-    def _minute(self, came: float) -> Float32:
+    def _minute(self, came: float, *, is_out: bool) -> Float32:
         """Return the figures [1, N, F] of a minute in which so many records came, for each thing by its rate."""
         cell, was_down = self.cell, self.is_down
         self.is_down = False
@@ -97,12 +101,14 @@ class _Loop:
         self.waiting += came * self.shares
         of = np.arange(cell.things) * self.size // max(cell.things, self.size)  # key groups in ranges, as even as can be
         work = np.bincount(of, self.waiting, minlength=self.size)
-        share = np.zeros(self.size) if was_down else np.minimum(RECORDS / np.maximum(work, 1e-9), 1.0)
+        share = np.zeros(self.size) if was_down or is_out else np.minimum(RECORDS / np.maximum(work, 1e-9), 1.0)
         if cell.engine == "flink":
             share[:] = share.min()  # the fullest one holds the source back
         done = self.waiting * share[of]
         self.waiting = self.waiting - done
         busy = np.bincount(of, done, minlength=self.size) / RECORDS * MINUTE_MS
+        if is_out and not was_down:
+            busy = np.where(work > 0.0, float(MINUTE_MS), 0.0)
         mine = row[0, -1]
         mine[FIGURE["records_in"]] = mine[FIGURE["records_out"]] = done.sum()
         mine[FIGURE["busy_ms"]], mine[FIGURE["busy_ms_max"]] = busy.sum(), busy.max()
