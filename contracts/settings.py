@@ -267,5 +267,6 @@ def parse(name: str, text: str, kind: object) -> object:
                 raise ValueError(text)  # NaN passes every comparison with a limit
             return number
     except (KeyError, ValueError):
-        raise SettingsError(f"{name}: {text!r} is not a valid {getattr(kind, '__name__', kind)}; set it or unset it") from None
+        wanted = "true or false" if kind is bool else "a whole number" if kind is int else "a number"
+        raise SettingsError(f"{name}: {text!r} is not {wanted}; correct or unset it") from None
     return text

@@ -21,6 +21,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound=PipelineSettings)
 
 
+_PLAIN = {
+    " is not a valid integer range.": " is not a whole number",
+    " is not a valid integer.": " is not a whole number",
+    " is not a valid float range.": " is not a number",
+    " is not a valid float.": " is not a number",
+    " Did you mean ": "; did you mean ",
+}
+
+
+def in_plain_words(message: str) -> str:
+    """Return what click says of a wrong command line in one line, without names of its types.
+
+    >>> in_plain_words("'four' is not a valid integer range.")
+    "'four' is not a whole number"
+    """
+    line = " ".join(message.split())
+    for said, plain in _PLAIN.items():
+        line = line.replace(said, plain)
+    return line
+
+
 class FiniteRange(click.FloatRange):
     """A number within a range. Click's own range accepts ``nan``, and ``inf`` where it has no upper end."""
 

@@ -14,6 +14,7 @@ import click
 
 import surescale
 from surescale.contracts.errors import SurescaleError
+from surescale.runtime.options import in_plain_words
 from surescale.runtime.printable import printable
 from surescale.services import command_table
 
@@ -133,6 +134,8 @@ def _check_variables() -> None:
 def _with_suggestion(error: click.ClickException) -> str:
     """Return an error's message; of a command that there is not, with what may be meant, however deep in the table."""
     message = error.format_message()
+    if isinstance(error, click.UsageError):
+        message = in_plain_words(message)
     context = error.ctx if isinstance(error, click.UsageError) else None
     named = re.fullmatch(r"No such command '(.*)'\.?", message)
     if named is None or context is None or not isinstance(context.command, click.Group):

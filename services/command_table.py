@@ -73,7 +73,7 @@ JOB = Group(
         },
         "Keep in files": {
             "apply": Command("Set jobs as a file or a folder says", f"{_TOOLS}.job_settings.file_commands:apply"),
-            "export": Command("Print what is set, as a file for `apply`", f"{_TOOLS}.job_settings.file_commands:export"),
+            "export": Command("Print what is set, as a file for `job apply`", f"{_TOOLS}.job_settings.file_commands:export"),
         },
     },
     "What is set takes effect with the job's next span, a pause and an approval at once.",
@@ -245,6 +245,8 @@ OTHER_WORDS = {
     **dict.fromkeys(
         ("start", "serve"), "`surescale up` runs all roles, `surescale run` some of them, `surescale demo` a demonstration"
     ),
+    "help": "`surescale COMMAND --help` explains a command",
+    "version": "`surescale --version` shows the version",
     **dict.fromkeys(("stop", "down"), "Ctrl-C ends `surescale up`; `surescale job pause JOB` leaves a job as it is"),
 }
 """What words do here that are commands of other tools."""

@@ -162,6 +162,8 @@ def read_snapshot(settings: PipelineSettings, job: str, *, may_be_new: bool = Fa
         UnknownName: no topology has named the job, or the cluster; or none could have that name.
         ConnectionError: Kafka does not answer.
     """
+    if may_be_new and not is_of_all_jobs(job):
+        _check_name(job)  # at once, whether Kafka answers or not
     return read_jobs(settings).of(job, may_be_new=may_be_new)
 
 

@@ -20,8 +20,8 @@ from surescale.runtime.ports import LOOPBACK
 from surescale.services.local_stack.errors import Say
 from surescale.services.local_stack.servers import LocalRedis
 from surescale.services.local_stack.supervisor import Role, Supervisor
-from surescale.services.state.connection import opened
-from surescale.services.tools.job_settings.file_commands import apply_files
+from surescale.services.state.connection import Credentials, connect, opened
+from surescale.services.tools.job_settings.file_commands import apply_files, checked_entries
 
 METADATA_TIMEOUT_S = 3.0
 _PAUSE_S = 1.0
@@ -36,6 +36,24 @@ def check_chains(settings: ClusterSettings) -> None:
         SettingsError: it cannot be used; names the field and the fix.
     """
     chains_of(settings)
+
+
+def check_addresses(settings: PipelineSettings) -> None:
+    """Check the address of Redis, before anybody waits for an answer.
+
+    Raises:
+        SettingsError: it is none.
+    """
+    connect(settings.redis_url, Credentials.of(settings)).close()
+
+
+def check_jobs(settings: PipelineSettings, path: Path) -> None:
+    """Read the jobs of a pipeline's file.
+
+    Raises:
+        SettingsError: an entry is wrong; names it and the fix.
+    """
+    checked_entries(settings, path)
 
 
 def own_redis(settings: PipelineSettings, folder: Path) -> Role:

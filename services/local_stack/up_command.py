@@ -76,8 +76,10 @@ def _with_file(ctx: click.Context, file: "PipelineFile", given: Mapping[str, Any
             continue
         try:
             found[option.name] = option.type_cast_value(ctx, value)
-        except (click.BadParameter, TypeError) as error:
-            raise SettingsError(f"{place}: {error.message if isinstance(error, click.BadParameter) else error}") from None
+        except click.BadParameter as error:
+            raise SettingsError(f"{place}: {options.in_plain_words(error.message)}") from None
+        except TypeError as error:
+            raise SettingsError(f"{place}: {error}") from None
     return found
 
 
@@ -101,7 +103,10 @@ def _up(
     from surescale.services.state.settings import StateSettings
 
     settings = options.settings_of(ClusterSettings, **given)
+    before_roles.check_addresses(settings)
     before_roles.check_chains(settings)
+    if file and file.has_jobs:
+        before_roles.check_jobs(settings, file.path)
     ports = PipelinePorts.free(http=from_environment(StateSettings).http_port if http_port is None else http_port)
     if not is_free(ports.http):
         raise SettingsError(f"--http-port: port {ports.http} of {LOOPBACK} is taken; name another one")

@@ -125,7 +125,7 @@ def connect(redis_url: str, credentials: Credentials = Credentials()) -> redis.R
     """
     # The library's own words may have a piece of the password, which it takes for the port.
     wrong = SettingsError(
-        f"redis_url: {without_password(redis_url)!r} is not an address of Redis; set one like "
+        f"SURESCALE_REDIS_URL: {without_password(redis_url)!r} is not an address of Redis; set one there or with --redis, like "
         "redis://user:password@host:6379/0, with / ? # @ of the password written as %2F %3F %23 %40"
     )
     if "@" in re.sub(r"^[^/]*//[^/?#]*", "", redis_url.partition("?")[0]):  # outside of host and user

@@ -57,14 +57,13 @@ def apply_files(
         ConnectionError: Kafka does not answer, or did not take all changes.
     """
     from surescale.contracts.errors import SettingsError
-    from surescale.services.job_settings.files import plans, read_entries
+    from surescale.services.job_settings.files import plans
     from surescale.services.job_settings.snapshot import read_jobs, write_all
 
     known = name or path.resolve().name
     if len(known) > NAME_MAX:
         raise SettingsError(f"--name: has {len(known)} characters; give at most {NAME_MAX}")
-    entries = read_entries(path)
-    _check_policies(entries, settings.policy_folder)
+    entries = checked_entries(settings, path)
     found = plans(entries, read_jobs(settings), known, options.author(by), prune=prune)
     changes = [plan for plan in found if plan.is_change]
     for plan in changes:
@@ -79,7 +78,7 @@ def apply_files(
 @click.argument("patterns", nargs=-1, metavar="[JOB|PATTERN]...")
 @options.connected()
 def export(settings: "PipelineSettings", patterns: tuple[str, ...]) -> None:
-    """Print what is set, as a file for `apply`.
+    """Print what is set, as a file for `job apply`.
 
     Without names, of all jobs. A job for which nothing is set is left out.
     """
@@ -96,6 +95,19 @@ def export(settings: "PipelineSettings", patterns: tuple[str, ...]) -> None:
             raise SettingsError(f"JOB: no job fits {pattern!r}; known: {', '.join(sorted(known.names)[:3]) or 'none yet'}")
     chosen = [job for job in known.names if not patterns or any(fnmatchcase(job, pattern) for pattern in patterns)]
     click.echo(exported(newest(known.records.get(job, ()), job) for job in chosen), nl=False)
+
+
+def checked_entries(settings: "PipelineSettings", path: Path) -> "list[Entry]":
+    """Return the entries of a file or a folder, as far as they can be checked without Kafka.
+
+    Raises:
+        SettingsError: a file cannot be read, or has something unknown; names the file and the entry.
+    """
+    from surescale.services.job_settings.files import read_entries
+
+    entries = read_entries(path)
+    _check_policies(entries, settings.policy_folder)
+    return entries
 
 
 def _check_policies(entries: "list[Entry]", folder: str) -> None:

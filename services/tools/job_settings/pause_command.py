@@ -1,6 +1,7 @@
 """``surescale job pause``, ``cluster pause`` and their ``resume``: stop rescales of one job or of all, and let them go on."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -112,14 +113,9 @@ def _pause(
     from surescale.services.job_settings.snapshot import change
 
     who = options.author(by)
-    done = change(
-        settings,
-        scope,
-        lambda snapshot: {
-            "pause": pause_of(direction, until=until, lasting=lasting, why=why, by=who, now_ms=snapshot.now_ms)  # type: ignore[arg-type]  # click has checked it
-        },
-        who,
-    )
+    pause_at = partial(pause_of, direction, until=until, lasting=lasting, why=why, by=who)  # type: ignore[arg-type]  # click has checked it
+    pause_at(now_ms=0)  # what is wrong at any time is said at once, whether Kafka answers or not
+    done = change(settings, scope, lambda snapshot: {"pause": pause_at(now_ms=snapshot.now_ms)}, who)
     _tell(target, done)
 
 

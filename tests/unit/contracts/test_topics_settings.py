@@ -131,7 +131,7 @@ def test_a_health_port_that_is_none_is_refused_by_every_role(kind: type[Pipeline
 @pytest.mark.parametrize("variable", ["SURESCALE_SPEED", "SURESCALE_STOP_WAIT_S"])
 def test_a_setting_that_is_no_finite_number_is_named(variable: str, said: str) -> None:
     """Not a number is below and above no limit, so no check behind it would notice."""
-    with pytest.raises(SettingsError, match=rf"^{variable}: '{said}' is not a valid float; set it or unset it$"):
+    with pytest.raises(SettingsError, match=rf"^{variable}: '{said}' is not a number; correct or unset it$"):
         from_environment(EngineSettings, {variable: said})
 
 

@@ -98,9 +98,9 @@ def test_which_file_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None
         ("bootstrap", "zzzzzz", "docs/reference/settings.md lists them"),
         ("run_folder", "file", "[settings] file: there is no setting of this name"),
         ('"kafka:9092"', '["a:1", "b:2"]', "[settings] bootstrap: takes one value; write several as one text, with commas"),
-        ("= 2", '= "two"', "[settings] span_minutes: 'two' is not a valid int"),
-        ("= true\nhung", "= 2\nhung", "[settings] pipeline_clock: '2' is not a valid bool"),
-        ("= 90.5", "= nan", "[settings] hung_after_s: 'nan' is not a valid float"),
+        ("= 2", '= "two"', "[settings] span_minutes: 'two' is not a whole number"),
+        ("= true\nhung", "= 2\nhung", "[settings] pipeline_clock: '2' is not true or false"),
+        ("= 90.5", "= nan", "[settings] hung_after_s: 'nan' is not a number"),
         ("run_folder", "groups_file", "[settings] groups_file: the groups stand in [chains] already; take one out"),
         ("[settings]\n", "settings = 3\n[up2]\n", "settings: is not a table; write [settings] and what belongs to it below"),
         ("[settings]", "[settings", "is not TOML: Expected ']'"),
@@ -125,11 +125,14 @@ def test_a_slip_is_one_line_that_names_the_place_and_the_fix(file: Path, before:
         ("nothing else", "", "SURESCALE_GROUPS_FILE ([chains] of surescale.toml): "),
         ("one-process", "one-proces", "surescale.toml: [up] one-proces: there is no such option here; did you mean one-process?"),
         ("one-process", "bootstrap", "surescale.toml: [up] bootstrap: there is no such option here; known: checkpoint, "),
-        ("one-process = true", 'wait = "x"', "surescale.toml: [up] wait: 'x' is not a valid float range"),
+        ("one-process = true", 'wait = "x"', "surescale.toml: [up] wait: 'x' is not a number"),
+        ("max = 12", "mx = 12", "[jobs.\"kafka/orders\"]: there is no setting 'mx'; did you mean max?"),
+        ('"kafka/orders"', '"orders"', '[jobs."orders"]: is no name of a job; write CLUSTER/NAME'),
+        ("= 2", '= 2\nredis_url = "nowhere"', "SURESCALE_REDIS_URL ([settings] redis_url of surescale.toml): 'nowhere' is not"),
     ],
 )
 def test_up_ends_with_the_place_in_the_file(file: Path, before: str, after: str, said: str) -> None:
-    """Of what only the settings, the options or the groups themselves know to be wrong."""
+    """Of what only the settings, the options, the groups or the jobs know to be wrong; before Kafka is asked."""
     text = FILE.replace(before, after, 1).replace("clock = true", "clock = false")
     file.write_text(text if after else text.replace("reads", "raeds"))
     done = surescale("up")
