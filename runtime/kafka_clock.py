@@ -8,9 +8,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
 
 _ANY_MS = 2**62
 APART_MS = 60_000
@@ -45,10 +46,12 @@ class KafkaClock:
         self._lock = threading.Lock()
         self._least, self._most = -_ANY_MS, _ANY_MS  # of Kafka's time minus that of the steady clock
 
-    def delivered(self, error: KafkaError | None, record: Acknowledged) -> None:
+    def delivered(self, error: "KafkaError | None", record: Acknowledged) -> None:
         """Take note of a record; for a producer's ``on_delivery``."""
         if error is not None:
             return
+        from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME  # whoever only asks for the time needs no client
+
         (kind, at_ms), took_s = record.timestamp(), record.latency()
         if kind == TIMESTAMP_LOG_APPEND_TIME and took_s is not None:
             self.appended(at_ms, took_s * 1000)

@@ -7,7 +7,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.messages import Coordinates, DeadLetter, dead_letter, key_of_letter
 from surescale.contracts.settings import PipelineSettings
-from surescale.contracts.summaries import SUMMARY_HEADER, encode_header, header_of
+from surescale.contracts.summaries import SUMMARY_HEADER, encode_header
+from surescale.contracts.summing_up import header_of
 from surescale.contracts.topics import DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
 from surescale.contracts.windows import Window, encode_window
 from surescale.contracts.wire import encode

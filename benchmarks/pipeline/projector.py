@@ -22,7 +22,8 @@ from surescale.contracts.commands import Outcome, Placement, Progress, Reschedul
 from surescale.contracts.decisions import Decision
 from surescale.contracts.ids import decision_id
 from surescale.contracts.job_settings import JobSettings
-from surescale.contracts.summaries import SUMMARY_HEADER, encode_header, header_of
+from surescale.contracts.summaries import SUMMARY_HEADER, encode_header
+from surescale.contracts.summing_up import header_of
 from surescale.contracts.topics import TopicNames
 from surescale.contracts.windows import Window, encode_window
 from surescale.contracts.wire import encode
@@ -33,7 +34,8 @@ from surescale.runtime import options
 from surescale.runtime.kafka import producer
 from surescale.services.local_stack.supervisor import StopRequested
 from surescale.services.state.connection import connect
-from surescale.services.state.write.projections import DECISIONS_KEPT, WINDOWS_KEPT, Record, project
+from surescale.services.state.keys import WINDOWS_KEPT
+from surescale.services.state.write.projections import DECISIONS_KEPT, Record, project
 from surescale.services.state.write.view_store import ViewStore
 from surescale.services.tools.policy_releases.folder import verified
 from surescale.simulation.load.jobs import size_job

@@ -1,65 +1,21 @@
 """Connects to Redis, where the view lies."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
 from urllib.parse import unquote, urlsplit
 
 import redis
-from redis.client import Pipeline
 from redis.credentials import CredentialProvider
 
 from surescale.contracts.addresses import without_password
 from surescale.contracts.errors import SettingsError, reason_of
 from surescale.contracts.settings import PipelineSettings
+from surescale.services.state.text_reader import away
 
 REDIS_TIMEOUT_S = 5.0
-
-
-class TextReader(Protocol):
-    """The commands that read the view, with the types they have when Redis' answers are decoded to text.
-
-    redis-py's own types allow for bytes too, whatever ``decode_responses`` says.
-    """
-
-    def hget(self, name: str, key: str) -> str | None:
-        """Return one field of a hash."""
-
-    def hgetall(self, name: str) -> dict[str, str]:
-        """Return a whole hash."""
-
-    def hmget(self, name: str, keys: Iterable[str]) -> list[str | None]:
-        """Return several fields of a hash."""
-
-    def hvals(self, name: str) -> list[str]:
-        """Return the values of a hash."""
-
-    def scan_iter(self, match: str, count: int) -> Iterator[str]:
-        """Yield the keys that match, some perhaps twice."""
-
-    def sismember(self, name: str, value: str) -> int:
-        """Return 1 if a set has a member, else 0."""
-
-    def smembers(self, name: str) -> set[str]:
-        """Return the members of a set."""
-
-    def zrange(self, name: str, start: int, end: int) -> list[str]:
-        """Return members of a sorted set, lowest score first."""
-
-    def zrevrange(self, name: str, start: int, end: int) -> list[str]:
-        """Return members of a sorted set, highest score first."""
-
-    def zrevrank(self, name: str, value: str) -> int | None:
-        """Return the place of a member of a sorted set, 0 for the highest score; None if it is not in it."""
-
-    def type(self, name: str) -> str:
-        """Return the kind of a key."""
-
-    def pipeline(self, transaction: bool = True) -> Pipeline:
-        """Return a pipeline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +123,6 @@ def opened(settings: PipelineSettings) -> Iterator[redis.Redis]:
     try:
         yield client
     except redis.RedisError as error:
-        shown = without_password(settings.redis_url)
-        raise ConnectionError(
-            f"Redis at {shown} does not answer ({error}); name another with --redis or SURESCALE_REDIS_URL"
-        ) from None
+        raise away(settings, error) from None
     finally:
         client.close()
-
-
-def as_text(client: redis.Redis) -> TextReader:
-    """Return the same client, typed as one that answers text."""
-    return cast(TextReader, client)

@@ -4,6 +4,8 @@ import base64
 import re
 import zlib
 
+from surescale.contracts.clock import MINUTE_MS
+
 JOBS = "jobs"
 CLUSTERS = "clusters"
 CLOCKS = "clocks"
@@ -13,6 +15,14 @@ SIZES = "sizes"
 POSITIONS = "positions"
 
 _OF_JOBS = ("windows", "decisions", "outcomes", "commands", "progress", "shadows")
+# How much of each is kept.
+WINDOWS_KEPT = 240
+EVENTS_KEPT = 500
+DAYS_KEPT = 31
+"""Days of which a job's sums are kept, with the present one."""
+PRICES_KEPT = DAYS_KEPT + 1  # the price that the first of the days began with too
+_TASK_MINUTES_KEPT = 120_000  # of all tasks of a job: four hours of 500 tasks, two of a thousand
+
 TIMELINES = (*_OF_JOBS, "balances", "events", "prices", "dead-letters")
 _PARTS = ("", ".bodies", ".groups")
 
@@ -39,6 +49,15 @@ def releases(cluster: str) -> str:
 def minutes(job: str) -> str:
     """Return the name of the hash of one job's last minutes, task by task."""
     return f"minutes:{job}"
+
+
+def minute_place(end_ms: int, tasks: int) -> str:
+    """Return the field of ``minutes`` for the minute that ends then, of a job with so many tasks: they take turns.
+
+    >>> minute_place(60_000, 3), minute_place(241 * 60_000, 3), minute_place(121 * 60_000, 1_000)
+    ('1', '1', '1')
+    """
+    return str(end_ms // MINUTE_MS % max(1, min(WINDOWS_KEPT, _TASK_MINUTES_KEPT // max(1, tasks))))
 
 
 def days(job: str) -> str:

@@ -10,7 +10,7 @@ from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.messages import JobTopology, Saturation
 from surescale.contracts.restarts import Look, RestartMeter
 from surescale.contracts.saturation import SEEN_MINUTES, remembered
-from surescale.contracts.summaries import RUNNING
+from surescale.contracts.summing_up import RUNNING
 from surescale.contracts.windows import FIGURE, Float32, of_all_subtasks
 from surescale.policies.graph import Int64
 from surescale.simulation.load.jobs import SizedJob

@@ -14,7 +14,8 @@ import pytest
 from surescale.contracts import topics
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.messages import JobTopology, TaskSpec
-from surescale.contracts.summaries import encode_header, header_of
+from surescale.contracts.summaries import encode_header
+from surescale.contracts.summing_up import header_of
 from surescale.contracts.window_history import WindowHistory
 from surescale.contracts.wire import encode
 from surescale.runtime.ports import free_port

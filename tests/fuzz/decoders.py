@@ -23,7 +23,8 @@ from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import ClockSegment, ClusterTopology, JobTopology
 from surescale.contracts.rescaler_state import RescalerRecord
 from surescale.contracts.settings import PipelineSettings, from_environment, to_environment
-from surescale.contracts.summaries import decode_header, encode_header, header_of
+from surescale.contracts.summaries import decode_header, encode_header
+from surescale.contracts.summing_up import header_of
 from surescale.contracts.topics import SNAPSHOTS
 from surescale.contracts.topology import check_cluster, check_topology
 from surescale.contracts.windows import decode_window, encode_window

@@ -18,7 +18,8 @@ from surescale.contracts import topics
 from surescale.contracts.ids import cluster_of
 from surescale.contracts.messages import Message, MinuteMarker, TaskSample
 from surescale.contracts.rescaler_state import MemoryKey, RescalerRecord
-from surescale.contracts.summaries import SUMMARY_HEADER, SummaryHeader, decode_header, encode_header, header_of
+from surescale.contracts.summaries import SUMMARY_HEADER, SummaryHeader, decode_header, encode_header
+from surescale.contracts.summing_up import header_of
 from surescale.contracts.windows import decode_window, encode_window
 from surescale.contracts.wire import decode, encode
 from surescale.services.state.write.projections import Record, project

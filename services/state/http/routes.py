@@ -22,9 +22,9 @@ from surescale.services.state.fleet_documents import (
     PoliciesDocument,
     StoredAnswer,
 )
+from surescale.services.state.keys import WINDOWS_KEPT
 from surescale.services.state.read.queries import Queries, place_of
 from surescale.services.state.record_documents import Appended, CommandDocument, DecisionDocument
-from surescale.services.state.write.projections import WINDOWS_KEPT
 
 LIMIT_DEFAULT = 50
 LIMIT_MAX = 500

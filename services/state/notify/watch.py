@@ -17,7 +17,8 @@ from surescale.contracts.messages import DeadLetter, EngineEvent, JobTopology
 from surescale.contracts.pauses import Paused, is_of_all_jobs
 from surescale.contracts.releases import Release, percent
 from surescale.contracts.rescaler_state import JobSummary, memory_of
-from surescale.contracts.summaries import WindowSummary, decode_header, header_of
+from surescale.contracts.summaries import WindowSummary, decode_header
+from surescale.contracts.summing_up import header_of
 from surescale.contracts.windows import decode_window
 from surescale.contracts.wire import decode
 from surescale.runtime.instants import to_the_minute

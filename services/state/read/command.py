@@ -69,7 +69,7 @@ def _look(
     is_rebuilt: bool,
     wide: bool = False,
 ) -> None:
-    from surescale.services.state.connection import opened
+    from surescale.services.state.quick_reader import opened_to_look
     from surescale.services.state.read.queries import Queries
 
     if as_json and watch:
@@ -77,12 +77,14 @@ def _look(
     if every is not None and not watch:
         raise click.UsageError("--every says how often --watch shows it; add --watch")
 
-    with opened(settings) as client:
-        if is_rebuilt:
-            from surescale.services.state.write.projector import rebuild
+    if is_rebuilt:
+        from surescale.services.state.connection import opened
+        from surescale.services.state.write.projector import rebuild
 
+        with opened(settings) as client:
             click.echo(rebuild(settings, client), err=True)
-        queries = Queries(client, settings.topic_prefix)
+    with opened_to_look(settings, is_repeated=watch) as reader:
+        queries = Queries(reader, settings.topic_prefix)
         queries.span_minutes = settings.span_minutes
         if not watch:
             if _show(queries, job, as_json, wide):
@@ -122,14 +124,14 @@ def decisions_command(job: str, limit: int, as_json: bool, redis_url: str | None
     JOB is cluster/name. Besides what a policy decided it shows every act that no policy decided, such as units that follow hosts,
     and what disturbed the job. Each says why, and how guardrails amended it.
     """
-    from surescale.services.state.connection import opened
+    from surescale.services.state.quick_reader import opened_to_look
     from surescale.services.state.read.decision_lines import in_order, print_decisions
     from surescale.services.state.read.queries import Queries
     from surescale.services.state.read.tables import print_json
 
     settings = options.pipeline_settings(redis_url=redis_url, topic_prefix=topic_prefix)
-    with opened(settings) as client:
-        queries = Queries(client, settings.topic_prefix)
+    with opened_to_look(settings) as reader:
+        queries = Queries(reader, settings.topic_prefix)
         entries = in_order(queries.decisions(job, limit), queries.own_acts(job, limit), queries.disturbances(job, limit), limit)
         labels = queries.labels(job)
     if as_json:

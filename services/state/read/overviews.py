@@ -17,7 +17,6 @@ from surescale.contracts.rescaler_state import JobControl
 from surescale.contracts.summaries import JobMinute, WindowSummary
 from surescale.contracts.topology import RESTING
 from surescale.services.state import keys
-from surescale.services.state.connection import TextReader
 from surescale.services.state.documents import JobFigures, JobOverview
 from surescale.services.state.keys import Keys
 from surescale.services.state.read.rent import Prices
@@ -25,6 +24,7 @@ from surescale.services.state.read.staleness import Present, Signs, stale_of
 from surescale.services.state.read.status import status_of
 from surescale.services.state.read.stored import Documents
 from surescale.services.state.read.words import is_at_limit, outcome_in_words, policy_in_words
+from surescale.services.state.text_reader import TextReader
 
 JOBS_AT_ONCE = 500  # their answers are held in memory together
 DECISIONS_LOOKED_AT = 4  # how far apart they are says how long a span is

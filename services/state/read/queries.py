@@ -62,7 +62,6 @@ from surescale.services.state.record_documents import (
     WindowDocument,
     record_in,
 )
-from surescale.services.state.write.projections import EVENTS_KEPT, PRICES_KEPT, minute_place
 
 D = TypeVar("D", bound=msgspec.Struct)
 
@@ -250,7 +249,7 @@ class Queries(View):
 
     def disturbances(self, job: str, limit: int) -> list[Appended[EngineEvent]]:
         """Return the latest events that the job suffered: of its hosts, and of its own that no rescale of ours explains."""
-        bodies = self._latest("events", cluster_of(job), EVENTS_KEPT)
+        bodies = self._latest("events", cluster_of(job), keys.EVENTS_KEPT)
         events = Documents().each("events", bodies, Appended[EngineEvent])
         return [
             event
@@ -296,7 +295,7 @@ class Queries(View):
     def _task_minutes(self, job: str, newest: WindowSummary, minutes: int, read: Documents) -> list[TaskMinutesAt]:
         """Return a job's last minutes up to its newest window's, task by task, oldest first."""
         ends = range(newest.window_end_ms, newest.window_end_ms - minutes * MINUTE_MS, -MINUTE_MS)
-        places = dict.fromkeys(minute_place(end_ms, newest.tasks) for end_ms in ends)
+        places = dict.fromkeys(keys.minute_place(end_ms, newest.tasks) for end_ms in ends)
         bodies = self._client.hmget(self._key(keys.minutes(job)), places)
         found = (read.part("minutes", body, TaskMinutesAt) for body in bodies)
         return sorted((each for each in found if each and each.version in ends), key=lambda each: each.version)
@@ -314,7 +313,7 @@ class Queries(View):
         steps = [command_id(topology.job, topology.generation, step) for step in range(STEPS_MAX)]
         commands = read.each("command", self._bodies("commands", topology.job, steps), Appended[RescheduleCommand])
         sums = self._client.hgetall(self._key(keys.days(topology.job)))
-        told = self._latest("prices", hosts.cluster, PRICES_KEPT)
+        told = self._latest("prices", hosts.cluster, keys.PRICES_KEPT)
         prices = [each.record for each in read.each("prices", told, Appended[SlotPriceAt])]
         return job_rent(topology, hosts, commands[-1].record if commands else None, sums, prices)
 
@@ -388,7 +387,7 @@ class Queries(View):
             pause=settings.pause if settings else None,
             jobs=tuple(jobs),
             rent=cluster_rent(topologies, hosts.record) if hosts else None,
-            events=read.each("events", self._latest("events", cluster, EVENTS_KEPT), Appended[EngineEvent]),
+            events=read.each("events", self._latest("events", cluster, keys.EVENTS_KEPT), Appended[EngineEvent]),
             unreadable=read.unreadable,
         )
 

@@ -2,8 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-
-import redis
+from typing import TYPE_CHECKING
 
 from surescale.contracts.errors import SurescaleError
 from surescale.contracts.ids import cluster_of
@@ -11,12 +10,15 @@ from surescale.contracts.messages import ClockSegment
 from surescale.contracts.settings import SPAN_MINUTES
 from surescale.runtime.kafka_clock import wall_ms as wall_now_ms
 from surescale.services.state import keys
-from surescale.services.state.connection import as_text
 from surescale.services.state.keys import Keys
 from surescale.services.state.read.overviews import Overviews, in_parts
 from surescale.services.state.read.staleness import Present
 from surescale.services.state.read.stored import Documents
 from surescale.services.state.record_documents import Appended
+from surescale.services.state.text_reader import TextReader, as_text
+
+if TYPE_CHECKING:
+    import redis
 
 NEAR_MAX = 3
 
@@ -40,14 +42,14 @@ class StaleCursor(SurescaleError):
 class View:
     """Reads the view of one pipeline.
 
-    Every method raises redis.RedisError when Redis is away. An answer about several documents leaves out those that cannot be
-    read and names them; a question for one raises UnreadableView.
+    Every method raises redis.RedisError when Redis is away, or RedisRefused if a `QuickReader` reads. An answer about several
+    documents leaves out those that cannot be read and names them; a question for one raises UnreadableView.
     """
 
     span_minutes = SPAN_MINUTES
     """From one decision on a job to the next; a policy's own span shows in its decisions."""
 
-    def __init__(self, client: redis.Redis, prefix: str, wall_ms: Callable[[], int] = wall_now_ms) -> None:
+    def __init__(self, client: "redis.Redis | TextReader", prefix: str, wall_ms: Callable[[], int] = wall_now_ms) -> None:
         """``wall_ms`` tells the wall's time, which says whether figures are new."""
         self._client, self._key, self._wall_ms = as_text(client), Keys(prefix), wall_ms
         self._overviews = Overviews(self._client, self._key)

@@ -8,9 +8,6 @@ are read.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-DAYS_KEPT = 31
-"""Days of which a job's sums are kept, with the present one."""
-
 
 @dataclass(frozen=True, slots=True)
 class SetField:

@@ -31,24 +31,21 @@ from surescale.contracts.rescaler_state import (
     memory_key,
     memory_of,
 )
-from surescale.contracts.summaries import JobMinute, SummaryHeader, decode_header, header_of
+from surescale.contracts.summaries import JobMinute, SummaryHeader, decode_header
+from surescale.contracts.summing_up import header_of
 from surescale.contracts.windows import decode_window
 from surescale.contracts.wire import decode, encode, learned
 from surescale.services.state import keys
 from surescale.services.state.fleet_documents import answer_of
 from surescale.services.state.record_documents import SlotPriceAt, TaskMinutesAt
-from surescale.services.state.write.operations import DAYS_KEPT, AddMember, DropField, Operation, Remember, SetField
+from surescale.services.state.write.operations import AddMember, DropField, Operation, Remember, SetField
 
-WINDOWS_KEPT = 240
 DAY_MS = 24 * 60 * MINUTE_MS
-TASK_MINUTES_KEPT = 120_000  # of all tasks of a job: four hours of 500 tasks, two of a thousand
 DECISIONS_KEPT = 500
 # Per task, those with the highest weight: all of them may take 100 KB per decision, and Kafka keeps them. Acts are few.
 LOOKED_AT_SHOWN = {"act": 16, "hold": 3}
 SHADOWS_KEPT = 432  # three shadow policies for a day, at ten minutes a span
-EVENTS_KEPT = 500
 DEAD_LETTERS_KEPT = 200
-PRICES_KEPT = DAYS_KEPT + 1  # the price that the first of the days began with too
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +130,7 @@ def _slot_price(record: Record, hosts: ClusterTopology) -> tuple[Operation, ...]
     told = SlotPriceAt(at_ms=hosts.at_ms, per_s=price)
     day = str(hosts.at_ms // DAY_MS)
     body = _document(record, told)
-    return (Remember("prices", hosts.cluster, day, told.at_ms, body, PRICES_KEPT, "prices", latest_wins=True),)
+    return (Remember("prices", hosts.cluster, day, told.at_ms, body, keys.PRICES_KEPT, "prices", latest_wins=True),)
 
 
 def _policy_release(record: Record) -> tuple[Operation, ...]:
@@ -199,14 +196,14 @@ def _window(record: Record) -> tuple[Operation, ...]:
         summary.window_id,
         summary.window_end_ms,
         _document(record, summary),
-        WINDOWS_KEPT,
+        keys.WINDOWS_KEPT,
         "windows",
         adds=(("metrics", summary.samples), ("late", summary.late), ("duplicates.metrics", summary.duplicates)),
         day=(summary.window_end_ms - 1) // DAY_MS,
         of_day=_sums(summary.minute),
     )
     minute = TaskMinutesAt(version=summary.window_end_ms, tasks=header.tasks)
-    place = minute_place(minute.version, summary.tasks)
+    place = keys.minute_place(minute.version, summary.tasks)
     # A window that is delivered again must not take the place of a newer one.
     return *_job_index(job), remembered, SetField(keys.minutes(job), place, _document(record, minute), minute.version)
 
@@ -218,15 +215,6 @@ def _sums(minute: JobMinute) -> tuple[tuple[str, int], ...]:
     configured = minute.slots_configured
     saved = (0, 0) if configured is None else (1, configured - minute.slots)
     return ("minutes", 1), ("slots", minute.slots), ("compared", saved[0]), ("saved", saved[1])
-
-
-def minute_place(end_ms: int, tasks: int) -> str:
-    """Return the field of ``minutes`` for the minute that ends then, of a job with so many tasks: they take turns.
-
-    >>> minute_place(60_000, 3), minute_place(241 * 60_000, 3), minute_place(121 * 60_000, 1_000)
-    ('1', '1', '1')
-    """
-    return str(end_ms // MINUTE_MS % max(1, min(WINDOWS_KEPT, TASK_MINUTES_KEPT // max(1, tasks))))
 
 
 def _header_beside(record: Record) -> tuple[str, SummaryHeader] | None:
@@ -300,7 +288,7 @@ def _event(record: Record) -> tuple[Operation, ...]:
             identity,
             event.at_ms,
             _document(record, event),
-            EVENTS_KEPT,
+            keys.EVENTS_KEPT,
             f"balances.{event.status}",
         )
         return AddMember(keys.CLUSTERS, event.cluster), Remember(*kept)
@@ -332,7 +320,7 @@ def _event(record: Record) -> tuple[Operation, ...]:
 def _engine_event(record: Record) -> tuple[Operation, ...]:
     event = decode(record.value, EngineEvent)
     remembered = Remember(
-        "events", event.cluster, event.identity, event.at_ms, _document(record, event), EVENTS_KEPT, f"events.{event.kind}"
+        "events", event.cluster, event.identity, event.at_ms, _document(record, event), keys.EVENTS_KEPT, f"events.{event.kind}"
     )
     return AddMember(keys.CLUSTERS, event.cluster), remembered
 

@@ -13,9 +13,9 @@ from redis.client import Pipeline
 
 from surescale.contracts.figures import known_count
 from surescale.services.state import keys
-from surescale.services.state.connection import as_text
 from surescale.services.state.keys import Keys, pack
-from surescale.services.state.write.operations import DAYS_KEPT, AddMember, AddUp, DropField, Operation, Remember, SetField
+from surescale.services.state.text_reader import as_text
+from surescale.services.state.write.operations import AddMember, AddUp, DropField, Operation, Remember, SetField
 
 Positions = dict[tuple[str, int], int]
 """Next offset by (bare topic, partition)."""
@@ -232,7 +232,7 @@ class ViewStore:
                 at = places[owner] = len(names) + 1  # Lua counts from 1
                 names += _of_timeline(item)
             about = (item.id, item.score, item.keep, item.group, item.latest_wins, item.timeline, item.adds)
-            packed.append((at, (*about, item.day, item.of_day, DAYS_KEPT)))
+            packed.append((at, (*about, item.day, item.of_day, keys.DAYS_KEPT)))
         sums = [(operation.count, operation.by) for operation in operations if isinstance(operation, AddUp)]
         said = msgspec.msgpack.encode((packed, sums, _places(positions)))
         bodies = [pack(item.body) for item in items]  # not packed: Redis' msgpack knows text only

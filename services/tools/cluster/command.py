@@ -22,13 +22,13 @@ def command(cluster: str | None, as_json: bool, redis_url: str | None, topic_pre
 
     Without CLUSTER shows the only one there is. Reads the view in Redis, which `surescale run state-service` keeps.
     """
-    from surescale.services.state.connection import opened
+    from surescale.services.state.quick_reader import opened_to_look
     from surescale.services.state.read.queries import Queries
     from surescale.services.state.read.tables import print_json
 
     settings = options.pipeline_settings(redis_url=redis_url, topic_prefix=topic_prefix)
-    with opened(settings) as client:
-        queries = Queries(client, settings.topic_prefix)
+    with opened_to_look(settings) as reader:
+        queries = Queries(reader, settings.topic_prefix)
         document = queries.cluster_info(cluster if cluster is not None else queries.only_cluster())
     if as_json:
         print_json(document)

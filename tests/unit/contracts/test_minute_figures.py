@@ -3,7 +3,8 @@
 import pytest
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.summaries import TaskMinutes, job_minute, task_minutes
+from surescale.contracts.summaries import TaskMinutes
+from surescale.contracts.summing_up import job_minute, task_minutes
 from surescale.contracts.window_history import WindowHistory
 from surescale.contracts.windows import Float32, Window
 from tests.support.builders import JOB, row, topology

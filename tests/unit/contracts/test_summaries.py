@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import RecordRejected
-from surescale.contracts.summaries import decode_header, encode_header, header_of
+from surescale.contracts.summaries import decode_header, encode_header
+from surescale.contracts.summing_up import header_of
 from surescale.contracts.window_history import WindowHistory
 from surescale.contracts.windows import Window, WindowCounts, decode_window, encode_window
 from tests.support.builders import JOB, row, topology

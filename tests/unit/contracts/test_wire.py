@@ -11,7 +11,8 @@ from surescale.contracts.ids import command_id, decision_id, window_id
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology, MinuteMarker, TaskSample, TaskSpec
 from surescale.contracts.releases import Expectation
-from surescale.contracts.summaries import decode_header, encode_header, header_of
+from surescale.contracts.summaries import decode_header, encode_header
+from surescale.contracts.summing_up import header_of
 from surescale.contracts.topology import check_topology, levels, topological_order
 from surescale.contracts.window_history import WindowHistory
 from surescale.contracts.wire import decode, encode

@@ -96,7 +96,7 @@ def test_an_error_of_the_world_and_a_name_found_wrong_are_one_line(arguments: tu
 
 
 NEEDS_EXTRA = [
-    (["job", "list"], "redis"),
+    (["job", "list", "--watch"], "redis"),
     (["job", "explain", "sim/a"], "kafka"),
     (["policy", "list"], "kafka"),
     (["doctor"], "redis"),

@@ -15,7 +15,7 @@ from surescale.contracts.windows import encode_window
 from surescale.contracts.wire import encode
 from surescale.services.state import keys
 from surescale.services.state.api import make_app
-from surescale.services.state.connection import as_text, connect
+from surescale.services.state.connection import connect
 from surescale.services.state.documents import HealthDocument
 from surescale.services.state.keys import Keys
 from surescale.services.state.read.decision_lines import print_decisions
@@ -23,7 +23,8 @@ from surescale.services.state.read.overviews import JOBS_AT_ONCE
 from surescale.services.state.read.queries import Queries
 from surescale.services.state.read.stored import UnreadableView
 from surescale.services.state.read.tables import print_job, print_jobs
-from surescale.services.state.write.operations import DAYS_KEPT, Remember, condensed
+from surescale.services.state.text_reader import as_text
+from surescale.services.state.write.operations import Remember, condensed
 from surescale.services.state.write.projections import Record, project
 from surescale.services.state.write.view_store import ViewStore
 from tests.support.builders import JOB, window_at
@@ -215,11 +216,11 @@ def test_a_jobs_days_are_summed_once_for_each_minute_and_the_oldest_go(client: r
     days = Keys("sparse-")(keys.days(JOB))
     told = {name: int(value) for name, value in as_text(client).hgetall(days).items()}
     assert told == {"100.minutes": 2, "100.slots": 6, "100.compared": 2, "100.saved": -4}
-    assert store.write([minute(day, day) for day in range(101, 100 + DAYS_KEPT)], at, at)
+    assert store.write([minute(day, day) for day in range(101, 100 + keys.DAYS_KEPT)], at, at)
     assert client.hexists(days, "100.slots")
-    assert store.write([minute(1_000, 100 + DAYS_KEPT), minute(1_001, 100 + DAYS_KEPT, 2**53)], at, at)
+    assert store.write([minute(1_000, 100 + keys.DAYS_KEPT), minute(1_001, 100 + keys.DAYS_KEPT, 2**53)], at, at)
     assert not client.hexists(days, "100.slots")
-    assert client.hlen(days) == DAYS_KEPT * 4
+    assert client.hlen(days) == keys.DAYS_KEPT * 4
     assert store.is_whole()
 
 
@@ -248,7 +249,7 @@ def test_a_jobs_days_cost_what_a_slot_cost_then(client: redis.Redis, queries: Qu
 
     assert store.write([each for day in range(105, 200) for each in project(costs(day, 7.0))], at, at)
     prices = Keys("sparse-")(keys.timeline("prices", "sim"))
-    assert client.zcard(prices) == DAYS_KEPT + 1
+    assert client.zcard(prices) == keys.DAYS_KEPT + 1
     assert store.is_whole()
 
 

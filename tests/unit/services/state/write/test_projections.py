@@ -15,7 +15,8 @@ from surescale.contracts.errors import RecordRejected
 from surescale.contracts.job_settings import JobSettings, Pause
 from surescale.contracts.messages import DeadLetter
 from surescale.contracts.rescaler_state import CommandUnderway, Condition, JobSummary, RescalerRecord, WaitingAct
-from surescale.contracts.summaries import JobMinute, encode_header, header_of
+from surescale.contracts.summaries import JobMinute, encode_header
+from surescale.contracts.summing_up import header_of
 from surescale.contracts.window_history import WindowHistory
 from surescale.contracts.windows import WindowCounts, decode_window, encode_window
 from surescale.contracts.wire import encode

@@ -1,0 +1,151 @@
+"""The view read without the client library: the same answers, and one line for whatever else happens."""
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+import redis
+
+from surescale.contracts.settings import PipelineSettings
+from surescale.services.state.quick_reader import QuickReader, RedisRefused, opened_to_look
+from surescale.services.state.text_reader import TextReader, as_text
+from tests.support.command_line import surescale
+
+HASH, SET, SORTED = (f"quick-reader:{name}" for name in ("hash", "set", "sorted"))
+
+
+@pytest.fixture
+def library(redis_url: str) -> Iterator[redis.Redis]:
+    """The library's client of a Redis that has a hash, a set and a sorted set."""
+    with redis.Redis.from_url(redis_url, decode_responses=True) as client:
+        client.hset(HASH, mapping={"a": "ä\r\n", "b": "", "c": "x" * 100_000})
+        client.sadd(SET, "one", "two")
+        client.zadd(SORTED, {"first": 1.5, "second": 1_796_000_000_000, "third": 1_796_000_060_000})
+        yield client
+        client.delete(HASH, SET, SORTED)
+
+
+def looked_at(reader: TextReader) -> list[object]:
+    """Return what every command answers, sent alone and together."""
+    with reader.pipeline(transaction=False) as pipe:
+        pipe.hget(HASH, "a")
+        pipe.hget(HASH, "")
+        pipe.hmget(HASH, ["a", "none", "c"])
+        pipe.hvals(HASH)
+        pipe.zrange(SORTED, 0, 0)
+        pipe.zrange(SORTED, 0, 0, withscores=True)
+        pipe.zrevrange(SORTED, 0, 1, withscores=True)
+        pipe.zrevrange("quick-reader:none", 0, 1, withscores=True)
+        pipe.zrangebyscore(SORTED, "(1796000000000", "+inf", 0, 1, withscores=True)
+        together = pipe.execute()
+        again = pipe.execute()
+    return [
+        *together,
+        again,
+        reader.hget(HASH, "b"),
+        reader.hgetall(HASH),
+        reader.hmget(HASH, ["b", "none"]),
+        reader.hvals("quick-reader:none"),
+        sorted(set(reader.scan_iter(match="quick-reader:*", count=1))),
+        (reader.sismember(SET, "one"), reader.sismember(SET, "three")),
+        reader.smembers(SET),
+        reader.zrange(SORTED, 0, -1),
+        reader.zrevrange(SORTED, 0, -1),
+        (reader.zrevrank(SORTED, "first"), reader.zrevrank(SORTED, "none")),
+        (reader.type(HASH), reader.type("quick-reader:none")),
+    ]
+
+
+def test_it_reads_what_the_library_reads(redis_url: str, library: redis.Redis) -> None:
+    """Text of any length and letters, what there is not, and scores."""
+    with opened_to_look(PipelineSettings(redis_url=redis_url)) as reader:
+        assert isinstance(reader, QuickReader)
+        assert looked_at(reader) == looked_at(as_text(library))
+
+
+def test_user_password_and_database_are_those_of_the_address(redis_url: str, library: redis.Redis) -> None:
+    """A wrong password is one line, without it."""
+    library.acl_setuser("quick", enabled=True, passwords=["+p/w"], keys=["*"], commands=["+@all"])
+    place = urlsplit(redis_url).netloc
+    try:
+        with redis.Redis.from_url(f"redis://{place}/3") as other:
+            other.set("quick-reader:other", "x")
+        with opened_to_look(PipelineSettings(redis_url=f"redis://quick:p%2Fw@{place}/3")) as reader:
+            assert isinstance(reader, QuickReader)
+            assert list(reader.scan_iter(match="quick-reader:*", count=10)) == ["quick-reader:other"]
+        wrong = PipelineSettings(redis_url=f"redis://quick:wrong@{place}/3")
+        with (
+            pytest.raises(ConnectionError, match=r"does not answer \(WRONGPASS .*name another with --redis") as refused,
+            opened_to_look(wrong),
+        ):
+            pass
+        assert "quick:wrong" not in str(refused.value)
+    finally:
+        library.acl_deluser("quick")
+        with redis.Redis.from_url(f"redis://{place}/3") as other:
+            other.delete("quick-reader:other")
+
+
+def test_a_command_that_redis_refuses_ends_the_look(redis_url: str, library: redis.Redis) -> None:
+    """Also one among others, and the connection can be used on."""
+    place = urlsplit(redis_url)
+    with QuickReader(place.hostname or "", place.port or 0) as reader:
+        with pytest.raises(RedisRefused, match="WRONGTYPE"):
+            reader.hget(SET, "a")
+        assert reader.hget(HASH, "b") == ""
+
+
+@pytest.mark.parametrize(("more", "is_repeated"), [("?socket_timeout=1", False), ("", True)])
+def test_what_it_does_not_know_is_the_librarys(redis_url: str, library: redis.Redis, more: str, is_repeated: bool) -> None:
+    """Options in the address, and a look that is repeated."""
+    with opened_to_look(PipelineSettings(redis_url=redis_url + more), is_repeated=is_repeated) as reader:
+        assert isinstance(reader, redis.Redis)
+        assert looked_at(reader) == looked_at(as_text(library))
+
+
+def test_a_look_imports_no_client_library_and_no_numpy(redis_url: str) -> None:
+    """They would take most of its time."""
+    program = f"""
+import sys
+from surescale.services.cli import main
+try:
+    main(["job", "list", "--redis", {redis_url!r}, "--prefix", "quick-reader-"])
+finally:
+    print(*{{"confluent_kafka", "redis", "numpy", "opentelemetry"}} & set(sys.modules), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr.strip()) == (0, "")
+    assert "No job is known yet" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("says", "said"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "what answers there is not Redis"),
+        (b"", "it closed the connection"),
+        (b"*1\r\n$100\r\nabc", "it closed the connection"),
+        (b"-NOAUTH Authentication required.\r\n", "NOAUTH Authentication required."),
+    ],
+)
+def test_whatever_else_answers_is_one_line(says: bytes, said: str) -> None:
+    """A web server, one that hangs up, half an answer."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(1000)
+                client.sendall(says)
+                client.shutdown(socket.SHUT_WR)
+                client.recv(1000)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        done = surescale("job", "list", "--redis", f"redis://127.0.0.1:{server.getsockname()[1]}/0")
+        thread.join()
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert f"does not answer ({said}); name another with --redis" in done.stderr
