@@ -109,7 +109,9 @@ def emergency_of(question: Question) -> Emergency | None:
     wanted = np.maximum(_needed(question, load), current)
     if wanted[task] <= current[task]:
         return None
-    return Emergency(task, load, float(newest.grown[task]), wanted)
+    # Where records cost more than usual, as while a service stalls, full work at the usual cost is more than came.
+    came = newest.load if not newest.has_risen[task] and load > RISEN_LEAST * newest.load else load
+    return Emergency(task, came, float(newest.grown[task]), wanted)
 
 
 def may_gather(figures: Float32) -> bool:

@@ -98,6 +98,17 @@ def test_at_the_end_of_a_span_it_adds_to_what_the_policy_wants() -> None:
     assert decision.tasks[1].proposed < 4
 
 
+def test_a_stalled_service_is_not_told_as_a_higher_load() -> None:
+    """As many come as ever, 5 of 70 get through. The full work of a minute and what waits would be 165."""
+    window = flink_window((70.0, 70.0))
+    fill(window.figures[-1], load=70.0, done=5.0, waiting=65.0, subtasks=1, busy=1.0)
+    decision = decided(window)
+    assert decision is not None
+    assert "Emergency: 65 more records wait for a than a minute ago; at least 70 a minute come now." in decision.reason
+    assert decision.emergency is not None
+    assert decision.emergency.load_records_per_minute == 70.0
+
+
 def test_a_rise_within_the_minute_is_more_than_its_mean() -> None:
     """The task rested for half of the minute, so all that waits came in the other half: the load now is above capacity."""
     window = flink_window((40.0, 40.0))
