@@ -48,10 +48,10 @@ def opened_to_look(settings: PipelineSettings, *, is_repeated: bool = False) -> 
 
 def _greeting(settings: PipelineSettings) -> list[tuple[str, ...]] | None:
     """Return what a connection begins with: password and database. None: the address needs the library, or is none."""
-    place = urlsplit(settings.redis_url)
     try:
+        place = urlsplit(settings.redis_url)
         is_plain = place.scheme == "redis" and bool(place.hostname) and (place.port is None or place.port > 0)
-    except ValueError:
+    except ValueError:  # brackets without an end, a port that is none
         return None
     database = place.path.strip("/")
     if not is_plain or place.query or place.fragment or settings.redis_password_file or not (database or "0").isdecimal():

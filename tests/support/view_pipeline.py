@@ -31,7 +31,8 @@ from surescale.contracts.wire import encode
 from surescale.runtime.kafka import create_topics, producer
 from surescale.runtime.ports import free_port
 from surescale.services.cli import main
-from surescale.services.state.connection import as_text, connect
+from surescale.services.state.connection import connect
+from surescale.services.state.text_reader import as_text
 from surescale.services.state.write.projector import Projector
 from surescale.services.state.write.view_store import ViewStore
 from tests.conftest import KafkaForTests
