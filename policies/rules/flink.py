@@ -19,9 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from surescale.contracts.saturation import NEVER_RESTS
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
-from surescale.policies.measure import mean_of_last
+from surescale.policies.measure import mean_of_last, waiting_told
 from surescale.policies.rules.reading import Reading, RuleWithoutModel, changed_where
 
 UTILISATION_MIN = 0.05  # lower bound of u - boundary
@@ -49,6 +50,9 @@ class FlinkAutoscaler(RuleWithoutModel):
         most = self._capacity(reading, max(UTILISATION_MIN, aim - self.boundary), restart=True)
         wanted = reading.whole(asked)
         outside = (wanted != reading.current) & ((reading.carried < least) | (reading.carried > most))  # False where NaN
+        # Nobody knows what waits for a task that never rests: what it gets through hides how much more comes.
+        hidden = (reading.utilisation(self.metrics_minutes) >= NEVER_RESTS) & ~waiting_told(reading.figures, reading.graph)
+        outside |= hidden & (wanted > reading.current)
         return changed_where(np.asarray(outside.any(axis=-1)), wanted, reading.current)
 
     def _capacity(self, reading: Reading, utilisation: float, *, restart: bool) -> Float64:

@@ -223,6 +223,17 @@ def test_a_backlog_at_the_source_overloads_its_job_and_opens_the_gate() -> None:
 UNSURE = (TargetUtilisation(), FlinkAutoscaler(), HorizontalPodAutoscaler(), Threshold(), Lag(), DS2(), DRS())
 
 
+def test_a_task_that_never_rests_is_not_close_enough_to_what_it_gets_through() -> None:
+    """Nobody knows what waits for 10 subtasks, and what they get through asks for no more than 10. With a rest they stay."""
+
+    def wanted(busy: float, lag: float = NAN) -> list[int]:
+        window = window_of(Task("count", (), 1_000 * busy, 0, busy=busy, parallelism=10, lag=lag))
+        return FlinkAutoscaler().wanted(read(window)).tolist()
+
+    assert wanted(10.0) == [16]
+    assert wanted(9.0) == wanted(10.0, lag=0.0) == [10]
+
+
 @pytest.mark.parametrize("rule", UNSURE, ids=lambda rule: rule.name)
 def test_a_task_whose_busy_time_is_unknown_keeps_its_size(rule: Policy) -> None:
     """Whatever the rule: four subtasks of a source that cannot tell how busy they are stay four."""
