@@ -311,7 +311,7 @@ def test_commands_refuse_in_one_line(
     for told, word in (
         (surescale("job", "decisions", "sim/clickz"), f"known: {JOB}"),
         (surescale("job", "show", JOB, SURESCALE_REDIS_URL=f"redis://{nowhere}/0"), "does not answer"),
-        (surescale("job", "list", "--redis", "nonsense"), "redis_url"),
+        (surescale("job", "list", "--redis", "nonsense"), "SURESCALE_REDIS_URL: 'nonsense'"),
         (surescale("job", "list", "--rebuild", SURESCALE_BOOTSTRAP=nowhere), "Kafka at"),
     ):
         code, _, errors = told
