@@ -18,7 +18,7 @@ from tests.kubernetes.live_cluster import Document, LiveCluster
 from tests.kubernetes.rig import LiveClusterRig
 from tests.ports.requirement_contract import AFTER, BEFORE, CLUSTER, JOB, RequirementContract, RequirementRig
 from tests.ports.test_operator_contract import check_a_change_that_does_not_come
-from tests.support.fake_operator import KEY, FakeOperator, flink_deployment
+from tests.support.fake_operator import KEY, UPGRADES_IN_MS, FakeOperator, flink_deployment
 from tests.support.operator_rig import NAME, VERTICES, OperatedRig, operated_job
 from tests.support.waiting import wait_until
 
@@ -34,11 +34,15 @@ class LiveOperatedRig(LiveClusterRig, OperatedRig):
 
     manager = None
 
-    def __init__(self, cluster: LiveCluster, namespace: str, folder: Path, resource: str = DEPLOYMENTS) -> None:
+    def __init__(
+        self, cluster: LiveCluster, namespace: str, folder: Path, resource: str = DEPLOYMENTS, *, upgrades: bool = False
+    ) -> None:
         super().__init__(cluster, namespace, folder)
-        self.job = operated_job(namespace, resource=resource)
+        self.job = operated_job(namespace, resource=resource, upgrades=upgrades)
         self.path = self.job.target.path
         document = flink_deployment(namespace, NAME, self.before if resource == DEPLOYMENTS else {})
+        if upgrades:
+            document["spec"]["flinkConfiguration"]["jobmanager.scheduler"] = "default"
         if resource == SESSION_JOBS:
             document["spec"].pop("job")
             self.cluster.ask("POST", self.job.session(NAME).path.rpartition("/")[0], document)
@@ -128,6 +132,21 @@ class TestLiveOperated(RequirementContract):
     def test_fewer_slots_than_asked_end_with_what_runs(self, rig: RequirementRig) -> None:
         """The operator does not say how much of a change runs: at the deadline all of it is taken back."""
         check_a_change_that_does_not_come(rig)
+
+
+def test_a_job_under_the_default_scheduler_is_upgraded_where_that_is_allowed(made: tuple[LiveCluster, str, Path]) -> None:
+    """It stops and runs again under its id; nothing but the overrides of the resource was written."""
+    rig = LiveOperatedRig(*made, upgrades=True)
+    try:
+        before = rig.api.look(JOB).epoch
+        reports = rig.carry_out(rig.command())
+        assert [report.status for report in reports] == ["accepted", "applied"]
+        assert reports[-1].duration_ms >= UPGRADES_IN_MS
+        seen = rig.api.look(JOB)
+        assert (seen.epoch, seen.required, seen.running) == (before, AFTER, AFTER)
+        assert rig.configuration == {"jobmanager.scheduler": "default", KEY: f"{PARSE}:1,{COUNT}:3"}
+    finally:
+        rig.client.close()
 
 
 @pytest.mark.parametrize(
