@@ -9,8 +9,6 @@ from surescale.contracts.errors import RecordRejected
 
 Cluster = NewType("Cluster", str)
 JobId = NewType("JobId", str)  # "cluster/name"
-TaskId = NewType("TaskId", str)  # unique within its job
-UnitId = NewType("UnitId", int)  # cluster-wide, allocated by the engine, never reused
 
 NAME_LETTERS_MAX = 100
 """Of a name from outside: several of them fit into one identity."""

@@ -171,12 +171,14 @@ def shadow(
     from surescale.services.tools.policy_releases.folder import verified
     from surescale.services.tools.policy_releases.scope import check_room, next_minute_ms, shadow_slot, start_ms, withdrawn
 
-    catalog, author = read_catalog(settings), options.author(by)
+    author = options.author(by)
     if stop:
+        catalog = read_catalog(settings)
         slot = shadow_slot(catalog.releases, name, settings.cluster, job, canary is not None)
         publish(settings, withdrawn(catalog.releases, slot, next_minute_ms=next_minute_ms(catalog.now_ms), by=author))
         return
-    policy, at_ms = verified(name, settings.policy_folder), start_ms(start, catalog.now_ms)
+    policy, catalog = verified(name, settings.policy_folder), read_catalog(settings)  # a wrong name is told before Kafka is asked
+    at_ms = start_ms(start, catalog.now_ms)
     wanted = scope.release_to(
         "shadow", policy.name, policy.sha256, cluster=settings.cluster, job=job, canary=canary, start_ms=at_ms, by=author
     )

@@ -278,7 +278,7 @@ class Recording:
 
     def _read_prefix(self, raw: bytes) -> int:
         if not raw.startswith(_MAGIC):
-            raise RecordingRejected(f"{self.path}: not a recording of surescale")
+            raise RecordingRejected(f"{self.path}: not a recording of surescale; `surescale recording create` makes one")
         if len(raw) < _PREFIX.size:
             raise self._cut()
         _, version, head_bytes = _PREFIX.unpack(raw)

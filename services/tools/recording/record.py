@@ -52,7 +52,7 @@ def checked(asked: RecordingRequest, prefix: str) -> RecordingRequest:
             job.encode()
             split_job(job)
         except RecordRejected as error:
-            raise SettingsError(f"--job: {error}") from None
+            raise SettingsError(f"--job: {error.message}") from None
         except UnicodeEncodeError:
             raise SettingsError(f"--job: {job!r} is not UTF-8, as the names of jobs are") from None
     if asked.from_ms is not None and asked.until_ms is not None and asked.from_ms >= asked.until_ms:

@@ -82,6 +82,11 @@ def test_a_wrong_command_line_is_one_line(arguments: tuple[str, ...], says: str)
         (("demo", "--standbys", "99"), "--standbys: 99 copies do not fit on 5 other hosts; give at most 5"),
         (("demo", "--workload", "nope"), "workload 'nope' is neither a file nor one of"),
         (("demo", "--job", "ordrs"), "did you mean orders"),
+        (
+            ("policy", "shadow", "shure"),
+            "policy shure: there is no such policy in the folder that ships with surescale; did",
+        ),
+        (("recording", "create", "--job", "orders", "--out", "a.ssrec"), ": --job: 'orders' is not of the form cluster/name"),
         (("job", "set", "orders", "--max", "4"), "JOB: 'orders' is no name of a job; write CLUSTER/NAME"),
         (("job", "pause", "sim/a", "--for", "2hours", "--why", "x"), "--for: '2hours' is not a duration; write a whole number"),
         (("job", "pause", "sim/a", "--until", "tomorrow", "--why", "x"), "--until: 'tomorrow' is not a time; write one like"),
