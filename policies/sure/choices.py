@@ -111,8 +111,7 @@ def choices_of(planning: Planning, given: PlanningInput, work: Work, caution: fl
     load = np.exp(np.log(np.maximum(expected.means, LEAST)).mean(axis=1))
     seen = situation(given.measured, given.graph, current, given.limits.busy_most)
     least, most = _within_step(given, seen)
-    young = (~np.isnan(given.measured.load)).sum(axis=1) < planning.young_minutes
-    kept = young | ((calmness(planning, expected) > 0) & (expected.past.falling > planning.patience))
+    kept = is_young(planning, given.measured) | is_falling(planning, expected)
     least = np.where(kept[:, None], np.maximum(least, current), least)
     wanted = work.sizes(load[:, None] * _CAPACITIES, caution)
     wanted = np.clip(wanted, least[:, None], np.maximum(most, least)[:, None])
@@ -125,6 +124,18 @@ def choices_of(planning: Planning, given: PlanningInput, work: Work, caution: fl
         changed = np.where(forced[:, None, None], np.maximum(changed, held[:, None]), changed)
         changed = np.concatenate([held[:, None], changed], axis=1)
     return Choices.of(np.concatenate([current[:, None], changed], axis=1), work, caution), forced
+
+
+def is_young(planning: Planning, measured: Measured) -> Bool:
+    """Return [B] whether so few minutes of the load are known that no task shrinks."""
+    young: Bool = (~np.isnan(measured.load)).sum(axis=1) < planning.young_minutes
+    return young
+
+
+def is_falling(planning: Planning, expected: Expected) -> Bool:
+    """Return [B] whether the load of a calm job falls, so that no task shrinks until it has settled."""
+    falling: Bool = (calmness(planning, expected) > 0) & (expected.past.falling > planning.patience)
+    return falling
 
 
 def calmness(planning: Planning, expected: Expected) -> Float64:

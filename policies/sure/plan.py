@@ -27,7 +27,7 @@ from surescale.policies.answer import Float64
 from surescale.policies.graph import Bool, Int64
 from surescale.policies.latency_bound import DRAIN_SHARE, Bound
 from surescale.policies.measure import NOTHING_MINUTES
-from surescale.policies.sure.choices import Choices, Work, calmness, choices_of
+from surescale.policies.sure.choices import Choices, Work, calmness, choices_of, is_falling, is_young
 from surescale.policies.sure.hindsight import hindsight
 from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.planning_input import Planning, PlanningInput
@@ -68,6 +68,7 @@ class Planned:
         gain_needed: float64 [B], by which the best choice must beat holding, per stage like these; 0 where ``forced``.
         heed: float64 [B], the weight of the past in it, 0 to 1 (``policies.sure.hindsight``).
         blind: bool [B], of no task another size can be judged (``policies.sure.choices.Work.sized``).
+        young, falling: bool [B], why no smaller size was compared (``policies.sure.choices.is_young`` and ``is_falling``).
         choices: that were compared.
         expected: the outlook that they were compared under.
         waiting: float64 [B], records in the job now.
@@ -84,6 +85,8 @@ class Planned:
     gain_needed: Float64
     heed: Float64
     blind: Bool
+    young: Bool
+    falling: Bool
     choices: Choices
     expected: Expected
     waiting: Float64
@@ -133,6 +136,8 @@ def plan(planning: Planning, given: PlanningInput) -> Planned:
         gain_needed=needed / stages,
         heed=heed,
         blind=np.logical_not(work.sized.any(axis=-1)),
+        young=is_young(planning, given.measured),
+        falling=is_falling(planning, expected),
         choices=choices,
         expected=expected,
         waiting=waiting,

@@ -125,7 +125,13 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
     if planned.blind[0]:
         return f"{load}: no other size can be judged, so the present {have} subtasks stay."
     if changing <= holding:
-        return f"{load}: no change should score better than the present {have} subtasks ({holding:.3f})."
+        stays = f"should score better than the present {have} subtasks ({holding:.3f})"
+        if planned.young[0]:
+            known = f"before its load is known for {planning.young_minutes} minutes"
+            return f"{load}: no task shrinks {known}, and no larger size {stays}."
+        if planned.falling[0]:
+            return f"{load}: no task shrinks while the load still falls, and no larger size {stays}."
+        return f"{load}: no change {stays}."
     assumed = ", assumed until restarts are measured" if is_assumed else ""
     charged = f"charged with {planning.restart_minutes} min without service{assumed}"
     gain = f"{changing - holding:+.4f} with the change {charged}, {float(planned.gain_needed[0]):.4f} is needed"

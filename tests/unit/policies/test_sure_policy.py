@@ -8,6 +8,7 @@ import pytest
 
 from surescale.contracts.decisions import ChangeScore, Decision, LoadOutlook
 from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.windows import FIGURE
 from surescale.contracts.wire import decode
 from surescale.contracts.wire import encode as encode_message
 from surescale.policies.decide import decide
@@ -100,6 +101,26 @@ def test_a_change_that_the_load_floor_forces_is_told_as_such(sure: SurePolicy, m
     assert isinstance(forced.compared, ChangeScore)
     assert forced.compared.gain_needed == 0.0
     assert said not in free.reason
+
+
+def test_a_hold_that_no_smaller_size_was_compared_for_says_why(sure: SurePolicy, make_window: WindowMaker) -> None:
+    """The job is young, or calm while its load falls; a minute later, or once it has fallen, the same job shrinks."""
+
+    def told(known: int, fell_minutes_ago: int) -> Decision:
+        hours = np.full(192, 400.0, dtype=np.float32)
+        window = make_window(load=400.0, parallelism=(16, 8), known=known, hourly_load=hours if known == 60 else None)
+        for figure in ("records_in", "records_out", "busy_ms"):
+            window.figures[window.window_minutes - fell_minutes_ago :, :, FIGURE[figure]] /= 4.0
+        return decide(
+            replace(window, hourly_peak=window.hourly_load), sure, JobSettings(job="sim/chain", parallelism_max=20), seed=0
+        )
+
+    young, grown = told(29, 29), told(30, 30)
+    assert (young.action, grown.action) == ("hold", "act")
+    assert "no task shrinks before its load is known for 30 minutes, and no larger size should score better" in young.reason
+    falling, fallen = told(60, 5), told(60, 15)
+    assert (falling.action, fallen.action) == ("hold", "act")
+    assert "no task shrinks while the load still falls, and no larger size should score better" in falling.reason
 
 
 def test_on_a_real_engine_an_unknown_restart_counts_as_long_and_is_said_to_be_assumed(
