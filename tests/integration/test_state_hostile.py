@@ -9,10 +9,11 @@ import pytest
 import redis
 
 from surescale.contracts import topics
+from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.commands import Balance
 from surescale.contracts.job_settings import JobSettings
-from surescale.contracts.messages import ClockSegment
+from surescale.contracts.messages import ClockSegment, ClusterTopology, Host
 from surescale.contracts.releases import Release
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.window_history import WindowHistory
@@ -147,8 +148,13 @@ def test_a_view_that_has_lost_keys_is_built_anew(
 def of_every_kind() -> list[tuple[str, str, msgspec.Struct | bytes | None]]:
     """Return records that together make keys of every kind."""
     balance = Balance(cluster="sim", generation=1, sequence=0, status="settled", reason="none_better", at_ms=1, hosts_version=1)
+    placing = Capabilities(engine="flink", acts="counts", places="itself")
+    priced = ClusterTopology(
+        cluster="flink", version=1, at_ms=1, hosts=(Host(host="tm", slots=1, price_per_s=1.0),), engine=placing
+    )
     return [
         *a_pipeline(),
+        (topics.CLUSTER_TOPOLOGY, "flink", priced),
         (topics.CLOCK, "main", ClockSegment(pipeline="main", sequence=0, e0_ms=0, w0_ms=0, speed=1.0, until_ms=1)),
         (topics.POLICY_RELEASES, "sim", Release(cluster="sim", policy="sure", sha256="", valid_from_ms=0)),
         (topics.RESCHEDULE_EVENTS, "sim", balance),
