@@ -346,6 +346,8 @@ class Job:
                     if assembler.is_at_work or self._turns(query):
                         spark.beat()
             if query.isActive:
+                if self._stop.is_set():
+                    session.sparkContext.setLogLevel("OFF")  # of the tasks that it ends on the way, Spark prints stacks
                 query.stop()
             elif not self._stop.is_set():
                 error = assembler.failure or query.exception() or RuntimeError("the query ended by itself")
