@@ -1,4 +1,4 @@
-"""Addresses that settings name: which ones are of HTTP, and how to show one without its password. Pure."""
+"""Addresses that settings name: which ones can be used, and how to show one without its password. Pure."""
 
 import re
 from urllib.parse import urlsplit
@@ -8,6 +8,8 @@ STARS = "***"
 SECRET_NAMES = r"password|passwd|secret|token|api[_-]?key"
 """Regular expression of the names under which a secret is given."""
 _IN_QUERY = re.compile(rf"([?&;](?:\w*(?:{SECRET_NAMES}))=)[^&;#]*", re.IGNORECASE)
+_SPARK_MASTER = re.compile(r"local(?:\[[0-9*]+(?:,[0-9]+)?\])?|local-cluster\[[0-9]+,[0-9]+,[0-9]+\]|(?:spark|k8s)://\S+|yarn")
+NO_MASTER = "{!r} is no Spark master; set local[N], spark://HOST:PORT, k8s://https://HOST:PORT or yarn (there or with --master)"
 
 
 def without_password(url: str) -> str:
@@ -30,6 +32,28 @@ def addresses_in(text: str) -> tuple[str, ...]:
     ('http://one:8081', 'http://two:8081')
     """
     return tuple(part.strip() for part in text.split(","))
+
+
+def wrong_broker(text: str) -> str | None:
+    """Return the first of several addresses of Kafka that is not host:port; None: all are.
+
+    >>> wrong_broker("one:9092, [::1]:9092"), wrong_broker("one:9092,two"), wrong_broker("http://one:9092")
+    (None, 'two', 'http://one:9092')
+    """
+    return next((part for part in addresses_in(text) if part and not _is_broker(part)), None)
+
+
+def _is_broker(part: str) -> bool:
+    try:
+        parts = urlsplit(f"//{part}")
+        return bool(parts.hostname and parts.port) and parts.netloc == part and not re.search(r"[\s@]", part)
+    except ValueError:  # a port that is none, or brackets that do not match
+        return False
+
+
+def is_spark_master(text: str) -> bool:
+    """Return whether this is the address of a Spark master, as Spark has them."""
+    return _SPARK_MASTER.fullmatch(text) is not None
 
 
 def is_http(url: str) -> bool:

@@ -11,12 +11,14 @@ from functools import lru_cache
 from typing import Literal
 
 import msgspec
+import msgspec.inspect
 
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_settings import SETTINGS, JobSettings
 from surescale.contracts.limits_in_words import NONE, READ_EACH, read_task
 from surescale.contracts.modes import AMBIGUOUS_LABEL, LABEL_PREFIX, MODE_LABEL
 from surescale.contracts.objectives import read_objective
+from surescale.contracts.plain_words import in_plain_words, words_of
 from surescale.contracts.wire import learned
 
 FIELDS = {setting.option: field for field, setting in SETTINGS.items() if field != "mode"}
@@ -108,7 +110,17 @@ def read_limit(field: str, text: str) -> object:
         if text.lower() not in known:
             raise ValueError(f"give {' or '.join(words)}")
         given = known[text.lower()]
-    read: object = getattr(msgspec.convert({"job": "any/job", field: given}, learned(JobSettings), strict=False), field)
+    try:
+        read: object = getattr(msgspec.convert({"job": "any/job", field: given}, learned(JobSettings), strict=False), field)
+    except msgspec.ValidationError as error:
+        raise ValueError(in_plain_words(str(error).partition(" - at ")[0], _words(field))) from None
     if read is None or (isinstance(read, float) and not math.isfinite(read)):
         raise ValueError("give a number")
     return read
+
+
+def _words(field: str) -> list[str]:
+    """Return the words that a field of the settings may have."""
+    kind = msgspec.inspect.type_info(JobSettings)
+    assert isinstance(kind, msgspec.inspect.StructType)
+    return [word for each in kind.fields if each.name == field for word in words_of(each.type)]

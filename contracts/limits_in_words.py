@@ -15,6 +15,7 @@ from surescale.contracts.job_limits import WEEKDAYS, InPeriods, covers, is_zone
 from surescale.contracts.job_settings import ExcludedPeriod, PeriodBounds, TaskLimits
 from surescale.contracts.objectives import in_words as objective_in_words
 from surescale.contracts.objectives import read_objective
+from surescale.contracts.plain_words import in_plain_words
 from surescale.contracts.wire import learned
 
 NONE = "none"
@@ -63,7 +64,7 @@ def _period(text: str) -> ExcludedPeriod:
     try:
         period = msgspec.convert(found, learned(ExcludedPeriod))
     except msgspec.ValidationError as error:
-        raise SettingsError(f"{text!r}: {error}") from None
+        raise SettingsError(f"{text!r}: {in_plain_words(str(error).partition(' - at ')[0])}") from None
     if why := _why_never(period):
         raise SettingsError(f"{text!r} never comes: {why}")
     return period
@@ -138,8 +139,8 @@ def read_within(text: str) -> PeriodBounds:
     try:
         return _within(text)
     except msgspec.ValidationError as error:
-        why = str(error)
-        raise SettingsError(f"--within: {text!r}: {why[0].lower()}{why[1:].partition(' - at ')[0]}; {HOW_WITHIN}") from None
+        why = in_plain_words(str(error).partition(" - at ")[0])
+        raise SettingsError(f"--within: {text!r}: {why}; {HOW_WITHIN}") from None
     except SettingsError as error:
         raise SettingsError(f"--within: {error}; {HOW_WITHIN}") from None
 
@@ -223,10 +224,13 @@ def read_task(text: str) -> tuple[str, TaskLimits | None]:
     if bounds is None or not (bounds[1] or bounds[2]):
         raise SettingsError(f"--task: {limits!r} of task {name} is not a limit; {HOW_TASK}")
     least, most = (int(bound) if bound else None for bound in bounds.groups())
+    if least is not None and most is not None and least > most:
+        raise SettingsError(f"--task: {limits!r} of task {name}: {least} is more than {most}; {HOW_TASK}")
     try:
         return name, msgspec.convert({"parallelism_min": least, "parallelism_max": most}, learned(TaskLimits))
     except msgspec.ValidationError as error:
-        raise SettingsError(f"--task: {limits!r} of task {name}: {error}; {HOW_TASK}") from None
+        why = in_plain_words(str(error).partition(" - at ")[0])
+        raise SettingsError(f"--task: {limits!r} of task {name}: {why}; {HOW_TASK}") from None
 
 
 def task_in_words(name: str, limits: TaskLimits) -> str:

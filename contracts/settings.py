@@ -5,11 +5,12 @@ Every role reads them from environment variables ``SURESCALE_<FIELD>`` (upper ca
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Self, TypeVar, get_type_hints
 
-from surescale.contracts.addresses import is_http, without_password
+from surescale.contracts.addresses import is_http, without_password, wrong_broker
 from surescale.contracts.errors import RecordRejected, SettingsError
 from surescale.contracts.ids import split_job
 from surescale.contracts.own_acts import OwnAct
@@ -18,6 +19,9 @@ S = TypeVar("S", bound="Settings")
 
 PORT_MAX = 65_535
 SPAN_MINUTES = 10
+PREFIX_MAX = 200
+"""Kafka takes names of 249 letters; the rest is for those of the topics."""
+_PREFIX = re.compile(rf"[A-Za-z0-9._-]{{0,{PREFIX_MAX}}}")
 SPAN_MINUTES_MAX = 24 * 60
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
@@ -139,6 +143,16 @@ class PipelineSettings(Settings):
         """
         if not self.bootstrap.strip():
             raise SettingsError("SURESCALE_BOOTSTRAP: empty; set Kafka's address as host:port (there or with --bootstrap)")
+        if (wrong := wrong_broker(self.bootstrap)) is not None:
+            raise SettingsError(
+                f"SURESCALE_BOOTSTRAP: {without_password(wrong)!r} is not a Kafka broker; "
+                "set host:port, several with commas between (there or with --bootstrap)"
+            )
+        if not _PREFIX.fullmatch(self.topic_prefix):
+            raise SettingsError(
+                f"SURESCALE_TOPIC_PREFIX: no topic's name can begin with {self.topic_prefix!r}; use up to {PREFIX_MAX} "
+                "letters, digits, dots, dashes and underscores (there or with --prefix)"
+            )
         try:
             split_job(f"{self.cluster}/job")
         except RecordRejected:

@@ -229,7 +229,8 @@ class SourceSettings(ClusterSettings):
         try:
             return PipelineSettings(bootstrap=self.source_bootstrap, **given)
         except SettingsError as error:
-            raise SettingsError(str(error).replace("SURESCALE_KAFKA_", "SURESCALE_SOURCE_KAFKA_")) from None
+            said = str(error).replace("SURESCALE_KAFKA_", "SURESCALE_SOURCE_KAFKA_").replace("--bootstrap", "--source-bootstrap")
+            raise SettingsError(said.replace("SURESCALE_BOOTSTRAP", "SURESCALE_SOURCE_BOOTSTRAP")) from None
 
 
 _KAFKA = tuple(item.name.removeprefix("source_") for item in fields(SourceSettings) if item.name.startswith("source_kafka_"))

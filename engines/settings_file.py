@@ -6,7 +6,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ import msgspec
 from msgspec import inspect
 
 from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.plain_words import in_plain_words, words_of
 from surescale.contracts.wire import learned
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ class SettingsFile:
 
 _STEP = re.compile(r"\[\.\.\.\]|\[[0-9]+\]|\.[A-Za-z_]+")
 _ANY_KEY = "[...]"
-_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`")
+_OF_A_KEY = " - at `key` in `$"
 
 
 def in_words(error: msgspec.ValidationError, document: Any, form: Any) -> str:
@@ -78,13 +78,14 @@ def in_words(error: msgspec.ValidationError, document: Any, form: Any) -> str:
 
     >>> try: msgspec.convert({"shop": {"min": "2"}}, dict[str, dict[str, int]])
     ... except msgspec.ValidationError as error: in_words(error, {"shop": {"min": "2"}}, dict[str, dict[str, int]])
-    'shop.min: Expected `int`, got `str`'
+    'shop.min: must be a whole number'
     """
-    said, _, path = str(error).partition(" - at `$")
+    of_key = _OF_A_KEY in str(error)
+    said, _, path = str(error).partition(_OF_A_KEY if of_key else " - at `$")
     keys = list(_keys(str(error), _STEP.findall(path), document, form))
-    unknown = _UNKNOWN_FIELD.fullmatch(said)
-    near = get_close_matches(unknown[1], _fields(inspect.type_info(form), keys), n=1) if unknown else []
-    return f"{'.'.join(map(str, keys))}{': ' if keys else ''}{said}{f'; did you mean {near[0]}?' if near else ''}"
+    kinds = _kinds(inspect.type_info(form), keys)
+    names = [name for each in kinds for name in (_key_words(each) if of_key else words_of(each) or _field_names(each))]
+    return f"{'.'.join(map(str, keys))}{': ' if keys else ''}{in_plain_words(said, names)}"
 
 
 def _keys(said: str, steps: list[str], document: Any, form: Any) -> Iterator[str | int]:
@@ -121,18 +122,24 @@ def _error(document: Any, form: Any) -> str:
     return ""
 
 
-def _fields(kind: inspect.Type, keys: list[str | int]) -> list[str]:
-    """Return the names of the fields that may stand behind some keys."""
+def _kinds(kind: inspect.Type, keys: list[str | int]) -> list[inspect.Type]:
+    """Return the kinds of what may stand behind some keys."""
     if isinstance(kind, inspect.Metadata):
-        return _fields(kind.type, keys)
+        return _kinds(kind.type, keys)
     if isinstance(kind, inspect.UnionType):
-        return [name for each in kind.types for name in _fields(each, keys)]
+        return [found for each in kind.types for found in _kinds(each, keys)]
+    if not keys:
+        return [kind]
     if isinstance(kind, inspect.StructType):
-        if not keys:
-            return [each.encode_name for each in kind.fields]
-        return [name for each in kind.fields if each.encode_name == keys[0] for name in _fields(each.type, keys[1:])]
-    if isinstance(kind, inspect.DictType) and keys:
-        return _fields(kind.value_type, keys[1:])
-    if isinstance(kind, inspect.CollectionType) and keys:
-        return _fields(kind.item_type, keys[1:])
-    return []
+        return [found for each in kind.fields if each.encode_name == keys[0] for found in _kinds(each.type, keys[1:])]
+    if isinstance(kind, inspect.DictType):
+        return _kinds(kind.value_type, keys[1:])
+    return _kinds(kind.item_type, keys[1:]) if isinstance(kind, inspect.CollectionType) else []
+
+
+def _field_names(kind: inspect.Type) -> list[str]:
+    return [each.encode_name for each in kind.fields] if isinstance(kind, inspect.StructType) else []
+
+
+def _key_words(kind: inspect.Type) -> list[str]:
+    return words_of(kind.key_type) if isinstance(kind, inspect.DictType) else []

@@ -103,6 +103,16 @@ def _is_name(name: str) -> bool:
     return bool(name) and "/" not in name and not name.startswith(".") and name.isprintable() and name not in set(OwnAct)
 
 
+def unknown_policy(name: str, folder: str) -> str | None:
+    """Return in words that no policy has a name, with what was meant; None: one has. A package may still arrive in the folder."""
+    known = policy_names(folder)
+    if name in known:
+        return None
+    if folder and not Path(folder).is_dir():
+        return f"SURESCALE_POLICY_FOLDER: {folder} is no folder, so a rule answers in place of {name!r}"
+    return f"SURESCALE_POLICY: there is no policy {name!r}, a rule answers in its place; {meant(name, known)}"
+
+
 def policy_names(folder: str = "") -> tuple[str, ...]:
     """Return the names that ``load_policy`` knows: the rules, then the packages of the folder, sorted.
 

@@ -156,7 +156,7 @@ def _meant(word: str, own: Sequence[str]) -> list[str]:
         elsewhere.setdefault(name, []).append(f"`{path}`")
     if word in elsewhere:
         return elsewhere[word]
-    if near := get_close_matches(word, own, n=1):
+    if near := [name for name in own if name.startswith(word)] or get_close_matches(word, own, n=1):
         return near
     return next((elsewhere[name] for name in get_close_matches(word, elsewhere, n=1)), [])
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from surescale.contracts.addresses import NO_MASTER, is_spark_master
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.settings import PipelineSettings
 
@@ -35,6 +36,8 @@ class SparkSettings(PipelineSettings):
             SettingsError: names the setting and the fix.
         """
         PipelineSettings.__post_init__(self)
+        if not is_spark_master(self.spark_master):
+            raise SettingsError(f"SURESCALE_SPARK_MASTER: {NO_MASTER.format(self.spark_master)}")
         self.check_least(forget_job_after_ms=1, spark_trigger_ms=0, spark_batch_records_max=1)
 
 

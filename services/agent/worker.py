@@ -222,12 +222,10 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
 
 def warn_if_unknown(name: str, folder: str, log: logging.Logger) -> None:
     """Warn of a name that no policy has, before anything is waited for. A package may still arrive, so it is no error."""
-    from surescale.contracts.suggestions import meant
-    from surescale.policies.registry import policy_names
+    from surescale.policies.registry import unknown_policy
 
-    known = policy_names(folder)
-    if name not in known:
-        log.warning("SURESCALE_POLICY: there is no policy %r, a rule answers in its place; %s", name, meant(name, known))
+    if said := unknown_policy(name, folder):
+        log.warning("%s", said)
 
 
 def warn_if_unavailable(policy: "Policy", log: logging.Logger) -> None:

@@ -153,9 +153,13 @@ def change_in_words(name: str, before: object, after: object) -> str:
     return f"{SETTINGS[name].option} {value_in_words(name, before)} -> {value_in_words(name, after)}"
 
 
-def _check(settings: JobSettings, topology: JobTopology) -> None:
+def check_bounds(settings: JobSettings) -> None:
+    """Check what settings say of bounds, whatever the job.
+
+    Raises:
+        SettingsError: they contradict each other; the message names the option.
+    """
     least, most = effective(settings, "parallelism_min"), settings.parallelism_max
-    total = total_limit(settings, topology.engine)
     if most is not None and least > most:
         raise SettingsError(f"--min: {least} is more than --max {most}; give a --min of at most {most} or a higher --max")
     for each in settings.minimum_within or ():
@@ -168,6 +172,11 @@ def _check(settings: JobSettings, topology: JobTopology) -> None:
             raise SettingsError(
                 f"--within: {when}: max {each.most} is less than --min {least}; give at least that or a lower --min"
             )
+
+
+def _check(settings: JobSettings, topology: JobTopology) -> None:
+    check_bounds(settings)
+    least, total = effective(settings, "parallelism_min"), total_limit(settings, topology.engine)
     scalable = [task for task in topology.tasks if task.scalable]
     bounds = [bounds_of(settings, task, topology.engine) for task in scalable]
     needed = sum(task.parallelism if each.pinned else each.least for task, each in zip(scalable, bounds, strict=True))

@@ -25,7 +25,7 @@ from surescale.contracts.job_labels import STEP, STEPS, read_limit
 from surescale.contracts.job_settings import SETTINGS, JobSettings
 from surescale.contracts.limits_in_words import READ_EACH, in_words, read_task
 from surescale.contracts.suggestions import meant
-from surescale.services.job_settings.changes import Applied, applied_to, changed, differences, value_in_words
+from surescale.services.job_settings.changes import Applied, applied_to, changed, check_bounds, differences, value_in_words
 from surescale.services.job_settings.snapshot import KnownJobs, note
 
 TABLE = "jobs"
@@ -120,6 +120,10 @@ def entry_of(where: str, name: str, table: object) -> Entry:
             raise SettingsError(f"{where}: there is no setting {option!r}; {meant(option, _OPTIONS)}")
         for field in _OPTIONS[option]:
             wanted[field] = _value(where, option, field, value)
+    try:
+        check_bounds(msgspec.structs.replace(JobSettings(job="any/job"), **wanted))
+    except SettingsError as error:
+        raise SettingsError(f"{where}: {error}") from None
     return Entry(where, name, wanted)
 
 

@@ -6,14 +6,13 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from surescale.contracts.addresses import without_password
+from surescale.contracts.addresses import NO_MASTER, is_spark_master, without_password
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.settings import PipelineSettings, from_environment
-from surescale.contracts.suggestions import meant
 from surescale.contracts.topics import TOPICS, TopicSettings
 from surescale.engines.groups.chains import chains_of
 from surescale.engines.settings import ClusterSettings
-from surescale.policies.registry import policy_names
+from surescale.policies.registry import unknown_policy
 from surescale.runtime.kafka import admin_client, create_topics
 from surescale.runtime.kafka_errors import Refusals, readable_errors
 from surescale.runtime.ports import LOOPBACK
@@ -45,6 +44,16 @@ def check_addresses(settings: PipelineSettings) -> None:
         SettingsError: it is none.
     """
     connect(settings.redis_url, Credentials.of(settings)).close()
+
+
+def check_spark_master(text: str) -> None:
+    """Check the address of the Spark master, before Spark is started.
+
+    Raises:
+        SettingsError: it is none.
+    """
+    if not is_spark_master(text):
+        raise SettingsError(f"--master: {NO_MASTER.format(text)}")
 
 
 def check_jobs(settings: PipelineSettings, path: Path) -> None:
@@ -118,10 +127,8 @@ def _ask_redis(settings: PipelineSettings) -> None:
 
 def warn_of_policy(settings: PipelineSettings, say: Say) -> None:
     """Say that no policy has the name of the settings. A package may still arrive, so it is no error."""
-    known = policy_names(settings.policy_folder)
-    if settings.policy not in known:
-        near = meant(settings.policy, known)
-        say(f"SURESCALE_POLICY: there is no policy {settings.policy!r}, a rule answers in its place; {near}")
+    if said := unknown_policy(settings.policy, settings.policy_folder):
+        say(said)
 
 
 def create_missing_topics(settings: PipelineSettings, say: Say) -> None:

@@ -104,6 +104,7 @@ def _up(
 
     settings = options.settings_of(ClusterSettings, **given)
     before_roles.check_addresses(settings)
+    before_roles.check_spark_master(spark_master)
     before_roles.check_chains(settings)
     if file and file.has_jobs:
         before_roles.check_jobs(settings, file.path)

@@ -103,6 +103,22 @@ def test_an_address_of_kafka_that_is_empty_is_refused(bootstrap: str) -> None:
         from_environment(PipelineSettings, {"SURESCALE_BOOTSTRAP": bootstrap})
 
 
+@pytest.mark.parametrize("bootstrap", ["kafka", "kafka:99999", "http://kafka:9092", "one:9092,two two:9092"])
+def test_an_address_of_kafka_that_no_client_can_use_is_refused(bootstrap: str) -> None:
+    """Before anybody waits for an answer; the first of several that is none is named."""
+    with pytest.raises(
+        SettingsError, match=rf"^SURESCALE_BOOTSTRAP: '{bootstrap.rpartition(',')[2]}' is not a Kafka broker; set"
+    ):
+        from_environment(PipelineSettings, {"SURESCALE_BOOTSTRAP": bootstrap})
+
+
+@pytest.mark.parametrize("prefix", ["a b", "team/", "ü", "x" * 201])
+def test_a_prefix_that_no_topic_can_have_is_refused(prefix: str) -> None:
+    """Kafka would refuse every name, one by one."""
+    with pytest.raises(SettingsError, match=r"^SURESCALE_TOPIC_PREFIX: no topic's name can begin with"):
+        from_environment(PipelineSettings, {"SURESCALE_TOPIC_PREFIX": prefix})
+
+
 def test_a_child_process_reads_the_same_settings() -> None:
     """Settings survive the way through the environment."""
     pipeline = PipelineSettings(seed=3, topic_prefix="x-", pipeline_clock=True)

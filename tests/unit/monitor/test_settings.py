@@ -54,6 +54,7 @@ def test_sources_read_the_pipelines_own_kafka_unless_another_is_named() -> None:
     ("variables", "says"),
     [
         ({"jobs_label": "surescale.watch"}, "^SURESCALE_JOBS_LABEL: 'surescale.watch' is not surescale.NAME=VALUE; set one like"),
+        ({"source_bootstrap": "b"}, "^SURESCALE_SOURCE_BOOTSTRAP: 'b' is not a Kafka broker; .* or with --source-bootstrap"),
         ({"source_kafka_username": "me"}, "^SURESCALE_SOURCE_BOOTSTRAP: not set, though credentials are"),
         (
             {"source_bootstrap": "b:1", "source_kafka_security_protocol": "SASL_SSL"},

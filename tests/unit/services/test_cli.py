@@ -30,6 +30,7 @@ from tests.support.command_line import command_named, surescale
         (("job", "describe"), "No such command 'describe'; did you mean list or show?"),
         (("cluster", "info"), "No such command 'info'; did you mean show?"),
         (("dev", "bench", "simulater"), "No such command 'simulater'; did you mean simulator?"),
+        (("run", "state"), "No such command 'state'; did you mean state-service?"),
         (("policy", "promot"), "No such command 'promot'; did you mean promote?"),
         (("get", "jobs"), "No such command 'get'; `surescale job list` shows all jobs"),
         (("logs",), "No such command 'logs'; `surescale workers list` names the log of each worker"),

@@ -138,7 +138,7 @@ def test_up_ends_with_the_place_in_the_file(file: Path, before: str, after: str,
     done = surescale("up")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert said in done.stderr
-    assert after or "orders.groups.parse: Object contains unknown field `raeds`; did you mean reads?" in done.stderr
+    assert after or "orders.groups.parse: there is no field 'raeds'; did you mean reads?" in done.stderr
 
 
 def test_every_command_reads_the_file_and_help_does_not(file: Path) -> None:

@@ -75,6 +75,13 @@ def test_a_number_that_no_pipeline_can_run_with_is_named(name: str, value: str) 
         from_environment(SparkSettings, {name: value})
 
 
+@pytest.mark.parametrize("master", ["foo", "mesos://host:5050", "local[many]", "spark://"])
+def test_a_master_that_spark_does_not_know_is_named(master: str) -> None:
+    """Before Spark starts, which would answer with a trace of Java."""
+    with pytest.raises(SettingsError, match=r"^SURESCALE_SPARK_MASTER: .* is no Spark master; set local\[N\], spark://HOST:PORT"):
+        from_environment(SparkSettings, {"SURESCALE_SPARK_MASTER": master})
+
+
 def test_a_checkpoint_that_cannot_be_a_folder_names_the_setting(tmp_path: Path) -> None:
     """A file stands in its place."""
     (tmp_path / "file").touch()

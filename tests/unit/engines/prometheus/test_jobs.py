@@ -112,9 +112,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no records": ({"figures": {"busy": "x"}}, r"j\.figures\.records_in: missing.*give it, or a mapping"),
     "no records out": ({"figures": {"records_in": "x"}}, r"j\.figures\.records_out: not given, and tasks come after a"),
     "no subtasks": ({"subtask": []}, r"j\.figures\.parallelism: not given.*j\.subtask = \[LABEL\]"),
-    "figure": ({"figures": {"speed": "x"}}, r"Invalid enum value 'speed'.*docs/prometheus.md"),
-    "mapping": ({"mapping": "storm"}, r"Invalid enum value 'storm'"),
-    "field": ({"tusk": "a"}, r"unknown field `tusk`"),
+    "figure": ({"figures": {"speed": "x"}}, r"'speed' is not one of .*queued.*docs/prometheus.md"),
+    "mapping": ({"mapping": "storm"}, r"j\.mapping: 'storm' is not one of .*flink"),
+    "field": ({"tusk": "a"}, r"there is no field 'tusk'; did you mean task"),
     "label": ({"task": "task-name"}, r"matching regex"),
     "word": ({"figures": {"records_in": "x{$job}", "records_out": "y"}}, r"\$job is unknown; only \$tasks"),
     "topics": ({"figures": {"records_in": "x", "records_out": "y", "arrived": 'z{topic=~"$reads"}'}}, "no task has the topics"),
@@ -131,8 +131,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "circle": ({"tasks": {"a": {"upstream": ["b"]}, "b": {"upstream": ["a"]}}}, "cycle.*correct upstream, reads and writes"),
     "series": ({"tasks": {"a": {"series": "b"}, "b": {}}}, r"tasks\.b\.series: b is also a"),
     "writers": ({"tasks": {"a": {"writes": ["t"]}, "b": {"writes": ["t"]}}}, r"tasks\.b\.writes: t is also written by a"),
-    "no tasks": ({"tasks": {}}, "length >= 1"),
-    "fresh": ({"fresh_s": 0}, "> 0"),
+    "no tasks": ({"tasks": {}}, "must be a table, at least 1 long"),
+    "fresh": ({"fresh_s": 0}, "more than 0"),
 }
 
 

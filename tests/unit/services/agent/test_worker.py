@@ -1,6 +1,7 @@
 """The agent's process."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -28,3 +29,12 @@ def test_a_slip_in_the_policys_name_is_told_before_anything_connects(
     """With the names that there are."""
     warn_if_unknown(name, "", logging.getLogger("surescale.agent"))
     assert [record.getMessage().partition(",")[0] for record in caplog.records] == warned
+
+
+def test_a_policy_folder_that_is_not_there_is_told_instead_of_the_policy(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The name may be right."""
+    warn_if_unknown("sure", str(tmp_path / "none"), logging.getLogger("surescale.agent"))
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said == f"SURESCALE_POLICY_FOLDER: {tmp_path / 'none'} is no folder, so a rule answers in place of 'sure'"

@@ -108,15 +108,17 @@ def test_pruning_takes_back_what_the_file_no_longer_names_and_nothing_else(tmp_p
     ("text", "said"),
     [
         ('[jobs."sim/clicks"]\nmaxx = 3', "[jobs.\"sim/clicks\"]: there is no setting 'maxx'; did you mean max?"),
-        ('[jobs."sim/clicks"]\nmax = "many"', '[jobs."sim/clicks"]: max = "many": Expected `int'),
-        ('[jobs."sim/clicks"]\nmax = 0', "max = 0: Expected `int` >= 1"),
+        ('[jobs."sim/clicks"]\nmax = "many"', '[jobs."sim/clicks"]: max = "many": must be a whole number'),
+        ('[jobs."sim/clicks"]\nmax = 0', "max = 0: must be a whole number, at least 1"),
+        ('[jobs."sim/clicks"]\nmode = "acts"', "'acts' is not one of act, advise, observe; did you mean act?"),
+        ('[jobs."sim/clicks"]\ntask = ["map=8..2"]', "'8..2' of task map: 8 is more than 2; write NAME=MIN..MAX"),
         ('[jobs."sim/clicks"]\nmax = [3]', "max: [3] cannot be read"),
         ('[jobs."sim/clicks"]\nmax = ["3"]', "max: takes one value, not a list"),
         ('[jobs."sim/clicks"]\nexclude = "sat"', 'exclude: write a list, like exclude = ["PERIOD"]'),
         ('[jobs."sim/clicks"]\nexclude = ["someday"]', "'someday' in 'someday' is not a day, time or time zone"),
         ('[jobs."sim/clicks"]\ntask = ["map=2..", "map=3.."]', "a task is named twice; name each once"),
         ('[jobs."sim/clicks"]\nspread = "wide"', 'spread = "wide": give calibrated or shipped'),
-        ('[jobs."sim/clicks"]\nmin = 9\nmax = 3', '[jobs."sim/clicks"]: sim/clicks: --min: 9 is more than --max 3'),
+        ('[jobs."sim/clicks"]\nmin = 9\nmax = 3', '[jobs."sim/clicks"]: --min: 9 is more than --max 3'),
         ('[jobs."sim/clicks"]\ntask = ["nap=2.."]', "there is no task 'nap'; known: Map it, map, source"),
         ('[jobs."sim/clicks"]\nmax = 3\n[jobs."sim/c*"]\nmax = 4', '[jobs."sim/c*"]: sim/clicks has an entry already, '),
         ('[jobs."sim/x*"]\nmax = 3', '[jobs."sim/x*"]: no job fits; correct or remove it (jobs known: sim/clicks, sim/views)'),
@@ -158,6 +160,8 @@ WITHIN = (
 VALUES: dict[str, Any] = {
     "mode": st.sampled_from(["act", "advise", "observe"]),
     "safe_after_minutes": st.integers(20, 50),
+    "parallelism_min": st.integers(1, 4),  # within what the periods below ask for
+    "parallelism_max": st.integers(20, 50),
     "tasks": st.dictionaries(
         st.text("abc é\"'\\\x7f=;", min_size=1).filter(lambda name: name == name.strip()),
         st.sampled_from([TaskLimits(pinned=True), TaskLimits(parallelism_min=2), TaskLimits(parallelism_max=3)]),
