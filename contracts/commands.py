@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from surescale.contracts.messages import Count, Identity, Message, Part, Size, Text, TimeMs
+from surescale.contracts.messages import Count, Identity, Label, Message, Part, Remark, Size, Text, TimeMs
 
 GENERATION_LEAP_MAX = 2**32
 """Most that a generation may be ahead of the last known one. A higher claim is not believed, so that nobody can use up a
@@ -55,9 +55,9 @@ class Expected(Part, frozen=True, kw_only=True):
     ``required`` is the parallelism in force by task, as the engine was last asked for it.
     """
 
-    epoch: str = ""
-    requirement_id: str = ""
-    required: dict[str, Size] = msgspec.field(default_factory=dict)
+    epoch: Label = ""
+    requirement_id: Label = ""
+    required: dict[Text, Size] = msgspec.field(default_factory=dict)
 
 
 class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1"):
@@ -108,9 +108,9 @@ class Outcome(Message, frozen=True, kw_only=True, tag="outcome/1"):
     at_ms: TimeMs
     sequence: Count = 0  # 0, 1, ... within the decision
     until_ms: TimeMs | None = None
-    command_id: str | None = None
-    detail: str = ""
-    code: str = ""  # of a refusal: the closed set of rescaler.control.outcomes
+    command_id: Identity | None = None
+    detail: Remark = ""
+    code: Label = ""  # of a refusal: the closed set of rescaler.control.outcomes
     checkpoint: Count = 0  # sequence number of the latest checkpoint event taken into account
 
 
@@ -136,7 +136,7 @@ class Progress(Message, frozen=True, kw_only=True, tag="progress/1"):
     learners: Count = 0  # units that are restoring state or have restored it
     lag_bytes: Count | None = None
     units: NamedUnits = ()  # of a failed prepare: units that were lost, or whose learners were not ready in time
-    reached: dict[str, Size] = msgspec.field(default_factory=dict)  # of ``partly``: what runs now, by task
+    reached: dict[Text, Size] = msgspec.field(default_factory=dict)  # of ``partly``: what runs now, by task
     waiting_for: Literal["", "checkpoint", "slots", "cooldown"] = ""
     waited_ms: Count | None = None  # of ``applied``: from the request until the job stopped for the change
     still_ms: Count | None = None  # of ``applied``: how long the job processed nothing
@@ -147,7 +147,7 @@ class SlotMove(Part, frozen=True, kw_only=True):
 
     job: Text
     unit: Count
-    host: str
+    host: Label
     to_unit: Count
     to_host: Text
 
@@ -168,7 +168,7 @@ class Balance(Message, frozen=True, kw_only=True, tag="balance/1"):
     hosts_version: Count  # of the cluster topology this look used
     until_ms: TimeMs | None = None
     moves: tuple[SlotMove, ...] = ()  # started at this look
-    detail: str = ""
+    detail: Remark = ""
 
 
 class Drift(Message, frozen=True, kw_only=True, tag="drift/1"):
@@ -181,9 +181,9 @@ class Drift(Message, frozen=True, kw_only=True, tag="drift/1"):
     job: Text
     status: Literal["changed", "adopted", "returned"]
     at_ms: TimeMs
-    epoch: str = ""
-    ours: dict[str, Size]  # that we last asked for, by task
-    theirs: dict[str, Size]
+    epoch: Label = ""
+    ours: dict[Text, Size]  # that we last asked for, by task
+    theirs: dict[Text, Size]
     returned: Count = 0  # times in a row that somebody put back what was there before us
 
 

@@ -14,11 +14,13 @@ from surescale.contracts.ids import decision_id, shadow_id
 from surescale.contracts.messages import (
     Count,
     Identity,
+    Label,
     Message,
     Parallelism,
     Part,
     PlainName,
     ReleaseTarget,
+    Remark,
     Sentence,
     Sha256,
     Share,
@@ -32,9 +34,9 @@ class PolicyUsed(Part, frozen=True, kw_only=True):
     """The policy that answered. ``fallback_reason`` is set when the rule took over from the requested policy."""
 
     name: Text
-    sha256: str = ""
-    asked: str = ""  # the requested one, whose name is in the decision's id; empty: ``name``
-    fallback_reason: str | None = None
+    sha256: Label = ""
+    asked: Label = ""  # the requested one, whose name is in the decision's id; empty: ``name``
+    fallback_reason: Remark | None = None
     release: ReleaseTarget | None = None  # null: the job's settings or the agents' own setting chose
     left: Sentence | None = None  # why a tournament's winner does not serve now (contracts.releases)
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from msgspec import Meta
 
 from surescale.contracts.capabilities import SIMULATED
-from surescale.contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
+from surescale.contracts.messages import Count, Identity, Label, Message, Parallelism, Part, Text, TimeMs
 from surescale.contracts.own_acts import check_policy_name
 
 Mode = Literal["act", "advise", "observe"]
@@ -338,7 +338,7 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     approval: Approval | None = None  # the last one; it is answered once
     applied_from: FilesName | None = None  # the files that this version came from; null: no file; empty: files let the job go
     request: Text | None = None  # the HTTP request that made this version; repeated, it makes none
-    set_by: str = "default"
+    set_by: Label = "default"
     set_at_ms: TimeMs = 0
 
     def __post_init__(self) -> None:

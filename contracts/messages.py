@@ -17,10 +17,14 @@ from msgspec import Meta
 
 from surescale.contracts.capabilities import SIMULATED, Capabilities
 from surescale.contracts.errors import RecordRejected
+from surescale.contracts.free_text import LETTERS_MAX
 
-Text = Annotated[str, Meta(min_length=1, max_length=256)]
+Text = Annotated[str, Meta(min_length=1, max_length=LETTERS_MAX)]
 Sentence = Annotated[str, Meta(min_length=1, max_length=1024)]  # for people, with figures in it
 Identity = Annotated[str, Meta(min_length=1, max_length=1024)]  # made of several names (`contracts.ids`), so longer than one
+Label = Annotated[str, Meta(max_length=1024)]  # a name or an id that may be empty; of two, if one did it for the other
+REMARK_LETTERS_MAX = 4_096
+Remark = Annotated[str, Meta(max_length=REMARK_LETTERS_MAX)]  # for people, longer than a sentence; may be empty
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 TIME_MS_MAX = 2**53
 """The last instant that a record can hold."""
@@ -120,9 +124,9 @@ class TaskSpec(Part, frozen=True, kw_only=True):
     configured_parallelism: Parallelism | None = None  # what the job's author asked for
     units: tuple[Count, ...] = ()  # parallel unit of each subtask, in order of subtask index; empty where the engine places
     vnodes: Annotated[int, Meta(ge=1, le=65_536)] = 256
-    label: str = ""  # the name people know the task by, where ``task`` is an engine's id
+    label: Label = ""  # the name people know the task by, where ``task`` is an engine's id
     inputs: tuple[Input, ...] = ()  # the same edges as ``upstream``; empty: how records travel is unknown
-    tied: str = ""  # tasks of one name are connected forward and keep one parallelism
+    tied: Label = ""  # tasks of one name are connected forward and keep one parallelism
     # What the engine was asked for; 0: to rest. It differs from ``parallelism`` while slots are missing.
     required: Size | None = None
     useful_max: Parallelism | None = None  # more subtasks than this would get no records, e.g. the partitions of a source
@@ -226,11 +230,13 @@ class JobTopology(Message, frozen=True, kw_only=True, tag="topology/1"):
     generation: Count = 0  # desired_generation that the engine has applied
     attempt: Count = 0
     state: JobState = "running"
-    engine: str = SIMULATED.engine  # kind of engine that runs the job, as in ``Capabilities``; some limits' defaults depend on it
-    epoch: str = ""
-    requirement_id: str = ""
-    engine_name: str = ""  # the job's name in the engine, for people
-    labels: dict[str, str] = {}  # set by the job's own author, e.g. ``surescale.mode``
+    engine: Label = (
+        SIMULATED.engine
+    )  # kind of engine that runs the job, as in ``Capabilities``; some limits' defaults depend on it
+    epoch: Label = ""
+    requirement_id: Label = ""
+    engine_name: Label = ""  # the job's name in the engine, for people
+    labels: dict[Label, Remark] = {}  # set by the job's own author, e.g. ``surescale.mode``
     checkpointing: Checkpointing | None = None  # null: the engine does not say
     restart_ms: Count | None = None  # that a rescale stopped the job: median of the last few measured; null: unknown
     began_ms: TimeMs | None = None  # when the present attempt began to run, by the engine's clock; null: it does not say
@@ -256,7 +262,7 @@ class Saturation(Part, frozen=True, kw_only=True):
     record_ms: Annotated[float, Meta(gt=0.0)] | None = None  # that a record took a subtask, of a task without a counter
     at_ms: TimeMs
     holds_ms: Count = 24 * 3_600_000  # from then on it is believed
-    epoch: str = ""  # of the job's submission
+    epoch: Label = ""  # of the job's submission
 
 
 class MinuteMarker(Message, frozen=True, kw_only=True, tag="minute/1"):
@@ -270,7 +276,7 @@ class MinuteMarker(Message, frozen=True, kw_only=True, tag="minute/1"):
     topology: JobTopology
     reached_wall_ms: TimeMs | None = None  # wall time at which the pipeline's clock reached the end of the minute
     age_ms: Count | None = None  # of the oldest figure in the minute; null: the source does not know
-    observer: str = ""  # the monitor's run that took the figures
+    observer: Label = ""  # the monitor's run that took the figures
     # Hours before the pipeline started watching; in a monitor's first marker.
     load_history: Annotated[tuple[HourlyLoad, ...], Meta(max_length=1_000)] = ()
 
@@ -289,7 +295,7 @@ class Host(Part, frozen=True, kw_only=True):
     cpu_cores: Annotated[float, Meta(gt=0)] = 4.0
     memory_gb: Annotated[float, Meta(gt=0)] = 8.0
     price_per_s: Annotated[float, Meta(ge=0)] = 0.0  # dollars; 0: unknown
-    zone: str = ""
+    zone: Label = ""
 
 
 class ClusterTopology(Message, frozen=True, kw_only=True, tag="cluster/1"):
@@ -332,9 +338,9 @@ class EngineEvent(Message, frozen=True, kw_only=True, tag="engine-event/1"):
     event_id: Annotated[str, Meta(max_length=256)] = ""  # empty: an engine that counts its events once and for all
     at_ms: TimeMs
     kind: EventKind
-    job: str | None = None
-    host: str | None = None
-    detail: str = ""
+    job: Label | None = None
+    host: Label | None = None
+    detail: Remark = ""
 
     @property
     def identity(self) -> str:
@@ -366,7 +372,7 @@ class ClockPrerequisites(Part, frozen=True, kw_only=True):
 
     hosts: Count  # version of the cluster's topology
     events: Count  # sequence of the newest engine event
-    jobs: dict[str, Count] = {}  # version of the topology of each job's last finished minute
+    jobs: dict[Text, Count] = {}  # version of the topology of each job's last finished minute
 
 
 SPEED_MIN, SPEED_MAX = 1e-3, 1e9
@@ -400,10 +406,10 @@ class DeadLetter(Message, frozen=True, kw_only=True, tag="dead-letter/1"):
     partition: Count
     offset: Count
     reason: Text
-    field: str
-    message: str
+    field: Remark
+    message: Remark
     refused_by: Text
-    payload: str = ""  # the first 4,096 bytes of the record, as text with replacement characters
+    payload: Remark = ""  # the first 4,096 bytes of the record, as text with replacement characters
 
 
 KEY_BYTES_MAX = 1_024  # of a refused record, kept as its dead letter's key: a larger one might not be accepted as a key again

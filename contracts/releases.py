@@ -13,7 +13,19 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from surescale.contracts.ids import cluster_of
-from surescale.contracts.messages import Count, Message, Part, PlainName, ReleaseTarget, Sentence, Sha256, Text, TimeMs, Tuning
+from surescale.contracts.messages import (
+    Count,
+    Label,
+    Message,
+    Part,
+    PlainName,
+    ReleaseTarget,
+    Sentence,
+    Sha256,
+    Text,
+    TimeMs,
+    Tuning,
+)
 from surescale.contracts.own_acts import check_policy_name
 
 Finite = Annotated[float, Meta(ge=-1e9, le=1e9)]
@@ -70,7 +82,7 @@ class Release(Message, frozen=True, kw_only=True, tag="policy-release/1"):
     job: Text | None = None
     share_permille: Annotated[int, Meta(ge=1, le=999)] | None = None
     withdrawn: bool = False  # from then on this scope has no release of its own, or not this shadow
-    set_by: str = ""
+    set_by: Label = ""
     set_at_ms: TimeMs | None = None  # wall time at which it was written
     note: Sentence | None = None  # for people: what the choice rests on, such as a shadow's record
     tuned: Tuning | None = None  # null: the policy as it ships

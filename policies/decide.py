@@ -27,7 +27,7 @@ from surescale.contracts.job_limits import (
 )
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.limits_in_words import in_periods_in_words
-from surescale.contracts.messages import ReleaseTarget, Sentence
+from surescale.contracts.messages import REMARK_LETTERS_MAX, ReleaseTarget, Sentence
 from surescale.contracts.plurals import counted
 from surescale.contracts.steps import Timed, untimed
 from surescale.contracts.windows import FIGURE, Window
@@ -279,7 +279,9 @@ def _ask(question: Question, policy: Policy, asked: str, rule: Policy, release: 
         return _PolicyAnswer(answer, used, policy.floor_applies, answer.drift if isinstance(answer, RawAnswer) else None)
     instead = _checked(ask(rule, question), tasks)
     assert not isinstance(instead, PolicyFailed), f"the fallback rule failed too: {instead.reason}"
-    used = PolicyUsed(name=rule.name, sha256=rule.sha256, asked=asked, fallback_reason=answer.reason, release=release)
+    used = PolicyUsed(
+        name=rule.name, sha256=rule.sha256, asked=asked, fallback_reason=answer.reason[:REMARK_LETTERS_MAX], release=release
+    )
     return _PolicyAnswer(instead, used, rule.floor_applies, answer.drift)
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from surescale.contracts.errors import SettingsError
+from surescale.contracts.free_text import checked_text
 from surescale.contracts.settings import PORT_MAX, PipelineSettings, from_environment
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -347,15 +347,9 @@ def author(by: str | None) -> str:
     """Return who makes a change, as records name them: the given name, else user@host.
 
     Raises:
-        SettingsError: the name cannot be written to a record.
+        SettingsError: no record can hold the name.
     """
-    if not by:
-        return f"{_user()}@{socket.gethostname()}"
-    try:
-        by.encode()
-    except UnicodeEncodeError:
-        raise SettingsError(f"--by: {by!r} is not valid UTF-8") from None
-    return by
+    return checked_text("--by", by or f"{_user()}@{socket.gethostname()}")
 
 
 def _user() -> str:

@@ -47,7 +47,8 @@ class Identity:
 
 def labels_of(parameters: Mapping[str, str]) -> dict[str, str]:
     """Return the labels among a job's parameters. Its other parameters stay unread: they may hold secrets."""
-    return {key: value[:LABEL_LENGTH_MAX] for key, value in sorted(parameters.items()) if key.startswith(LABEL_PREFIX)}
+    ours = (key for key in sorted(parameters) if key.startswith(LABEL_PREFIX) and len(key) <= LABEL_LENGTH_MAX)
+    return {key: parameters[key][:LABEL_LENGTH_MAX] for key in ours}
 
 
 def safe_name(name: str) -> str:

@@ -20,7 +20,7 @@ import msgspec
 from surescale.contracts.clock import MINUTE_MS, minute_end_ms
 from surescale.contracts.commands import Balance, RescheduleCommand, SlotMove
 from surescale.contracts.ids import Cluster
-from surescale.contracts.messages import ClusterTopology, Host, JobTopology
+from surescale.contracts.messages import REMARK_LETTERS_MAX, ClusterTopology, Host, JobTopology
 from surescale.contracts.rescaler_state import BALANCE, BalanceMemory, BalanceStatus
 from surescale.contracts.topology import units_of
 from surescale.rescaler import learners
@@ -491,7 +491,7 @@ class Looks:
             hosts_version=self.memory.hosts_version,
             until_ms=until_ms,
             moves=tuple(moves),
-            detail=detail,
+            detail=detail[:REMARK_LETTERS_MAX],
         )
         return Effects(balances=(balance,)) + self.written(at_ms)
 

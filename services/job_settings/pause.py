@@ -3,10 +3,10 @@
 import re
 
 from surescale.contracts.errors import SettingsError
+from surescale.contracts.free_text import checked_text
 from surescale.contracts.job_settings import Direction, Pause
 from surescale.runtime.instants import event_time_ms, to_the_second
 
-TEXT_MAX = 256
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"([0-9]{1,6})([smhd])")
 _MS_MAX = 253_402_300_799_000  # the end of the year 9999
@@ -35,26 +35,8 @@ def pause_of(direction: Direction, *, until: str | None, lasting: str | None, wh
     """
     if until is not None and lasting is not None:
         raise SettingsError("--until and --for both say when the pause ends; give one of them")
-    if not why.strip():
-        raise SettingsError("--why: is empty; say in a few words why, for those who come later")
-    _check_length("--why", why)
-    until_ms = _until_ms(until, lasting, now_ms)
-    return Pause(direction=direction, until_ms=until_ms, why=why.strip(), by=checked_author(by), at_ms=now_ms)
-
-
-def checked_author(by: str) -> str:
-    """Return who does something, as it fits into a record.
-
-    Raises:
-        SettingsError: the name is too long.
-    """
-    _check_length("--by", by)
-    return by
-
-
-def _check_length(option: str, text: str) -> None:
-    if len(text) > TEXT_MAX:
-        raise SettingsError(f"{option}: has {len(text)} characters; give at most {TEXT_MAX}")
+    words = checked_text("--why", why)
+    return Pause(direction=direction, until_ms=_until_ms(until, lasting, now_ms), why=words, by=by, at_ms=now_ms)
 
 
 def _until_ms(until: str | None, lasting: str | None, now_ms: int) -> int | None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from surescale.contracts.errors import RecordRejected, SettingsError
+from surescale.contracts.free_text import checked_text
 from surescale.contracts.rescaler_state import memory_key
 from surescale.contracts.topics import DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, SNAPSHOTS, TOPICS
 from surescale.runtime import options
@@ -49,9 +50,7 @@ def skip(
     """
     from surescale.runtime.kafka_errors import readable_errors
 
-    if not why.strip():
-        raise SettingsError("--why: give a reason, for the person who finds the dead letter")
-    message = f"skipped by {options.author(by)}: {why}"
+    message = f"skipped by {options.author(by)}: {checked_text('--why', why)}"
     with readable_errors(settings):
         if topic == RESCALER_STATE:
             said = _forget(settings, record, message)

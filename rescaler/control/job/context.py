@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from surescale.contracts.commands import Drift, Outcome, Progress, RescheduleCommand
-from surescale.contracts.messages import TIME_MS_MAX, JobTopology
+from surescale.contracts.messages import REMARK_LETTERS_MAX, TIME_MS_MAX, JobTopology
 from surescale.contracts.steps import Timed, untimed
 from surescale.rescaler.control.counts import fitting
 from surescale.rescaler.control.job.job_gate import settings_after, settings_for, targets_now, updated_gate
@@ -136,7 +136,7 @@ class JobContext:
             sequence=sequence,
             until_ms=until_ms,
             command_id=command_id,
-            detail=detail,
+            detail=detail[:REMARK_LETTERS_MAX],
             code=REFUSAL_CODES.get(reason, reason.value.upper()) if status == "refused" else "",
             checkpoint=checkpoint,
         )

@@ -19,10 +19,9 @@ def command(settings: PipelineSettings, target: str, by: str | None) -> None:
     """
     from surescale.contracts.job_settings import Approval
     from surescale.services.job_settings.advice import chosen, open_advice
-    from surescale.services.job_settings.pause import checked_author
     from surescale.services.job_settings.snapshot import change
 
-    who = checked_author(options.author(by))
+    who = options.author(by)
     job, advice = chosen(open_advice(settings), target)
     named = advice.decision_id
     done = change(settings, job, lambda snapshot: {"approval": Approval(decision_id=named, by=who, at_ms=snapshot.now_ms)}, who)

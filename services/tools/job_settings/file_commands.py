@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from surescale.services.job_settings.files import Entry, Plan
 
 WOULD_CHANGE = 3
-NAME_MAX = 256  # of the record's field
 
 
 @click.command("apply")
@@ -56,13 +55,11 @@ def apply_files(
         SettingsError: a file is wrong or does not go with the jobs, or somebody else changed a job at the same time.
         ConnectionError: Kafka does not answer, or did not take all changes.
     """
-    from surescale.contracts.errors import SettingsError
+    from surescale.contracts.free_text import checked_text
     from surescale.services.job_settings.files import plans
     from surescale.services.job_settings.snapshot import read_jobs, write_all
 
-    known = name or path.resolve().name
-    if len(known) > NAME_MAX:
-        raise SettingsError(f"--name: has {len(known)} characters; give at most {NAME_MAX}")
+    known = checked_text("--name", name or path.resolve().name)
     entries = checked_entries(settings, path)
     found = plans(entries, read_jobs(settings), known, options.author(by), prune=prune)
     changes = [plan for plan in found if plan.is_change]

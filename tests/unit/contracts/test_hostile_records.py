@@ -1,13 +1,18 @@
 """Records no role of ours writes: each is refused by its decoder, before it can cost memory or end a role."""
 
+import importlib
+import pkgutil
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import msgspec.inspect
 import numpy as np
 import pytest
 import zstandard
 
+from surescale import contracts
 from surescale.contracts.clock import pipeline_time_ms, wall_time_ms
 from surescale.contracts.decisions import Decision
 from surescale.contracts.errors import RecordRejected, SettingsError
@@ -21,7 +26,9 @@ from surescale.contracts.messages import (
     Host,
     HourlyLoad,
     JobTopology,
+    Message,
     MinuteMarker,
+    Part,
     TaskSample,
     TaskSpec,
     dead_letter,
@@ -136,6 +143,55 @@ def test_only_the_name_behind_job_and_time_says_whose_act_it_is() -> None:
     """A policy may be called what it likes; only a whole name counts."""
     ids = ("sim/a@5/balance", "sim/a@5/x/balance", "sim/a@5/balances", "sim/balance", "sim/a@b@5/drain", "")
     assert [own_act_of(each) for each in ids] == [OwnAct.BALANCE, None, None, None, OwnAct.DRAIN, None]
+
+
+def strings_without_limit(kind: msgspec.inspect.Type, where: str) -> Iterator[str]:
+    """Yield where a type holds text of any length."""
+    match kind:
+        case msgspec.inspect.StrType(max_length=None, pattern=None):
+            yield where
+        case msgspec.inspect.UnionType(types=several) | msgspec.inspect.TupleType(item_types=several):
+            for each in several:
+                yield from strings_without_limit(each, where)
+        case msgspec.inspect.VarTupleType(item_type=item):
+            yield from strings_without_limit(item, where)
+        case msgspec.inspect.DictType(key_type=key, value_type=value):
+            yield from strings_without_limit(key, where)
+            yield from strings_without_limit(value, where)
+
+
+def kinds_below(base: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    """Yield the kinds of records, or of their parts."""
+    for kind in base.__subclasses__():
+        yield kind
+        yield from kinds_below(kind)
+
+
+def test_no_record_holds_text_of_any_length() -> None:
+    """Whoever may write one field of one record could else fill the memory and the screens of all who read it.
+
+    What a rescaler remembers is its own, whatever its jobs and hosts are called.
+    """
+    for module in pkgutil.iter_modules(contracts.__path__):
+        importlib.import_module(f"{contracts.__name__}.{module.name}")
+    kinds = [kind for base in (Message, Part) for kind in kinds_below(base) if kind.__module__.startswith(contracts.__name__)]
+    found = [
+        where
+        for kind in kinds
+        if not kind.__module__.endswith(".rescaler_state")
+        for field in msgspec.inspect.type_info(kind).fields  # type: ignore[attr-defined]  # of a struct
+        for where in strings_without_limit(field.type, f"{kind.__name__}.{field.name}")
+    ]
+    assert (len(kinds) > 50, found) == (True, [])
+
+
+@pytest.mark.parametrize("kind", [Release, JobSettings])
+def test_an_author_of_a_thousand_pages_is_refused_by_name(kind: type[Release | JobSettings]) -> None:
+    """The dead letter and the log say which field it was."""
+    raw = b'{"type":"%s","cluster":"sim","policy":"sure","sha256":"","valid_from_ms":0,"job":"sim/a","set_by":"%s"}'
+    with pytest.raises(RecordRejected) as caught:
+        decode(raw % (kind.__struct_config__.tag.encode(), b"x" * 1_000_000), kind)  # type: ignore[union-attr]  # a text
+    assert caught.value.field == "set_by"
 
 
 def test_a_clock_cannot_be_so_fast_that_time_overflows() -> None:

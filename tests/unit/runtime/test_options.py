@@ -60,10 +60,27 @@ def test_a_user_without_a_name_is_told_by_number(nobody: int) -> None:
     assert author("ann") == "ann"
 
 
-def test_a_name_that_no_record_can_hold_is_refused() -> None:
-    """The terminal's bytes need not be UTF-8."""
-    with pytest.raises(SettingsError, match=r"--by: 'ann\\udcff' is not valid UTF-8"):
-        author("ann\udcff")
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ("ann\udcff", r"has '\\udcff'"),  # the terminal's bytes need not be UTF-8
+        ("ann\x1b[2J", r"has '\\x1b'"),
+        ("ann\0", r"has '\\x00'"),
+        ("ann\x9b2J", r"has '\\x9b'"),
+        ("x" * 257, "has 257 characters; give at most 256"),
+        (" \n ", "is empty"),
+    ],
+)
+def test_a_name_that_no_record_can_hold_is_refused(given: str, wrong: str) -> None:
+    """The error names the option and what is wrong."""
+    with pytest.raises(SettingsError, match=f"--by: {wrong}"):
+        author(given)
+
+
+@pytest.mark.parametrize(("given", "kept"), [(" ann\n of\tsales ", "ann of sales"), ("Ána 👩\u200d🔬", "Ána 👩\u200d🔬")])
+def test_a_name_is_one_line_in_any_script(given: str, kept: str) -> None:
+    """White space of any kind is a space, also that which begins a line."""
+    assert author(given) == kept
 
 
 @pytest.mark.usefixtures("nobody")

@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 88b0b93a54d80fa67e1ab31dc90e11f648d4eff3e1b73fccd57e03f98073bb30.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is b5ec66881e994bde7b1da849ddd55ff82c6a712e127593cb528b6cf03f9a1ec5.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {

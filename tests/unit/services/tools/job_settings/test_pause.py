@@ -46,7 +46,7 @@ def test_a_pause_says_who_when_why_and_until(until: str | None, lasting: str | N
         ({"until": "9" * 30}, "is not ahead"),
         ({"why": "  "}, "--why: is empty"),
         ({"why": "x" * 257}, "--why: has 257 characters"),
-        ({"by": "x" * 257}, "--by: has 257 characters"),
+        ({"why": "a sale\x1b[2J"}, "--why: has '\\x1b'"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(options: dict[str, str], named: str) -> None:
