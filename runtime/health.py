@@ -14,12 +14,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from surescale.contracts.errors import SettingsError, reason_of
 from surescale.contracts.settings import PipelineSettings
 from surescale.runtime.http import DeadlineReader
+from surescale.runtime.http_answers import HEADERS, malformed
 from surescale.runtime.metrics import RoleMetrics
 from surescale.runtime.threads import background
 from surescale.runtime.watchdog import Watchdog
@@ -100,12 +102,16 @@ class _Server(ThreadingHTTPServer):
 def _handler(report: HealthReport, watchdog: Watchdog, metrics: RoleMetrics | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = REQUEST_WITHIN_S
+        default_request_version = "HTTP/1.0"  # an answer to 0.9 would have no headers
 
         def setup(self) -> None:
             """Give the whole request a deadline; ``timeout`` alone starts again with every byte."""
             super().setup()
             deadline_s = time.monotonic() + REQUEST_WITHIN_S
             self.rfile = io.BufferedReader(DeadlineReader(self.connection, self.rfile.detach(), deadline_s))
+
+        def version_string(self) -> str:
+            return HEADERS["Server"]
 
         def do_GET(self) -> None:
             path = self.path.partition("?")[0].rstrip("/")
@@ -119,6 +125,8 @@ def _handler(report: HealthReport, watchdog: Watchdog, metrics: RoleMetrics | No
             else:
                 there_are = "/health, /live and /metrics" if metrics is not None else "/health and /live"
                 self._refuse(404, f"no such path: {path or '/'}; there are {there_are}")
+
+        do_HEAD = do_GET
 
         def _show_health(self) -> None:
             try:
@@ -146,10 +154,22 @@ def _handler(report: HealthReport, watchdog: Watchdog, metrics: RoleMetrics | No
 
         def _answer(self, status: int, body: bytes, content_type: str) -> None:
             self.send_response(status)
+            for name, value in HEADERS.items():
+                if name != "Server":  # which has been sent
+                    self.send_header(name, value)
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+            """Answer what cannot be read, and every method but GET and HEAD."""
+            self.close_connection = True
+            if code == HTTPStatus.NOT_IMPLEMENTED:
+                self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are answered here")
+            else:
+                self._refuse(code, f"malformed request: {malformed(ValueError(message or HTTPStatus(code).phrase))}")
 
         def log_message(self, format: str, *args: object) -> None:
             """Log nothing: polls are not worth a line."""

@@ -23,7 +23,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from surescale.contracts.errors import SettingsError, reason_of
 from surescale.contracts.plurals import counted
 from surescale.runtime.backoff import Throttle
-from surescale.runtime.printable import one_line
+from surescale.runtime.http_answers import BROKEN, HEADERS, Refusal, kept, malformed, refusal
 
 REQUEST_WITHIN_S = 20.0
 TAKEN_WITHIN_S = 60.0  # a whole answer, by a slow but honest reader
@@ -110,7 +110,7 @@ class MalformedRequests(logging.Filter):
         if not self._seldom.is_time():
             return False
         record.levelno, record.levelname, record.exc_info = logging.WARNING, "WARNING", None
-        record.msg, record.args = "%s so far, the last one: %s", (counted(self._count, "malformed request"), one_line(str(error)))
+        record.msg, record.args = "%s so far, the last one: %s", (counted(self._count, "malformed request"), malformed(error))
         return True
 
 
@@ -118,6 +118,50 @@ def _show_few_malformed_requests() -> None:
     log = logging.getLogger("aiohttp.server")
     if not any(isinstance(each, MalformedRequests) for each in log.filters):
         log.addFilter(MalformedRequests())
+
+
+def _answer_alike(server: web.Server, refused: Refusal) -> None:
+    """Have all answers of a server look the same, also those to what aiohttp cannot read, or refuses before any of our code."""
+    log = logging.getLogger("aiohttp.server")
+
+    def answer(status: int, why: str, headers: dict[str, str] | None = None) -> web.Response:
+        return web.Response(body=refused(status, why), status=status, content_type="application/json", headers=headers)
+
+    class Connection(web.RequestHandler):
+        __slots__ = ()
+
+        def handle_error(
+            self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+        ) -> web.StreamResponse:
+            log.error("cannot answer %s", request.remote, exc_info=exc)
+            if request.writer.output_size > 0:
+                raise ConnectionError("the answer has begun")
+            made = answer(status, f"malformed request: {malformed(exc)}" if status < 500 and exc is not None else BROKEN)
+            made.force_close()
+            return made
+
+        async def finish_response(
+            self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+        ) -> tuple[web.StreamResponse, bool]:
+            if isinstance(resp, web.HTTPException):
+                resp = answer(resp.status, resp.text or resp.reason, kept(resp.headers))
+            if not resp.prepared:
+                add_headers(resp)
+            return await super().finish_response(request, resp, start_time)
+
+    class Server(web.Server):
+        def __call__(self) -> web.RequestHandler:
+            connection = super().__call__()
+            connection.__class__ = Connection
+            return connection
+
+    server.__class__ = Server  # aiohttp has no way to say of which kind its connections are
+
+
+def add_headers(response: web.StreamResponse) -> None:
+    """Add the headers of every answer to one; what it says itself stays."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
 
 
 async def listen(
@@ -128,15 +172,25 @@ async def listen(
     option: str,
     half_requests: HalfRequests,
     context: ssl.SSLContext | None = None,
+    refused: Refusal = refusal,
 ) -> None:
     """Serve a runner's application at an address, with TLS if there is a context; port 0 picks a free one.
 
-    ``half_requests``: whose middleware the application has; it tells which connections may not be ended.
+    Args:
+        runner: of the application; it is set up.
+        host: its address.
+        port: its port.
+        option: names the address in errors.
+        half_requests: whose middleware the application has; it tells which connections may not be ended.
+        context: for TLS.
+        refused: makes the body of what is refused before it reaches the application.
 
     Raises:
         SettingsError: the address cannot be used; the message names the option.
     """
     _show_few_malformed_requests()
+    assert runner.server is not None, "the runner is not set up"
+    _answer_alike(runner.server, refused)
     connections = _Connections(half_requests)
     try:
         # As asyncio does: a name may have several addresses.

@@ -1,6 +1,7 @@
 """The engine's HTTP API: JSON for the monitor's source and the rescaler's actuator, and metrics."""
 
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 
 import msgspec
 from aiohttp import web
@@ -70,8 +71,8 @@ async def _refusals(request: web.Request, handler: Callable[[web.Request], Await
     except RecordRejected as rejected:
         return _json(EngineError(code="INVALID_BODY", message=str(rejected)), 400)
     except web.HTTPException as problem:
-        code = problem.reason.upper().replace(" ", "_")
-        return _json(EngineError(code=code, message=problem.text or problem.reason), problem.status)
+        body = refused(problem.status, problem.text or problem.reason)
+        return web.Response(body=body, status=problem.status, content_type="application/json")
 
 
 @web.middleware
@@ -315,6 +316,11 @@ def _standbys(job: RunningJob) -> list[StandbyDocument]:
         StandbyDocument(unit=unit, host=host, lag_bytes=lag, ready=host in ready.get(unit, ()))
         for (unit, host), lag in sorted(lags.items())
     ]
+
+
+def refused(status: int, why: str) -> bytes:
+    """Return the body of a refusal that HTTP has a name for."""
+    return _encoder.encode(EngineError(code=HTTPStatus(status).phrase.upper().replace(" ", "_"), message=why))
 
 
 def _json(document: object, status: int = 200) -> web.Response:

@@ -14,7 +14,7 @@ from surescale.contracts.messages import ClockSegment
 from surescale.runtime.backoff import Stopped
 from surescale.runtime.listen import HalfRequests, listen
 from surescale.runtime.watchdog import Watchdog
-from surescale.services.engine.api import application
+from surescale.services.engine.api import application, refused
 from surescale.services.engine.clock_driver import ClockDriver
 from surescale.services.engine.settings import EngineSettings
 from surescale.simulation.engine.cluster import SimulatedCluster
@@ -58,7 +58,8 @@ class _Process:
         await runner.setup()
         pulse = asyncio.create_task(self.watchdog.pulse("the event loop"))
         try:
-            await listen(runner, self._settings.engine_host, self._port, option="--port", half_requests=half_requests)
+            where = (self._settings.engine_host, self._port)
+            await listen(runner, *where, option="--port", half_requests=half_requests, refused=refused)
             ends_late = asyncio.create_task(half_requests.end_late(runner))
             _log.info("the engine listens on http://%s:%d", *runner.addresses[0][:2])
             await self._work_until(stopped, driver, pipeline)

@@ -1,8 +1,6 @@
 """The HTTP API over the view: JSON documents, an event stream and the page. Reads Redis; what people change goes to Kafka."""
 
 import asyncio
-import hashlib
-import json
 import logging
 import mimetypes
 import re
@@ -10,10 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlencode
 
-import msgspec
 import redis
 from aiohttp import ETag, web
 from aiohttp.typedefs import Middleware
@@ -21,6 +17,7 @@ from aiohttp.typedefs import Middleware
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.plurals import counted
 from surescale.runtime.backoff import Throttle
+from surescale.runtime.http_answers import HEADERS, kept
 from surescale.runtime.listen import HalfRequests
 from surescale.runtime.printable import printable
 from surescale.services.job_settings.advice import NoOpenAdvice
@@ -37,6 +34,7 @@ from surescale.services.state.documents import (
     IndexDocument,
     OperationDocument,
 )
+from surescale.services.state.http.answers import Answers, Made, as_text, client_of, made_of, takes_packed
 from surescale.services.state.http.openapi import openapi
 from surescale.services.state.http.operations import BODY_BYTES_MAX, OPERATIONS, Operation, Operations
 from surescale.services.state.http.routes import (
@@ -57,8 +55,8 @@ from surescale.services.state.read.stored import UnreadableView
 from surescale.services.state.read.view import NotFound, StaleCursor
 from surescale.services.state.record_documents import DecisionDocument
 
+_TEXTS = frozenset({"application/json", "application/javascript", "image/svg+xml"})
 _OPTION = re.compile(r"(?<!\S)--(?=[a-z])")  # what is an option on the command line is a field here
-SHORT_BYTES = 1_024  # what is shorter gains nothing from compression
 
 Answered = Callable[[str, int, float], None]  # route, status code, seconds
 DecideWithout = Callable[[DecisionDocument, str], Awaitable[CounterfactualDocument]]
@@ -111,12 +109,13 @@ def make_app(
     """
     tokens = tokens or Tokens()
     operations = Operations(tokens, execute)
-    answers, changes, files = _Answers(queries), Changes(queries.positions), Page()
-    described = _text(openapi(version("surescale")))
+    answers, changes, files = Answers(queries), Changes(queries.positions), Page()
+    text = as_text(openapi(version("surescale")))
+    described = {may_pack: made_of(text, may_pack=may_pack) for may_pack in (True, False)}
 
     def handler(route: Route) -> _Handler:
         async def handle(request: web.Request) -> web.Response:
-            return _tagged(request, await answers.made(route, request))
+            return _tagged(request, await answers.made(route, request, client_of(request[_CALLER].name, request.remote)))
 
         return handle
 
@@ -134,7 +133,8 @@ def make_app(
         if not asked.values["without"]:
             raise BadParameter("without: name a task, or a minute like 09:45 or -3")
         decision = await asyncio.to_thread(queries.decision, asked.names["id"])
-        return _tagged(request, _Made(_text(await decide_without(decision, asked.values["without"]))))
+        document = await decide_without(decision, asked.values["without"])
+        return _tagged(request, made_of(as_text(document), may_pack=takes_packed(request)))
 
     async def tell_access(request: web.Request) -> web.Response:
         caller = request[_CALLER]
@@ -145,7 +145,7 @@ def make_app(
 
     async def index(request: web.Request) -> web.Response:
         has_page = files.is_built and _is_browser(request)
-        response = files.file("index.html") if has_page else _json(IndexDocument(name="surescale", links=LINKS))
+        response = files.file(request, "index.html") if has_page else _json(IndexDocument(name="surescale", links=LINKS))
         response.headers["Vary"] = "Accept"
         return response
 
@@ -154,64 +154,30 @@ def make_app(
         return _json(document, status=200 if document.ready else 503)
 
     async def describe(request: web.Request) -> web.Response:
-        return _tagged(request, _Made(described))
+        return _tagged(request, described[takes_packed(request)])
 
     async def file(request: web.Request) -> web.Response:
-        return files.file(request.match_info["file"])
+        return files.file(request, request.match_info["file"])
 
     async def secured(_: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(SECURITY)
 
-    async def end_streams(_: web.Application) -> None:
+    async def end_work(_: web.Application) -> None:
         await changes.close()
+        answers.close()
 
     middlewares = [_measured(answered), _errors_as_json(redis_url), _guarded(tokens, hosts)]
     if half_requests is not None:
         middlewares.insert(0, half_requests.middleware)
     app = web.Application(middlewares=middlewares, client_max_size=BODY_BYTES_MAX)
     app.on_response_prepare.append(secured)
-    app.on_shutdown.append(end_streams)
+    app.on_shutdown.append(end_work)
     app.add_routes([web.get("/", index), web.get(HEALTH, tell_health), web.get(OPENAPI, describe)])
     app.add_routes([web.get(ACCESS, tell_access), web.get(COUNTERFACTUAL.pattern, tell_without)])
     app.add_routes([web.get(EVENTS, changes.answer), web.get(AT + "{file}", file)])
     app.add_routes([web.get(route.pattern, handler(route)) for route in ROUTES])
     app.add_routes([web.post(operation.path, operating(operation)) for operation in OPERATIONS])
     return app
-
-
-class _Made(NamedTuple):
-    """An answer: its text, and the cursor of the page that follows."""
-
-    text: str
-    next_cursor: str = ""
-
-
-class _Answers:
-    """Makes answers in threads. Whoever asks for one that is being made waits for it, so that repeated requests cost one.
-
-    Without that a few requests for all jobs would take every thread, and all others would wait.
-    """
-
-    def __init__(self, queries: Queries) -> None:
-        self._queries = queries
-        self._in_the_making: dict[str, asyncio.Task[_Made]] = {}
-
-    async def made(self, route: Route, request: web.Request) -> _Made:
-        """Return the answer to a request."""
-        asked = request.path_qs
-        task = self._in_the_making.get(asked)
-        if task is None:
-            task = self._in_the_making[asked] = asyncio.create_task(asyncio.to_thread(self._make, route, request))
-            task.add_done_callback(lambda _: self._in_the_making.pop(asked))
-        return await asyncio.shield(task)  # who goes away does not end it for the others
-
-    def _make(self, route: Route, request: web.Request) -> _Made:
-        asked = route.read(request.match_info, request.query)
-        found = route.query(self._queries, asked)
-        if route.cursor_of is None or not isinstance(found, list) or asked.limit is None or len(found) < asked.limit:
-            return _Made(_text(found))
-        shown = found[:-1]
-        return _Made(_text(shown), route.cursor_of(shown[-1]))
 
 
 def _measured(answered: Answered) -> Middleware:
@@ -309,6 +275,7 @@ def _errors_as_json(redis_url: str) -> Middleware:
             return _json(ErrorDocument(error=f"no such path: {request.path}", links=LINKS), status=404)
         except web.HTTPException as error:
             answer = _json(ErrorDocument(error=error.text or error.reason), status=error.status)
+            answer.headers.update(kept(error.headers))
             if error.status == web.HTTPUnauthorized.status_code:
                 answer.headers["WWW-Authenticate"] = "Bearer"
             return answer
@@ -321,17 +288,20 @@ def _is_browser(request: web.Request) -> bool:
     return "text/html" in request.headers.get("Accept", "")
 
 
-def _tagged(request: web.Request, made: _Made) -> web.Response:
+def _tagged(request: web.Request, made: Made, content_type: str = "application/json") -> web.Response:
     """Return an answer with its tag, or only that it has not changed since the one that the reader has."""
-    tag = ETag(hashlib.blake2b(made.text.encode(), digest_size=12).hexdigest(), is_weak=True)
+    tag = ETag(made.tag, is_weak=True)
     if any(each.value in (tag.value, "*") for each in request.if_none_match or ()):
         response = web.Response(status=304)
     else:
-        response = web.Response(text=made.text, content_type="application/json")
-        if len(made.text) > SHORT_BYTES:
-            response.enable_compression()
+        response = web.Response(body=made.body)
+        response.content_type = content_type
+        if content_type in _TEXTS or content_type.startswith("text/"):
+            response.charset = "utf-8"
+        if made.is_packed:
+            response.headers["Content-Encoding"] = "gzip"
     response.etag = tag
-    response.headers["Cache-Control"] = "no-cache"
+    response.headers.update({"Cache-Control": "no-cache", "Vary": "Accept-Encoding"})
     if made.next_cursor:
         query = urlencode({**request.query, "cursor": made.next_cursor})
         response.headers["Link"] = f'<{request.rel_url.raw_path}?{query}>; rel="next"'
@@ -339,51 +309,44 @@ def _tagged(request: web.Request, made: _Made) -> web.Response:
 
 
 def _json(document: object, status: int = 200) -> web.Response:
-    return web.Response(text=_text(document), status=status, content_type="application/json")
-
-
-def _text(document: object) -> str:
-    return json.dumps(msgspec.to_builtins(document))
+    return web.Response(text=as_text(document), status=status, content_type="application/json")
 
 
 BUILT = Path(__file__).parent / "page" / "built"
 AT = "/page/"
-# Nothing from anywhere else, nothing inline, nobody's frame.
 SECURITY = {
+    **HEADERS,
+    # Nothing from anywhere else, nothing inline, nobody's frame.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
         "worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
 }
 
 
 class Page:
-    """The built files, in memory. They hold no data, so no token guards them."""
+    """The built files, in memory, also compressed: anybody may ask for them. They hold no data, so no token guards them."""
 
     def __init__(self, folder: Path = BUILT) -> None:
         """Read them; there are none in a checkout whose page was never built."""
-        self._files = {path.name: path.read_bytes() for path in sorted(folder.glob("*"))} if folder.is_dir() else {}
+        found = {path.name: path.read_bytes() for path in sorted(folder.glob("*"))} if folder.is_dir() else {}
+        self._files = {
+            (name, may_pack): made_of(body, may_pack=may_pack) for name, body in found.items() for may_pack in (True, False)
+        }
 
     @property
     def is_built(self) -> bool:
         """Say whether there is a page."""
         return bool(self._files)
 
-    def file(self, name: str) -> web.Response:
+    def file(self, request: web.Request, name: str) -> web.Response:
         """Return one of its files.
 
         Raises:
             web.HTTPNotFound: it has no such file.
         """
-        body = self._files.get(name)
-        if body is None:
+        made = self._files.get((name, takes_packed(request)))
+        if made is None:
             raise web.HTTPNotFound()
-        kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        response = web.Response(body=body, content_type=kind, charset="utf-8" if kind.startswith("text/") else None)
-        response.headers["Cache-Control"] = "no-cache"  # asked for again by each load, so that a new version shows at once
-        response.enable_compression()
-        return response
+        # Asked for again by each load, so that a new version shows at once.
+        return _tagged(request, made, mimetypes.guess_type(name)[0] or "application/octet-stream")

@@ -1,5 +1,7 @@
 """Records and keys that try to stop the view: each is answered, counted and passed, and the rest is shown."""
 
+import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -7,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import redis
+from aiohttp import ClientSession, TCPConnector
 
 from surescale.contracts import topics
 from surescale.contracts.capabilities import Capabilities
@@ -24,6 +27,7 @@ from surescale.services.doctor import checks
 from surescale.services.local_stack.servers import LocalRedis
 from surescale.services.state import keys
 from surescale.services.state.connection import connect, evicts
+from surescale.services.state.http.answers import LARGE_OF_CLIENT_MAX
 from surescale.services.state.read.queries import Queries
 from surescale.services.state.write import projector as projector_module
 from surescale.services.state.write.operations import Operation
@@ -338,3 +342,35 @@ def test_keys_that_redis_drops_while_it_is_full_come_back(
     evicting.delete("filler")
     wait_until(lambda: store.positions() is not None and store.is_whole() and is_ok(health), timeout_s=60, what="the view")
     wait_until(lambda: dumped(store) == whole, timeout_s=60, what="what it was")
+
+
+def test_a_reader_that_asks_for_many_lists_holds_up_nobody_who_asks_for_little(
+    settings: PipelineSettings, service: Callable[..., str]
+) -> None:
+    """Some are refused, with when to ask again; all others are answered, and so is what is small meanwhile."""
+    send(settings, *a_pipeline())
+    url = service()
+    wait_until(lambda: is_ok(f"{url}/health"), 60, "a ready state service")
+    statuses, small = Counter[int](), list[int]()
+
+    async def run() -> None:
+        async with ClientSession(connector=TCPConnector(limit=0)) as client:
+
+            async def ask(path: str) -> int:
+                async with client.get(url + path) as answer:
+                    await answer.read()
+                    assert answer.status == 200 or answer.headers["Retry-After"] == "1"
+                    return answer.status
+
+            paths = [f"/jobs/{JOB}/{what}?limit={limit}" for limit in range(1, 151) for what in ("decisions", "commands")]
+            many = [asyncio.create_task(ask(path)) for path in paths]
+            while not all(each.done() for each in many):
+                small.extend([await ask("/health"), await ask(f"/jobs/{JOB}"), await ask("/counts")])
+            statuses.update(await asyncio.gather(*many))
+            assert await ask(f"/jobs/{JOB}/history") == 200
+
+    asyncio.run(asyncio.wait_for(run(), 240))
+    assert set(statuses) == {200, 429}
+    assert statuses[200] >= LARGE_OF_CLIENT_MAX
+    assert len(small) >= 3
+    assert set(small) == {200}

@@ -92,7 +92,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One path. ``cursor_of`` returns the identity of an item of a list that is read in pages."""
+    """One path. ``cursor_of`` returns the identity of an item of a list that is read in pages.
+
+    ``is_large``: its answers may take a while, and wait for each other (`services.state.http.answers`).
+    """
 
     path: str
     about: str
@@ -100,6 +103,7 @@ class Route:
     query: Callable[[Queries, Request], object]
     parameters: Sequence[Parameter] = ()
     cursor_of: Callable[[Any], str] | None = None
+    is_large: bool = True
 
     @property
     def pattern(self) -> str:
@@ -147,6 +151,7 @@ ROUTES = (
         "Everything known of a job: topology, settings, gate, newest window, latest decision, newest command, rent.",
         JobDocument,
         lambda queries, asked: queries.job(asked.job),
+        is_large=False,
     ),
     Route(
         "/jobs/{cluster}/{name}/history",
@@ -191,12 +196,14 @@ ROUTES = (
         "One decision, with the snapshots to which each task gave most weight.",
         DecisionDocument,
         lambda queries, asked: queries.decision(asked.names["id"]),
+        is_large=False,
     ),
     Route(
         "/commands/{id}",
         "One command with its progress (write # as %23).",
         CommandDocument,
         lambda queries, asked: queries.command(asked.names["id"]),
+        is_large=False,
     ),
     Route("/clusters", "One short document per cluster.", list[ClusterOverview], lambda queries, _: queries.clusters()),
     Route(
@@ -231,8 +238,10 @@ ROUTES = (
         _PAGES,
         place_of,
     ),
-    Route("/counts", "The counts, nested by kind.", Counts, lambda queries, _: queries.counts()),
-    Route("/clocks", "The current segment of each pipeline's clock.", Clocks, lambda queries, _: queries.clocks()),
+    Route("/counts", "The counts, nested by kind.", Counts, lambda view, _: view.counts(), is_large=False),
+    Route(
+        "/clocks", "The current segment of each pipeline's clock.", Clocks, lambda queries, _: queries.clocks(), is_large=False
+    ),
 )
 
 COUNTERFACTUAL = Route(

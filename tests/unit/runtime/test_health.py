@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -17,6 +18,7 @@ from surescale.contracts.errors import SettingsError
 from surescale.contracts.settings import PipelineSettings
 from surescale.runtime import health
 from surescale.runtime.health import CONNECTIONS_MAX, HealthServer
+from surescale.runtime.http_answers import HEADERS
 from surescale.runtime.ports import free_port
 from tests.support.watched import WatchedTime, idle_watchdog
 
@@ -57,6 +59,45 @@ def test_a_path_that_does_not_exist_is_answered_in_json_with_those_that_do() -> 
         urlopen(f"http://127.0.0.1:{port}/healthz?x=1", timeout=5)
     assert refused.value.headers["Content-Type"] == "application/json"
     assert json.load(refused.value) == {"error": "no such path: /healthz; there are /health and /live"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "why"),
+    [
+        (b"POST /health HTTP/1.0\r\n\r\n", 405, "only GET and HEAD are answered here"),
+        (b"<script>alert(1)</script> /health HTTP/1.0\r\n\r\n", 405, "only GET and HEAD are answered here"),
+        (b"GET /health HTTP/9.9\r\n\r\n", 505, "malformed request: Invalid HTTP version"),
+        (b"GET /health HTTP/<b>\r\n\r\n", 400, "malformed request: Bad request version"),
+        (b"GET / he HTTP/1.0 <b> \r\n\r\n", 400, "malformed request: Bad request version"),
+        (b"GET /healthz\r\n\r\n", 404, "no such path: /healthz; there are /health and /live"),
+        (b"GET /" + b"x" * 70_000 + b" HTTP/1.0\r\n\r\n", 414, "malformed request: Request-URI Too Long"),
+        (b"GET /health HTTP/1.0\r\n" + b"X: y\r\n" * 200 + b"\r\n", 431, "malformed request: Too many headers"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_like_all_else(sent: bytes, status: int, why: str) -> None:
+    """In JSON that repeats nothing of the request, with the headers of every answer."""
+    port = free_port()
+    with (
+        HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}, IDLE),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as client,
+    ):
+        client.sendall(sent)
+        answer = HTTPResponse(client)
+        answer.begin()
+        assert (answer.status, json.load(answer)) == (status, {"error": why})
+        assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+        assert answer.headers["Content-Type"] == "application/json"
+
+
+def test_a_probe_may_ask_for_the_headers_alone() -> None:
+    """As some balancers do."""
+    port = free_port()
+    with HealthServer(PipelineSettings(health_port=port), lambda: {"ready": False}, IDLE):
+        client = HTTPConnection("127.0.0.1", port, timeout=20)
+        client.request("HEAD", "/health")
+        answer = client.getresponse()
+        assert (answer.status, answer.read()) == (503, b"")
+        client.close()
 
 
 def test_liveness_fails_with_the_loop_that_hangs_and_readiness_does_not() -> None:

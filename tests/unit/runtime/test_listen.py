@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import math
 import socket
@@ -11,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from surescale.contracts.errors import SettingsError
+from surescale.runtime.http_answers import HEADERS
 from surescale.runtime.listen import HalfRequests, listen
 
 
@@ -146,8 +148,15 @@ async def served_large_answers(half_requests: HalfRequests, **limits: float) -> 
     async def answer(request: web.Request) -> web.Response:
         return web.Response(body=b"short" if request.path == "/short" else bytes(2**24))
 
+    async with served(web.get("/{any:.*}", answer), half_requests, **limits) as port:
+        yield port
+
+
+@contextlib.asynccontextmanager
+async def served(route: web.RouteDef, half_requests: HalfRequests, **limits: float) -> AsyncIterator[int]:
+    """Serve one route; yield the port."""
     app = web.Application(middlewares=[half_requests.middleware])
-    app.router.add_get("/{any:.*}", answer)
+    app.add_routes([route])
     runner = web.AppRunner(app)
     await runner.setup()
     await listen(runner, "127.0.0.1", 0, option="--port", half_requests=half_requests)
@@ -255,6 +264,60 @@ def test_malformed_requests_cost_a_line_a_minute(caplog: pytest.LogCaptureFixtur
     assert (line.levelname, line.exc_info, "\n" in line.getMessage()) == ("WARNING", None, False)
 
 
+TOKEN = b"Bearer a-token-of-sixteen-or-more"
+LEAKS = [
+    b"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: " + TOKEN + b"\x00\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\n Authorization: " + TOKEN + b"\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nAuthorization " + TOKEN + b"\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: " + TOKEN * 1_000 + b"\r\n\r\n",
+    b"GET /" + TOKEN.replace(b" ", b"") * 1_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+    TOKEN + b"\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " + TOKEN + b"\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: " + TOKEN + b"\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("sent", [*(each for each in MALFORMED if b"gzip" not in each), *LEAKS])
+def test_what_aiohttp_answers_itself_looks_like_all_else(caplog: pytest.LogCaptureFixture, sent: bytes) -> None:
+    """In JSON and with the headers of every answer; neither it nor the log repeats what may be a token."""
+
+    async def run() -> None:
+        async with served_large_answers(HalfRequests()) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            writer.close()
+            assert head.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 "))
+            assert json.loads(body)["error"].startswith("malformed request: ")
+            lines = dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:])
+            assert {name: lines[name] for name in HEADERS} == HEADERS
+            assert lines["Content-Type"] == "application/json"
+            assert b"sixteen" not in body
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    assert "sixteen" not in caplog.text
+
+
+@pytest.mark.parametrize(("headers", "status"), [(b"Expect: cookies\r\n", 417), (b"", 500)])
+def test_what_never_reaches_the_application_or_breaks_it_looks_like_all_else(headers: bytes, status: int) -> None:
+    """An expectation is refused before any middleware; a mistake of ours comes after all of them."""
+
+    async def run() -> None:
+        async def breaks(_: web.Request) -> web.Response:
+            raise ValueError("a mistake")
+
+        async with served(web.get("/", breaks), HalfRequests()) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n" + headers + b"\r\n")
+            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            writer.close()
+            assert int(head.split()[1]) == status
+            assert set(json.loads(body)) == {"error"}
+            assert all(f"{name}: {value}".encode() in head for name, value in HEADERS.items())
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
 def test_a_mistake_of_ours_still_has_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
     """Each: a person must find it."""
 
@@ -262,16 +325,11 @@ def test_a_mistake_of_ours_still_has_its_traceback(caplog: pytest.LogCaptureFixt
         async def breaks(_: web.Request) -> web.Response:
             raise ValueError("a mistake")
 
-        app = web.Application()
-        app.router.add_get("/", breaks)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await listen(runner, "127.0.0.1", 0, option="--port", half_requests=HalfRequests())
-        reader, writer = await asyncio.open_connection("127.0.0.1", runner.addresses[0][1])
-        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-        assert b" 500 " in await reader.readline()
-        writer.close()
-        await runner.cleanup()
+        async with served(web.get("/", breaks), HalfRequests()) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            assert b" 500 " in await reader.readline()
+            writer.close()
 
     asyncio.run(asyncio.wait_for(run(), 30))
     assert [record.exc_info is not None for record in caplog.records if record.name == "aiohttp.server"] == [True]
