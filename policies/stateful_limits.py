@@ -208,7 +208,7 @@ def apply_limits(
         wanted, words = decided, []  # what was to shrink makes room for what grows: the total is worth more than the wait
     if all(wanted[task] == current[task] for task in wanted):
         return LimitedAct(wanted, _sentence(words), reasons[0] if reasons else None)
-    return _within_budget(memory, LimitedAct(wanted, _sentence(words)), decision, topology, settings, hosts)
+    return within_budget(memory, LimitedAct(wanted, _sentence(words)), decision, topology, settings, hosts)
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -334,7 +334,7 @@ def _total(wanted: Mapping[str, int], topology: JobTopology) -> int:
     return sum(wanted.get(spec.task, spec.parallelism) for spec in topology.tasks if spec.scalable)
 
 
-def _within_budget(
+def within_budget(
     memory: LimitsMemory,
     kept: LimitedAct,
     decision: SizeRequest,
@@ -342,6 +342,7 @@ def _within_budget(
     settings: JobSettings,
     hosts: Iterable[Host],
 ) -> LimitedAct:
+    """Return what is left of an act if the job's rescales of a day, its CPU and its memory bear it, else the refusal."""
     today = [time for time in memory.rescaled_ms if time > decision.span_end_ms - DAY_MS]
     most = settings.rescales_a_day_max
     if most is not None and len(today) >= most:

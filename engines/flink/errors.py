@@ -150,7 +150,8 @@ def _refusal(status: int, errors: list[str], request: str) -> FlinkError:
             reason,
             "set jobmanager.scheduler: adaptive in Flink's configuration and restart the job",
         )
-    if status >= 500 and kind in _PASSING:
+    # Nothing is refused to who only asks: an answer that Flink was about to make may be cancelled while a job restarts.
+    if status >= 500 and (kind in _PASSING or request.startswith("GET ")):
         return FlinkUnavailable(f"{request} answers {status}: {reason}")
     return FlinkRefused(f"{request} is refused: {reason}", reason)
 

@@ -19,7 +19,6 @@ from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision, TaskDecision
 from surescale.contracts.job_limits import (
-    InPeriods,
     at_time,
     bounds_of,
     freeze_at,
@@ -139,21 +138,6 @@ def _total_objection(wanted: dict[str, int], topology: JobTopology, settings: Jo
     if total is None or after <= max(total, before):
         return None
     return Objection(OutcomeReason.ABOVE_TOTAL_LIMIT, f"tasks: {after} subtasks in all, allowed {total}")
-
-
-def leaves_period(pending: PendingAct, topology: JobTopology, settings: JobSettings, now_ms: int) -> Objection | None:
-    """Return that a waiting act would leave the bounds of a period that has begun since it was accepted; None: it would not."""
-    found = in_periods(settings, now_ms)._replace(objective=None)
-    if found == InPeriods() or pending.own in NEVER_PAUSED:
-        return None
-    allowed, within = at_time(settings, topology.engine, now_ms), minimum_within(settings, now_ms)
-    for spec in topology.tasks:
-        desired = _size_of(spec.task, pending)
-        least, most, _ = bounds_of(allowed, spec, topology.engine, within)
-        if desired is not None and not min(least, spec.parallelism) <= desired <= max(most, spec.parallelism):
-            detail = f"{spec.task!r}: {desired}, allowed {least} to {most}; {in_periods_in_words(found, now_ms)}"
-            return Objection(OutcomeReason.OUT_OF_BOUNDS, detail)
-    return None
 
 
 MINUTES_KNOWN_MIN = 5

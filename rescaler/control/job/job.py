@@ -35,7 +35,7 @@ from surescale.rescaler.control.job.memory import (
     rescaled_at_ms,
 )
 from surescale.rescaler.control.outcomes import WAITING_REASON, OutcomeReason
-from surescale.rescaler.control.world import mode_of
+from surescale.rescaler.control.world import mode_of, parallelism_of
 from surescale.rescaler.gate import Gate, Mode, Phase
 
 CHECKPOINTS = ("checkpoint_completed", "checkpoint_failed")
@@ -326,11 +326,24 @@ def _drop_impossible(context: JobContext, topology: JobTopology | None) -> None:
     if pending and topology and objection is None and context.world.by_counts:
         objection = objection_of_engine(context, topology, approved=pending.own is OwnAct.APPROVED)
     if pending and topology and objection is None and context.memory.underway is None:
-        objection = checks.leaves_period(pending, topology, context.world.allowed, context.now_ms)
+        objection = _leaves_limits(context, pending, topology)
     if pending and objection:
         context.finish(pending, "refused", objection.reason, detail=objection.detail)
     elif pending and topology and context.memory.underway is None:  # before its end nobody knows what the act would change
         _heed_time(context, pending, topology)
+
+
+def _leaves_limits(context: JobContext, pending: PendingAct, topology: JobTopology) -> Objection | None:
+    """Return that a waiting act would leave limits set, or begun with a period, since it was accepted; None: it would not."""
+    if pending.own in checks.NEVER_PAUSED:
+        return None
+    world, asked = context.world, own_acts.Asked.of(pending.wanted, parallelism_of(topology), context.now_ms)
+    objection = objection_to(asked, topology, world.allowed, world.mode)
+    if objection is not None:
+        return objection
+    wanted = {task: want.desired for task, want in pending.wanted.items()}
+    left = limits.within_budget(context.memory.limits, limits.LimitedAct(wanted), asked, topology, world.allowed, world.hosts)
+    return Objection(OutcomeReason(left.refusal), left.words) if left.refusal is not None else None
 
 
 def _heed_time(context: JobContext, pending: PendingAct, topology: JobTopology) -> None:

@@ -48,6 +48,7 @@ NO_JOB = (
     "<Exception on server side:\n"
     f"org.apache.flink.runtime.messages.FlinkJobNotFoundException: Could not find Flink job (1){STACK}",
 )
+CANCELLED = ("Internal server error.", f"<Exception on server side:\njava.util.concurrent.CancellationException{STACK}")
 HANDLER = "org.apache.flink.runtime.rest.handler.RestHandlerException: "
 
 
@@ -91,6 +92,12 @@ def test_a_refusal_keeps_flinks_own_sentence() -> None:
     problem = problem_of(answer(500, *DEFAULT_SCHEDULER), REQUEST)
     assert isinstance(problem, NotAdaptive)
     assert problem.reason == "The DefaultScheduler does not support updating the job resource requirements."
+
+
+def test_nothing_is_refused_to_who_only_asks() -> None:
+    """Flink cancels answers that it was about to make of a job that restarts: the next one comes. A change is refused so."""
+    assert type(problem_of(answer(500, *CANCELLED), "GET http://flink/jobs/1")) is FlinkUnavailable
+    assert type(problem_of(answer(500, *CANCELLED), "PUT http://flink/jobs/1/resource-requirements")) is FlinkRefused
 
 
 def test_a_long_reason_is_cut() -> None:

@@ -5,10 +5,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from surescale.contracts.job_settings import ExcludedPeriod, PeriodBounds
+from surescale.contracts.job_settings import ExcludedPeriod, PeriodBounds, TaskLimits
 from surescale.contracts.messages import TaskSpec
 from surescale.rescaler.control.world import View
-from tests.support.controller_world import JOB, MINUTE_MS, START_MS, cluster, controller, decision, ended, job, only, said, view
+from tests.support.controller_world import (
+    JOB,
+    MINUTE_MS,
+    START_MS,
+    carried_out,
+    cluster,
+    controller,
+    decision,
+    ended,
+    job,
+    only,
+    resumed,
+    said,
+    view,
+)
 
 T0 = START_MS
 
@@ -108,8 +122,52 @@ def test_an_act_that_waited_into_a_period_with_bounds_keeps_them(
     effects = control.on_tick(seen, due_ms)
     assert said(effects) == [becomes]
     if becomes[0] == "refused":
-        assert only(effects).detail.startswith(f"'map': {wanted['map']}, allowed ")
+        assert only(effects).detail.startswith(f"tasks[0].desired: {wanted['map']} for 'map', allowed ")
         assert only(effects).detail.endswith(" until 00:30 UTC")
+
+
+@pytest.mark.parametrize(
+    ("later", "becomes"),
+    [
+        ({"parallelism_max": 4}, "out_of_bounds"),
+        ({"parallelism_max": 5}, "desired"),
+        ({"tasks": {"map": TaskLimits(parallelism_max=4)}}, "out_of_bounds"),
+        ({"tasks": {"map": TaskLimits(pinned=True)}}, "out_of_bounds"),
+        ({"total_limit": 6}, "above_total_limit"),
+        ({"rescales_a_day_max": 1}, "too_many_a_day"),
+        ({"cpu_limit": 4.0}, "above_cpu_limit"),
+        ({"memory_limit": 4.0}, "above_memory_limit"),
+    ],
+)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_act_that_waited_keeps_the_limits_that_its_owner_set_meanwhile(
+    later: dict[str, Any], becomes: str, restarts: bool
+) -> None:
+    """It was accepted under wider ones. The rescaler may have ended and begun anew between the two."""
+    control, seen, first = controller(), view(), decision(T0, {"map": 3})
+    written = [control.on_decision(first, seen, T0)]
+    (command,) = written[0].commands
+    done_ms = T0 + MINUTE_MS
+    after = view(carried_out(job(), command))
+    written.append(control.on_progress(ended(command, done_ms), after, done_ms))
+    written.append(control.on_decision(decision(done_ms, {"map": 5}), after, done_ms))
+    assert said(written[-1]) == [("pending", "cooldown")]
+    narrow = view(carried_out(job(), command), **later)
+    due_ms = control.wake_at_ms()
+    assert due_ms is not None
+    effects = (resumed(written) if restarts else control).on_tick(narrow, due_ms)
+    assert said(effects) == [("commanded" if becomes == "desired" else "refused", becomes)]
+    assert [dict(each.targets) for each in effects.commands] == ([{"map": 5}] if becomes == "desired" else [])
+
+
+def test_a_shrink_that_waited_keeps_a_minimum_that_its_owner_set_meanwhile() -> None:
+    """Nothing of it is carried out."""
+    control, seen = controller(), view()
+    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    after = carried_out(job(), command)
+    control.on_progress(ended(command, T0 + MINUTE_MS), view(after), T0 + MINUTE_MS)
+    control.on_decision(decision(T0 + MINUTE_MS, {"map": 1, "join": 3}), view(after), T0 + MINUTE_MS)
+    assert said(control.on_tick(view(after, parallelism_min=2), T0 + 10 * MINUTE_MS)) == [("refused", "out_of_bounds")]
 
 
 def test_a_wait_for_a_rescale_is_promised_to_end_with_it() -> None:
