@@ -62,8 +62,8 @@ flink-test: install ## The tests on a real Flink, also those that CI leaves to t
 prometheus-test: install ## The whole pipeline with figures from a real Prometheus; minutes of the wall's time
 	@$(PYTEST) tests/e2e/test_prometheus_pipeline.py -m nightly $(PYTEST_ARGS)
 
-constant-load-test: install ## Real consumer groups under a constant load for two hours of the pipeline's clock; six minutes
-	@$(PYTEST) tests/e2e/test_constant_load.py -m nightly $(PYTEST_ARGS)
+constant-load-test: install ## Real consumer groups and Flink jobs under a constant load for hours of the pipeline's clock; minutes
+	@$(PYTEST) tests/e2e/test_constant_load.py tests/e2e/test_constant_load_flink.py -m nightly $(PYTEST_ARGS)
 
 compose-test: install ## The actuator compose on the container engine that answers, by the whole contract; minutes
 	@$(PYTEST) tests/integration/test_compose_actuator.py -m "nightly or not nightly" $(PYTEST_ARGS)

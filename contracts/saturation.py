@@ -8,7 +8,8 @@ It holds for a day, and each time that it has to be learned again for twice as l
 looks the same for once. A new submission of the job forgets it, and so does a counter that shows all of the time after all.
 
 Of a task without a busy counter, what a record took it is kept in the same way. It also shows, at once, when a task that was
-made smaller falls behind (``policies.trial``).
+made smaller falls behind (``policies.trial``). Where a counter falls silent, of all subtasks or of some, what a record took by it
+is kept: such a task is none of unknown cost.
 """
 
 import numpy as np
@@ -65,6 +66,10 @@ def remembered(known: tuple[Saturation, ...], figures: Float32, topology: JobTop
     }
     for spec, record_ms in zip(topology.tasks, _record_ms(figures, topology.tasks).tolist(), strict=True):
         if record_ms > 0.0:  # False where unknown
+            new = Saturation(task=spec.task, record_ms=record_ms, at_ms=end_ms, epoch=topology.epoch)
+            kept[spec.task] = _learned(kept.get(spec.task), new)
+    for spec, record_ms in zip(topology.tasks, _counted_ms(figures, topology.tasks).tolist(), strict=True):
+        if record_ms > 0.0 and (spec.task not in kept or kept[spec.task].shown is None):
             new = Saturation(task=spec.task, record_ms=record_ms, at_ms=end_ms, epoch=topology.epoch)
             kept[spec.task] = _learned(kept.get(spec.task), new)
     if never_rested(figures[-2:], topology.tasks).any():
@@ -170,6 +175,19 @@ def _record_ms(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Float64:
     spent, records = (np.where(used, each, 0.0).sum(axis=0) for each in (worked, processed))
     told = used[-1] & uncounted & ~_is_uneven(tasks)
     return np.where(told, spent / np.where(records > 0, records, 1.0), found)
+
+
+def _counted_ms(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Float64:
+    """Return [N] what a record took by the counters of tasks that told busy time lately and do not now; NaN for others."""
+    found, busy = np.full(len(tasks), np.nan), figures[..., FIGURE["busy_ms"]].astype(np.float64)
+    silent = np.isnan(busy[-1]) & ~np.isnan(busy).all(axis=0) & np.array([spec.scalable for spec in tasks])
+    if not silent.any():
+        return found
+    into, out, began = (figures[..., FIGURE[name]].astype(np.float64) for name in ("records_in", "records_out", "restarts"))
+    processed = read_or_emitted(into, out)
+    used = ~np.isnan(busy) & (processed > 0) & ~(began > 0)
+    spent, records = (np.where(used, each, 0.0).sum(axis=0) for each in (busy, processed))
+    return np.where(silent & ~np.isnan(processed[-1]) & (records > 0), spent / np.where(records > 0, records, 1.0), found)
 
 
 def _is_uneven(tasks: tuple[TaskSpec, ...]) -> Bool:

@@ -4,6 +4,7 @@ Eight partitions, and work for 4.3 members of the group in the middle, where fiv
 Two hours of the pipeline's clock take six minutes of the wall's: ``make constant-load-test`` runs this.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from surescale.services.local_stack.consumers.consumers_pipeline import Consumer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly("takes six minutes of the wall's time")]
 
-SPEED, MINUTES = 20.0, 120
+SPEED, MINUTES, HOUR = 20.0, 120, 60
 BUSY_MEMBERS, SECONDS_A_RECORD = 4.3, 0.0283
 POLICIES = ("sure", "target-utilisation")
 
@@ -47,13 +48,23 @@ def test_a_group_is_rescaled_at_most_once_after_its_first_hour(tmp_path: Path) -
         report = pipeline.report()
     made = {
         policy: [
-            (round((command.issued_at_ms - began_ms) / MINUTE_MS), dict(command.targets))
+            (since(began_ms, command.issued_at_ms), dict(command.targets))
             for command in commands
             if command.job.endswith(f"/{policy}")
         ]
         for policy in POLICIES
     }
     print(made, report.jobs)
-    for policy in POLICIES:
-        assert len([minute for minute, _ in made[policy] if minute >= 60]) <= 1, made
-        assert report.jobs[policy].missing == 0
+    assert_settled(made)
+    assert all(report.jobs[policy].missing == 0 for policy in POLICIES)
+
+
+def since(began_ms: int, at_ms: int) -> int:
+    """Return how many minutes lie between two times."""
+    return round((at_ms - began_ms) / MINUTE_MS)
+
+
+def assert_settled(made: Mapping[str, Sequence[tuple[int, Mapping[str, int]]]]) -> None:
+    """Check what was commanded by policy: at which minute, and for which tasks how many subtasks or members."""
+    for commands in made.values():
+        assert len([minute for minute, _ in commands if minute >= HOUR]) <= 1, made

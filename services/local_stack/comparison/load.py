@@ -99,12 +99,17 @@ class LoadTarget:
 
 
 class Load:
-    """Sends records ``KEY,NUMBER`` at given rates in a thread of its own. Keys follow Zipf's law; numbers count from 0."""
+    """Sends records ``KEY,NUMBER`` at given rates in a thread of its own.
 
-    def __init__(self, target: LoadTarget, per_second: npt.NDArray[np.float64], seed: int = 0) -> None:
+    Numbers count from 0. Keys follow Zipf's law, or ``keys`` come in turn.
+    """
+
+    def __init__(
+        self, target: LoadTarget, per_second: npt.NDArray[np.float64], seed: int = 0, keys: Sequence[str] | None = None
+    ) -> None:
         self.per_second = per_second
         self._target = target
-        self._keys = _zipf_keys(seed)
+        self._keys = keys or _zipf_keys(seed)
         self._producer = Producer({"bootstrap.servers": target.bootstrap, "linger.ms": 10, "log_level": 0})
         self._thread = background(self._run, "load")
         self._is_stopping = threading.Event()

@@ -229,7 +229,6 @@ class FlinkPipeline(ComparisonPipeline):
                 to_topic=_output(job),
                 name=job,
                 uid_prefix=f"{job}-",
-                max_parallelism=64,
                 labels={MODE_LABEL: "act" if job in self._policies else "observe"},
                 parse_rounds=parse_rounds,
                 parse_wait_micros=parse_wait_micros,

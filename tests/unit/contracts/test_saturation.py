@@ -21,7 +21,7 @@ from surescale.contracts.saturation import (
     times_understated,
 )
 from surescale.contracts.window_history import WindowHistory
-from surescale.contracts.windows import FIGURES, HOUR_MS, Float32, decode_window, encode_window
+from surescale.contracts.windows import FIGURE, FIGURES, HOUR_MS, Float32, decode_window, encode_window
 from tests.support.builders import row
 
 SUBTASKS: Final = 4
@@ -182,3 +182,26 @@ def test_it_says_something_only_of_counters_that_showed_too_little(stretches: li
         was_told |= waiting > 0 and busy < SHOWN_MOST
         assert 1.0 <= times <= 20.0
         assert was_told or times == 1.0
+
+
+def test_what_a_counter_told_before_it_fell_silent_is_kept() -> None:
+    """Half the time of four subtasks for 1,000 records: 120 ms each. A restart's minute and one without records tell nothing."""
+    history, took = WindowHistory(REAL.job, 60), []
+    shown = [0.5] * 5 + [np.nan] * 20
+    for at, share in enumerate(shown, start=1):
+        figures = minute(share)["calls"].copy()
+        if at == 2:
+            figures[FIGURE["restarts"]], figures[FIGURE["busy_ms"]] = 1.0, 0.0
+        if at == 3:
+            figures[FIGURE["records_in"]] = 0.0
+        window = history.close(at * MINUTE_MS, {"calls": figures}, REAL)
+        took.append(float(service_remembered(window.saturations, TASKS, at * MINUTE_MS)[0]) * MINUTE_MS)
+    assert np.isnan(took[:5]).all()
+    assert took[5:] == pytest.approx([120.0] * 20)
+
+
+def test_a_silent_counter_takes_nothing_from_what_its_backlog_showed() -> None:
+    """It understated: that stays known, and what a record took by it is not kept in its place."""
+    job = Job()
+    assert job.times(10, 0.25, waiting=5_000.0) == 4.0
+    assert job.times(10, np.nan) == 4.0

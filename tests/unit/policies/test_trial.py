@@ -175,3 +175,15 @@ def test_where_work_is_dealt_out_the_next_even_size_is_tried() -> None:
     """Five members on six partitions carry as much as three, and would be made six again: such a group never came down."""
     assert asked(useful_max=6) == ([3], [0])
     assert asked(useful_max=8) == ([4], [0])
+
+
+@pytest.mark.parametrize("policy", ["sure", "target-utilisation", "flink", "ds2"])
+def test_members_whose_counters_fall_silent_are_not_tried_with_fewer(policy: str) -> None:
+    """What a record took is known from before. After more than an hour four of six members were tried, and fell behind."""
+    served = group(policy, 6, counted=True)
+    served.run(40, 4.3 * EACH)
+    size = served.members
+    served.counted = False
+    served.run(120, 4.3 * EACH)
+    assert served.sizes[40:] == [size] * 120
+    assert served.late == 0
