@@ -193,7 +193,7 @@ def judged(place: Place) -> tuple[str, str, str, str]:
 
     Ten loops of a day each, spread evenly over the place's minutes; the error is the one over loops.
     """
-    from surescale.model_export.plan_loops import given_in, planned_in, some_of, starting_parallelism
+    from benchmarks.plan_loops import given_in, planned_in, some_of, starting_parallelism
 
     ground = place.ground()
     last = place.end - 60 * LOOP_HOURS

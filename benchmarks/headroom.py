@@ -25,7 +25,7 @@ from benchmarks.report import say, show
 from benchmarks.world_cells import DAY, LOAD_PARALLELISM, WEEK
 
 if TYPE_CHECKING:
-    from surescale.model_export.plan_loops import Ground
+    from benchmarks.plan_loops import Ground
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
@@ -97,8 +97,8 @@ def judged(place: Place) -> Judged:
 
 def _lived(ground: Ground, place: Place, forecasts: Forecasts) -> tuple[Float64, Float64, Float64, Float64]:
     """Return the figures [F, L] of plans that live with each forecast, in loops of half a day."""
+    from benchmarks.plan_loops import given_in, starting_parallelism
     from surescale.contracts.job_settings import LatencyBound
-    from surescale.model_export.plan_loops import given_in, starting_parallelism
     from surescale.policies.guardrails import guard_rows, situation
     from surescale.policies.sure.plan import plan
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from surescale.contracts.job_settings import Objective
 
 if TYPE_CHECKING:
-    from surescale.model_export.plan_loops import Ground
+    from benchmarks.plan_loops import Ground
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Place:
     def ground(self) -> Ground:
         """Return the place made ready for the shipped plan; the job is sized by the load up to its end."""
         from benchmarks.archive import load_job
-        from surescale.model_export.plan_loops import Ground
+        from benchmarks.plan_loops import Ground
         from surescale.policies.registry import load_policy
         from surescale.policies.sure.policy import SurePolicy
         from surescale.simulation.load.workload import load_workload

@@ -6,12 +6,13 @@ import json
 import random
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 import click
 
 from benchmarks.machine import conditions, conditions_line
-from surescale.rescaler import vnodes
 from surescale.rescaler.reschedule import Cluster, Distribution, Fragment, Worker, WorkerState, plan_desired
 from surescale.runtime import options
 
@@ -61,12 +62,23 @@ def _cluster(fragments: int, workers: int, units: int, parallelism: int, leaving
     )
 
 
+def least_moved(mapping: Sequence[int], units: Iterable[int]) -> int:
+    """Return the least number of vnodes that must move for an even mapping onto ``units``, by formula.
+
+    ``vnodes - sum(min(held, q)) - min(r, number of kept units holding more than q)``, over the units that are kept.
+    """
+    held, ordered = Counter(mapping), set(units)
+    quota, extra = divmod(len(mapping), len(ordered))
+    kept = [held[unit] for unit in ordered if held[unit]]
+    return len(mapping) - sum(min(count, quota) for count in kept) - min(extra, sum(count > quota for count in kept))
+
+
 def _plan(name: str, cluster: Cluster, desired: int) -> PlanRun:
     started = time.process_time()
     plan = plan_desired(cluster, {fragment.id: desired for fragment in cluster.fragments})
     seconds = time.process_time() - started
     least = sum(
-        vnodes.least_moved(cluster.mapping_of(fragment) or (), plan.units[fragment.id])
+        least_moved(cluster.mapping_of(fragment) or (), plan.units[fragment.id])
         for fragment in cluster.fragments
         if fragment.id in plan.changes
     )

@@ -72,12 +72,12 @@ def _kept(cell: Cell, days: int, keep: Path | None) -> dict[str, Any]:
 def judged(cell: Cell, days: int) -> dict[str, Any]:
     """Return what serves after a tournament in a cell, rewards of the following days, and the winner's lead over others."""
     from benchmarks.archive import load_graph
+    from benchmarks.clustered import Pair, difference
     from benchmarks.lived_days import life_of
     from surescale.policies.departure import departure
     from surescale.policies.registry import load_policy
     from surescale.services.tools.tournament.hold import Ask, hold, policy_of
     from surescale.services.tools.tournament.tournament_report import PolicyVersion
-    from surescale.simulation.evaluation.clustered import Pair, difference
     from surescale.simulation.evaluation.judge import setting_of
     from surescale.simulation.load.workload import load_workload
 

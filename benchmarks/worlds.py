@@ -3,7 +3,7 @@
 Rules and the constant are calibrated on the first week (or third) of a load, in each world, for each job and draw; what follows
 judges. The best rival of a world is the one with the highest mean reward in these very hours, picked with hindsight. So is the
 best one under each load, which nobody has who runs one policy for all jobs. Errors are clustered by half-days of a load and by
-job (``simulation.evaluation.clustered``).
+job (``benchmarks.clustered``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.report import say, show
 from benchmarks.world_cells import Cell, CellGrid, hours_in
 
 if TYPE_CHECKING:
-    from surescale.simulation.evaluation.clustered import Difference
+    from benchmarks.clustered import Difference
     from surescale.simulation.evaluation.hours import Hours
 
 WORLDS = (
@@ -121,7 +121,7 @@ def _best_rival(found: Found) -> str:
 
 
 def _apart(found: Found, rivals: Mapping[Cell, str]) -> Difference:
-    from surescale.simulation.evaluation.clustered import Pair, difference
+    from benchmarks.clustered import Pair, difference
 
     return difference([Pair(cell.load, cell.job, each[OURS], each[rivals[cell]]) for cell, each in found.items()])
 

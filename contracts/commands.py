@@ -3,6 +3,7 @@
 They follow the conventions of ``contracts.messages``.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
@@ -188,3 +189,32 @@ class Drift(Message, frozen=True, kw_only=True, tag="drift/1"):
 
 
 EventRecord = Outcome | Progress | Balance | Drift
+
+
+RescaleState = Literal["pending", "warming", "restarting", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rescale:
+    """The last command that an engine accepted, and its progress."""
+
+    command_id: str
+    state: RescaleState
+    """``warming``: a ``prepare`` under way."""
+    effective_at_ms: int
+    """When the job changes; for a ``prepare``, when its hosts start to restore."""
+    done_at_ms: int
+    """When the job runs again; for a ``prepare``, when its learners are ready, an estimate while ``warming``."""
+    code: str = ""
+    """Why it failed."""
+    learners: int = 0
+    """Units that restore state for it."""
+    lag_bytes: int = 0
+    """State that they still have to restore."""
+    units: tuple[int, ...] = ()
+    """For a failed ``prepare``, the units that were lost or not ready in time."""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Return whether the job is about to change or changing; learners do not count."""
+        return self.state in ("pending", "restarting")

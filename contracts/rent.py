@@ -72,11 +72,9 @@ def prices_of(hosts: Iterable[Host]) -> dict[str, float]:
     return {host.host: host.price_per_s for host in hosts}
 
 
-def slots_of(topology: JobTopology, sizes: Mapping[str, int] | None = None) -> int:
-    """Return how many slots a job needs: tasks of one slot sharing group share them. ``sizes``: other ones than it has."""
-    if sizes is None and topology.state == RESTING:
-        return 0
-    return slots_needed(topology.tasks, sizes)
+def slots_of(topology: JobTopology) -> int:
+    """Return how many slots a job needs: tasks of one slot sharing group share them."""
+    return 0 if topology.state == RESTING else slots_needed(topology.tasks)
 
 
 def slots_configured(topology: JobTopology) -> int | None:

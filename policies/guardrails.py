@@ -35,10 +35,6 @@ from surescale.policies.graph import Bool, Int64, JobGraph
 from surescale.policies.limits import Limits
 from surescale.policies.measure import Measured, mean_of_last, or_zero
 
-ORDER = (
-    *("pinned", "floor", "emergency", "backlog_hold", "unproven", "max_step"),
-    *("memory", "tied", "minimum_within", "bounds", "aligned", "excluded", "total_limit"),
-)
 FLOOR_MINUTES = 15  # known minutes that count as "the measured load"; five would chase noise and cost restarts
 OVERLOAD_BACKLOG_MINUTES = 2.0  # a task with this much work waiting is overloaded whatever its load
 OVERLOAD_STEP = 2  # an overloaded task may always double, however small the step

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.commands import Expected, Progress, RescheduleCommand
+from surescale.contracts.commands import Expected, Progress, Rescale, RescheduleCommand
 from surescale.contracts.ids import command_id
 from surescale.engines.ports.actuator import (
     CANNOT_WITHDRAW,
@@ -32,7 +32,6 @@ from surescale.engines.ports.actuator import (
     EngineRefused,
     EngineUnavailable,
     JobStatus,
-    Rescale,
 )
 from surescale.engines.ports.requirement import covers, in_words
 

@@ -16,7 +16,7 @@ from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import Host, JobTopology
 from surescale.contracts.rent import RentCosts, rent_costs
 from surescale.contracts.windows import Window
-from surescale.engines.ports.actuator import CANNOT_WITHDRAW, Accepted, EngineRefused, JobStatus, Rescale
+from surescale.engines.ports.actuator import CANNOT_WITHDRAW, Accepted, EngineRefused, JobStatus
 from surescale.policies.decide import decide
 from surescale.policies.policy import Policy
 from surescale.rescaler.control.controller import Controller
@@ -25,7 +25,6 @@ from surescale.rescaler.control.settings import ControlSettings
 from surescale.rescaler.control.world import View
 from surescale.rescaler.execution import CommandExecution
 from surescale.rescaler.service.actuator import execution_of
-from surescale.simulation.engine import checked_changes
 from surescale.simulation.engine.checked_changes import EngineRefusal
 from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.engine.episode import Episode, run_episode
@@ -53,11 +52,10 @@ class EngineInProcess:
     def look(self, job: str) -> JobStatus:
         """Return how far the cluster is with a job."""
         running = _call(lambda: self.cluster.job(job))
-        last = running.rescale_at(self.cluster.now_ms)
         parallelism = {spec.task: spec.parallelism for spec in running.topology.tasks}
         return JobStatus(
             generation=running.topology.generation,
-            rescale=None if last is None else _rescale(last),
+            rescale=running.rescale_at(self.cluster.now_ms),
             required={spec.task: spec.parallelism for spec in running.wanted_tasks},
             running=parallelism,
             state=running.state_at(self.cluster.now_ms),
@@ -70,19 +68,6 @@ class EngineInProcess:
             EngineRefused: always.
         """
         raise EngineRefused(CANNOT_WITHDRAW, "the simulated engine carries out what it has accepted")
-
-
-def _rescale(last: checked_changes.Rescale) -> Rescale:
-    return Rescale(
-        command_id=last.command_id,
-        state=last.state,
-        effective_at_ms=last.effective_at_ms,
-        done_at_ms=last.done_at_ms,
-        code=last.code,
-        learners=last.learners,
-        lag_bytes=last.lag_bytes,
-        units=last.units,
-    )
 
 
 def _call(call: Callable[[], ResultType]) -> ResultType:

@@ -18,7 +18,7 @@ VNODES_MAX = 1 << 20
 
 
 def remapped(mapping: Sequence[int], units: Iterable[int], host_of: Table[int, str] | None = None) -> Mapping:
-    """Return an even mapping onto ``units`` with the least movement: exactly `least_moved` vnodes change their unit.
+    """Return an even mapping onto ``units`` with the least movement.
 
     Every unit ends with ``q`` or ``q + 1`` vnodes (``q, r = divmod(vnodes, n)``), exactly ``r`` with ``q + 1``; the larger
     quotas go to the units that hold most. A unit keeps its first vnodes up to its quota; only the rest moves. Given
@@ -35,17 +35,6 @@ def remapped(mapping: Sequence[int], units: Iterable[int], host_of: Table[int, s
         _move_within_hosts(mapping, result, room, host_of)
     takers = (unit for unit in sorted(room) for _ in range(room[unit]))
     return tuple(next(takers) if unit is None else unit for unit in result)
-
-
-def least_moved(mapping: Sequence[int], units: Iterable[int]) -> int:
-    """Return the least number of vnodes that must move for an even mapping onto ``units``, by formula.
-
-    ``vnodes - sum(min(held, q)) - min(r, number of kept units holding more than q)``, over the units that are kept.
-    """
-    held, ordered = Counter(mapping), set(units)
-    quota, extra = divmod(len(mapping), len(ordered))
-    kept = [held[unit] for unit in ordered if held[unit]]
-    return len(mapping) - sum(min(count, quota) for count in kept) - min(extra, sum(count > quota for count in kept))
 
 
 def moved_count(before: Sequence[int], after: Sequence[int]) -> int:

@@ -87,6 +87,23 @@ def grouped(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
+def _gathered(name: str, make: Callable[..., object], *options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator that adds these options to a command, which gets what ``make`` makes of them under one name."""
+    add = grouped(*options)
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def call(**given: Any) -> Any:
+            return command(**{name: make(**{each: given.pop(each) for each in names})}, **given)
+
+        before = len(getattr(call, "__click_params__", ()))
+        decorated: Any = add(cast(F, call))
+        names = [parameter.name for parameter in decorated.__click_params__[before:]]
+        return cast(F, decorated)
+
+    return decorate
+
+
 # Where things are.
 
 bootstrap = click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
@@ -260,7 +277,9 @@ join_host = click.option(
 )
 
 
-simulated_run_options = grouped(
+simulated_run = _gathered(
+    "run",
+    dict,
     workload(),
     jobs(JOBS[:1]),
     minutes(),
@@ -276,7 +295,7 @@ simulated_run_options = grouped(
     kill_host,
     join_host,
 )
-"""What runs in the simulated engine, for how long, and what a rescale costs."""
+"""What runs in the simulated engine, for how long, and what a rescale costs, for `simulation.engine.cluster.simulated_run`."""
 
 
 # How a rescaler acts, for the process and its twins. Each is a field of `RescalerSettings`.
@@ -314,19 +333,7 @@ def connected(*more: Callable[[Any], Any]) -> Callable[[F], F]:
 
     It adds ``--bootstrap`` and ``--prefix``, and the options of settings given as ``more``.
     """
-    add = grouped(*more, bootstrap, prefix)
-
-    def decorate(command: F) -> F:
-        @wraps(command)
-        def call(**given: Any) -> Any:
-            return command(settings=pipeline_settings(**{name: given.pop(name) for name in names}), **given)
-
-        before = len(getattr(call, "__click_params__", ()))
-        decorated: Any = add(cast(F, call))
-        names = [parameter.name for parameter in decorated.__click_params__[before:]]
-        return cast(F, decorated)
-
-    return decorate
+    return _gathered("settings", pipeline_settings, *more, bootstrap, prefix)
 
 
 def pipeline_settings(**given: object) -> PipelineSettings:

@@ -57,14 +57,14 @@ def plain(text: str, style: str = "") -> Text:
     return Text(printable(text), style=style)
 
 
-def several(names: Sequence[str], shown: int = NAMES_SHOWN) -> str:
+def several(names: Sequence[str]) -> str:
     """Return the first names and how many more there are.
 
     >>> several(["map"]), several(["map", "join", "sink", "R1"])
     ('map', 'map, join and 2 more, each')
     """
-    listed = ", ".join(names[:shown])
-    return listed if len(names) <= shown else f"{listed} and {len(names) - shown} more, each"
+    listed = ", ".join(names[:NAMES_SHOWN])
+    return listed if len(names) <= NAMES_SHOWN else f"{listed} and {len(names) - NAMES_SHOWN} more, each"
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,9 +71,9 @@ class Watchdog:
         self._over.set()
 
     @contextlib.contextmanager
-    def loop(self, name: str, *, more_s: float = 0.0) -> Iterator[Loop]:
+    def loop(self, name: str) -> Iterator[Loop]:
         """Watch a loop, which is this block: `beat` in it counts for it, as in ``asyncio.to_thread`` from it."""
-        with self._watched(name, more_s) as loop:
+        with self._watched(name, 0.0) as loop:
             token = turning.set(loop)
             try:
                 yield loop

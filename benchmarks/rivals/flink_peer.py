@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from surescale.policies.rules.target_utilisation import CALIBRATED
-from surescale.services.local_stack.artifacts import FLINK_AUTOSCALER, fetch
+from surescale.services.local_stack.artifacts import fetch, locked_set
 from surescale.services.local_stack.errors import Say, silent
 from surescale.services.local_stack.flink.distribution import Flink
 from surescale.services.local_stack.flink.flink_pipeline import FlinkPipelineOptions
 from surescale.services.local_stack.flink.scaled_job import compiled
 from surescale.services.local_stack.java import find_java
 
+FLINK_AUTOSCALER: Final = locked_set("flink-autoscaler-1.10.0")
 SOURCE: Final = Path(__file__).parent / "UpstreamAutoscaler.java"
 DECIDES_EVERY_S: Final = 10
 """As upstream's standalone program does by default."""

@@ -119,22 +119,16 @@ class Plan(Part, frozen=True):
     nodes: tuple[PlanNode, ...] = ()
 
 
-class JobDetail(Part, frozen=True, rename="kebab"):
-    """``GET /jobs/:id``. The scheduler's type is there from 2.3 on, else empty."""
+class JobDetail(JobEntry, frozen=True, kw_only=True, rename="kebab"):
+    """``GET /jobs/:id``."""
 
-    jid: str
-    name: str
-    state: str
-    start_time: int
     now: int
     vertices: tuple[Vertex, ...] = ()
     plan: Plan = Plan()
     timestamps: dict[str, int] = {}
-    end_time: int = -1
     duration: int = -1
-    job_type: str | None = None
+    job_type: str | None = None  # another name than in the overview
     max_parallelism: int = msgspec.field(default=-1, name="maxParallelism")
-    scheduler_type: str | None = msgspec.field(default=None, name="schedulerType")
 
 
 class Subtask(Part, frozen=True, rename="kebab"):

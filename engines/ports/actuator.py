@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self, runtime_checkable
 
 from surescale.contracts.capabilities import Capabilities
-from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.commands import Rescale, RescheduleCommand
 from surescale.contracts.errors import SurescaleError
 from surescale.contracts.messages import JobState
 
-RescaleState = Literal["pending", "warming", "restarting", "done", "failed"]
 WaitingFor = Literal["", "checkpoint", "slots", "cooldown"]
 
 # Codes of refusals that mean the same for every engine.
@@ -58,24 +57,6 @@ class Accepted:
 
     effective_at_ms: int | None = None
     done_at_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rescale:
-    """The last change that an engine accepted."""
-
-    command_id: str
-    state: RescaleState
-    effective_at_ms: int
-    done_at_ms: int
-    code: str = ""
-    """Why it failed."""
-    learners: int = 0
-    """Units that restore state for it."""
-    lag_bytes: int = 0
-    """State that they still have to restore."""
-    units: tuple[int, ...] = ()
-    """Units that made a ``prepare`` fail."""
 
 
 @dataclass(frozen=True, slots=True)

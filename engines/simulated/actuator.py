@@ -8,12 +8,12 @@ from typing import Self, TypeVar
 import msgspec
 
 from surescale.contracts.capabilities import SIMULATED, Capabilities
-from surescale.contracts.commands import NamedUnits, RescheduleCommand
+from surescale.contracts.commands import NamedUnits, Rescale, RescheduleCommand
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.ids import split_job
 from surescale.contracts.messages import Count, JobState, Parallelism, Text, TimeMs
 from surescale.contracts.wire import decode, encode
-from surescale.engines.ports.actuator import CANNOT_WITHDRAW, Accepted, EngineRefused, EngineUnavailable, JobStatus, Rescale
+from surescale.engines.ports.actuator import CANNOT_WITHDRAW, Accepted, EngineRefused, EngineUnavailable, JobStatus
 from surescale.engines.settings import ClusterSettings
 from surescale.runtime.http import ErrorAnswer, NoAnswer, ask
 

@@ -13,7 +13,7 @@ from surescale.policies.graph import Int64, JobGraph
 from surescale.policies.measure import Measured, measure
 from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload
-from surescale.simulation.loops.rows import LoopRows, Observed, Terms, resized
+from surescale.simulation.loops.rows import LoopRows, Observed, Terms
 
 WEEK_MINUTES = 7 * 24 * 60
 SPAN_MINUTES = 60
@@ -70,6 +70,17 @@ def asked_for(action: Float64, current: Int64, terms: Terms) -> Int64:
     """Return parallelism [B, N] for actions a [B, N] in [-1, 1]: p (1 + a), or p (1 + a / REACH) in ``compat``, rounded."""
     ratio = 1.0 + (np.clip(action / REACH, -1.0, 1.0) if terms.mode == "compat" else action)
     return resized(current, ratio, terms)
+
+
+def resized(current: Int64, ratio: Float64, terms: Terms) -> Int64:
+    """Return whole subtasks [B, N] for ratios in (0, 2] of the current ones, rounded as the mode does.
+
+    ``clean`` and ``slo`` round half up. ``compat`` truncates the change towards 0, as the paper's code does: from 1 subtask only
+    a ratio of 2 changes anything, so tasks get stuck at 1.
+    """
+    if terms.mode == "compat":
+        return current + np.trunc((ratio - 1.0) * current).astype(np.int64)
+    return np.floor(current * ratio + 0.5).astype(np.int64)
 
 
 def action_for(sizes: Int64, current: Int64, terms: Terms) -> Float64:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
-from surescale.model_export.plan_loops import Ground, given_in, planned_in, starting_parallelism
+from benchmarks.plan_loops import Ground, given_in, planned_in, starting_parallelism
 from surescale.policies.drift import Ranges, outside
 from surescale.policies.features import SURE_WIDTH, Encoded, encode
 from surescale.policies.graph import Int64, JobGraph

@@ -169,8 +169,7 @@ class Loops:
         twin, wanted = self.rows.repeated(len(desired)), desired.reshape(-1, desired.shape[-1])
         total = np.zeros(len(wanted))
         for at in range(spans):
-            span = twin.step(wanted, is_full=True)
-            assert span.full_latency is not None
+            span = twin.step(wanted)
             total += discount**at * twin.reward(span)
             total -= discount**at * twin.terms.latency_weight * (span.full_latency - span.latency)
         return total.reshape(len(desired), -1)

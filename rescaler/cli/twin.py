@@ -15,20 +15,10 @@ if TYPE_CHECKING:
     from surescale.simulation.load.workload import Workload
 
 POLICIES = ("static", "target-utilisation")
-FIGURES = (
-    "reward",
-    "latency_mean_s",
-    "latency_p99_s",
-    "utilisation",
-    "task_minutes",
-    "rescales",
-    "overload_minutes",
-    "parallelism",
-)
 
 
 @click.command("twin")
-@options.simulated_run_options
+@options.simulated_run
 @options.policies(*POLICIES)
 @options.policy_folder
 @options.span_minutes("each policy's own")
@@ -38,27 +28,7 @@ FIGURES = (
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures to this file, not to standard output."
 )
-def command(
-    *,
-    workload: str,
-    jobs: tuple[str, ...],
-    minutes: int,
-    start_minute: int | None,
-    policies: tuple[str, ...],
-    span_minutes: int | None,
-    load_parallelism: float,
-    sample_interval_ms: int,
-    world: str,
-    world_seed: int,
-    restart_ms: int | None,
-    rescale: str,
-    restore_mib_per_s: float,
-    checkpoint_interval_ms: int,
-    kill_host_minutes: tuple[int, ...],
-    join_host_minutes: tuple[int, ...],
-    out: Path | None,
-    **given: Any,
-) -> None:
+def command(*, run: dict[str, Any], policies: tuple[str, ...], span_minutes: int | None, out: Path | None, **given: Any) -> None:
     """Run other policies on the jobs and trace of `run engine`.
 
     Prints each policy's figures as JSON. Gate, planning and the cost of a rescale are those of a pipeline in lockstep, in
@@ -67,29 +37,12 @@ def command(
     from surescale.contracts.settings import from_environment
     from surescale.rescaler.service.settings import RescalerSettings
     from surescale.runtime.atomic_files import check_folder
-    from surescale.simulation.engine.cluster import RunOptions
-    from surescale.simulation.load.jobs import load_job
-    from surescale.simulation.load.workload import load_workload
-    from surescale.simulation.model.costs import chosen_cost
-    from surescale.simulation.model.worlds import cluster_world
+    from surescale.simulation.engine.cluster import simulated_run
 
     if out is not None:
         check_folder(out, option="--out")
     settings = from_environment(RescalerSettings, **given)
-    played = cluster_world(world, world_seed)
-    run_options = RunOptions(
-        minutes=minutes,
-        start_minute=start_minute,
-        cluster=settings.cluster,
-        sample_interval_ms=sample_interval_ms,
-        cost=chosen_cost(rescale, restart_ms, restore_mib_per_s, played),
-        world=played,
-        checkpoint_interval_ms=checkpoint_interval_ms,
-        kill_host_minutes=kill_host_minutes,
-        join_host_minutes=join_host_minutes,
-    )
-    trace = load_workload(workload)
-    sized = [load_job(job, trace, load_parallelism) for job in jobs]
+    sized, trace, run_options = simulated_run(settings.cluster, **run)
     _write(_figures(settings, run_options, sized, trace, policies, span_minutes), out)
 
 
@@ -102,6 +55,7 @@ def _figures(
     span_minutes: int | None,
 ) -> dict[str, object]:
     from surescale.rescaler.twin import run_twin
+    from surescale.simulation.engine.job_report import RunFigures
 
     loaded = {name: _policy(name, settings) for name in policies}
     jobs_figures: dict[str, dict[str, dict[str, object]]] = {}
@@ -119,7 +73,7 @@ def _figures(
         )
         rent[name] = {"dollars": round(twin.rent_costs.dollars, 6)}
         for job, report in twin.reports.items():
-            figures = {figure: getattr(report, figure) for figure in FIGURES}
+            figures = {figure: getattr(report, figure) for figure in RunFigures.__struct_fields__}
             jobs_figures.setdefault(job, {})[name] = figures | {"rent": twin.rent_costs.jobs[job].document()}
     return {"jobs": jobs_figures, "rent": rent}
 

@@ -66,15 +66,11 @@ def communication_per_s(problem: Problem, assignment: Mapping[Sub, int]) -> floa
 def weighted_traffic(problem: Problem, assignment: Mapping[Sub, int]) -> float:
     """Return GB/s sent between hosts, weighted by distance. Subtasks without a host send nothing."""
     network = problem.request.network
-    return _traffic(problem, assignment, network.same_zone, network.cross_zone)
+    return traffic(problem, assignment, network.same_zone, network.cross_zone)
 
 
-def traffic(problem: Problem, assignment: Mapping[Sub, int]) -> float:
-    """Return GB/s sent between hosts, every distance counted once."""
-    return _traffic(problem, assignment, 1.0, 1.0)
-
-
-def _traffic(problem: Problem, assignment: Mapping[Sub, int], same_zone: float, cross_zone: float) -> float:
+def traffic(problem: Problem, assignment: Mapping[Sub, int], same_zone: float = 1.0, cross_zone: float = 1.0) -> float:
+    """Return GB/s sent between hosts, weighted by distance; without weights every GB counts once."""
     by_host = _counts_by_task(problem, assignment)
     flows = []
     for edge, (source, target) in zip(problem.request.edges, problem.edges, strict=True):

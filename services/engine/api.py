@@ -5,7 +5,6 @@ from http import HTTPStatus
 
 import msgspec
 from aiohttp import web
-from msgspec import UNSET
 from msgspec.structs import asdict
 
 from surescale.contracts.commands import RescheduleCommand
@@ -288,22 +287,10 @@ def _minute(driver: ClockDriver, minute: SimulatedMinute) -> MinuteDocument:
 
 
 def _figures_of(cluster: SimulatedCluster, name: str, *, with_tasks: bool) -> ReportedJob:
-    report, job = cluster.report(name), cluster.jobs[name]
-    return ReportedJob(
-        reward=report.reward,
-        latency_mean_s=report.latency_mean_s,
-        latency_p99_s=report.latency_p99_s,
-        utilisation=report.utilisation,
-        task_minutes=report.task_minutes,
-        rescales=report.rescales,
-        overload_minutes=report.overload_minutes,
-        minutes=report.minutes,
-        load_records_per_minute=report.load_records_per_minute,
-        parallelism=report.parallelism,
-        task_parallelism=report.task_parallelism if with_tasks else UNSET,
-        state=job.state_at(cluster.now_ms),
-        rescale=job.rescale_at(cluster.now_ms),
-    )
+    figures, job = asdict(cluster.report(name)), cluster.jobs[name]
+    if not with_tasks:
+        del figures["task_parallelism"]
+    return ReportedJob(**figures, state=job.state_at(cluster.now_ms), rescale=job.rescale_at(cluster.now_ms))
 
 
 def _standbys(job: RunningJob) -> list[StandbyDocument]:

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterable
 
 from surescale.contracts.clock import MINUTE_MS, pipeline_time_ms, wall_time_ms
-from surescale.contracts.commands import Balance, EventRecord, Outcome, Progress, RescheduleCommand
+from surescale.contracts.commands import Balance, EventRecord, Outcome, Progress, Rescale, RescheduleCommand
 from surescale.contracts.messages import ClockPrerequisites, ClockSegment
 from surescale.services.engine.documents import RunDocument
 from surescale.services.engine.pace import Checkpoint, Lockstep
 from surescale.services.engine.settings import EngineSettings
-from surescale.simulation.engine.checked_changes import EngineRefusal, Rescale
+from surescale.simulation.engine.checked_changes import EngineRefusal
 from surescale.simulation.engine.cluster import SimulatedCluster
 
 Publish = Callable[[ClockSegment], None]

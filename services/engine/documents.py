@@ -4,10 +4,10 @@ Times (``_ms``) are milliseconds since the epoch, of the pipeline's clock unless
 """
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
+from surescale.contracts.commands import Rescale
 from surescale.contracts.messages import EngineEvent, HourlyLoad, JobTopology, TaskSample
-from surescale.simulation.engine.checked_changes import Rescale
+from surescale.simulation.engine.job_report import JobReport
 
 
 class EngineDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,31 +148,9 @@ class DyingHost(EngineDocument, frozen=True, kw_only=True):
     """When it dies."""
 
 
-class ReportedJob(EngineDocument, frozen=True, kw_only=True):
-    """Figures of one job over the run so far (`simulation.engine.job_report.JobReport`)."""
+class ReportedJob(JobReport, frozen=True, kw_only=True):
+    """Figures of one job over the run so far; ``task_parallelism`` is absent unless ``?tasks`` asks for it."""
 
-    reward: float
-    """Mean reward over blocks."""
-    latency_mean_s: float
-    """Mean over records, from entering the job to leaving it."""
-    latency_p99_s: float
-    """99th percentile over minutes, each weighted by its records."""
-    utilisation: float
-    """Busy over allocated subtask-minutes of the real tasks."""
-    task_minutes: int
-    """Sum over minutes of the real tasks' parallelism."""
-    rescales: int
-    """Commands that took effect."""
-    overload_minutes: int
-    """Minutes in which some task was offered more than its parallelism serves; restarts excluded."""
-    minutes: int
-    """Minutes reported."""
-    load_records_per_minute: float
-    """Load of the last minute."""
-    parallelism: tuple[int, ...]
-    """Per minute, sum over real tasks."""
-    task_parallelism: tuple[tuple[int, ...], ...] | UnsetType = UNSET
-    """Per minute, parallelism of each real task; absent unless ``?tasks`` asks for it."""
     state: str
     """State at the clock's time."""
     rescale: Rescale | None

@@ -66,7 +66,6 @@ KAFKA_BROKER = locked_set("kafka-broker-4.2.1")
 SPARK_KAFKA = locked_set("spark-kafka-4.2.0")
 FLINK_2_KAFKA = locked_set("flink-kafka-5.0.0-2.2")
 FLINK_1_KAFKA = locked_set("flink-kafka-3.4.0-1.20")
-FLINK_AUTOSCALER = locked_set("flink-autoscaler-1.10.0")
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:

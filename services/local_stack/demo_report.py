@@ -11,6 +11,7 @@ from surescale.contracts.rent import RentCost
 from surescale.services.engine.documents import EngineReport, ReportedJob
 from surescale.services.local_stack.pipeline_figures import Counts, Freshness, Rescaling
 from surescale.services.state.read.words import phase_words
+from surescale.simulation.engine.job_report import RunFigures
 
 
 class JobCost(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,24 +35,15 @@ class ClusterCost(msgspec.Struct, frozen=True):
     dollars: float
 
 
-class JobFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """How one job did under one policy; ``parallelism`` is the sum over its tasks, per minute."""
+class JobFigures(RunFigures, frozen=True, kw_only=True):
+    """How one job did under one policy, and what its hosts cost."""
 
-    reward: float
-    latency_mean_s: float
-    latency_p99_s: float
-    utilisation: float
-    task_minutes: int
-    rescales: int
-    overload_minutes: int
-    parallelism: tuple[int, ...]
     rent: JobCost | None
 
     @classmethod
     def of(cls, job: ReportedJob, rent: JobCost | None) -> Self:
         """Return the figures of a job that ran in the pipeline."""
-        own = {name: getattr(job, name) for name in cls.__struct_fields__ if name != "rent"}
-        return cls(**own, rent=rent)
+        return cls(**{name: getattr(job, name) for name in RunFigures.__struct_fields__}, rent=rent)
 
 
 class Twins(msgspec.Struct, frozen=True):

@@ -2,11 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import msgspec
 
-from surescale.contracts.commands import RescheduleCommand, TaskChange
+from surescale.contracts.commands import Rescale, RescheduleCommand, TaskChange
 from surescale.contracts.errors import SurescaleError
 from surescale.contracts.messages import JobTopology, TaskSpec
 
@@ -151,43 +150,12 @@ HostOf = Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Rescale:
-    """An accepted command and its progress.
-
-    Attributes:
-        command_id: of the command.
-        desired_generation: of the command.
-        effective_at_ms: when the job changes; for a ``prepare``, when its hosts start to restore.
-        done_at_ms: when the job runs again; for a ``prepare``, when its learners are ready, an estimate while ``warming``.
-        state: ``warming`` means a ``prepare`` under way.
-        code: why it failed.
-        learners: number of units that restore state for it.
-        lag_bytes: state that they still have to restore.
-        units: for a failed ``prepare``, the units that were lost or not ready in time.
-    """
-
-    command_id: str
-    desired_generation: int
-    effective_at_ms: int
-    done_at_ms: int
-    state: Literal["pending", "warming", "restarting", "done", "failed"] = "pending"
-    code: str = ""
-    learners: int = 0
-    lag_bytes: int = 0
-    units: tuple[int, ...] = ()
-
-    @property
-    def is_under_way(self) -> bool:
-        """Return whether the job is about to change or changing; learners do not count."""
-        return self.state in ("pending", "restarting")
-
-
-@dataclass(frozen=True, slots=True)
 class Accepted:
     """A commit that has not taken effect yet."""
 
     rescale: Rescale
     tasks: Tasks
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)

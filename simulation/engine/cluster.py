@@ -7,25 +7,25 @@ the current minute. The engine does not decide what happens to a job without uni
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from surescale.contracts.clock import MINUTE_MS, minute_end_ms
-from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.commands import Rescale, RescheduleCommand
 from surescale.contracts.ids import job_id
 from surescale.contracts.messages import ClusterTopology, EngineEvent, EventKind, Host, HourlyLoad, TaskSample
-from surescale.simulation.engine.checked_changes import EngineRefusal, Rescale
+from surescale.simulation.engine.checked_changes import EngineRefusal
 from surescale.simulation.engine.hosts import HostPool, NewHost, default_hosts
 from surescale.simulation.engine.job_report import JobReport
 from surescale.simulation.engine.learners import restore
 from surescale.simulation.engine.running_job import RunningJob
 from surescale.simulation.engine.simulated_minute import SimulatedMinute, samples
 from surescale.simulation.errors import RunError
-from surescale.simulation.load.jobs import SizedJob
-from surescale.simulation.load.workload import Workload
-from surescale.simulation.model.costs import RestartCost
+from surescale.simulation.load.jobs import SizedJob, load_job
+from surescale.simulation.load.workload import Workload, load_workload
+from surescale.simulation.model.costs import RestartCost, chosen_cost
 from surescale.simulation.model.course import job_in, load_in
 from surescale.simulation.model.queueing import STEP_MS, STEPS
-from surescale.simulation.model.reward import REWARD_LAMBDA
-from surescale.simulation.model.worlds import CALM, World
+from surescale.simulation.model.worlds import CALM, World, cluster_world
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,30 @@ class RunOptions:
     """At the end of these minutes of the run, the host with the most units in use dies."""
     join_host_minutes: tuple[int, ...] = ()
     """At the end of these minutes of the run, a host joins; the default host types take turns."""
+
+
+def simulated_run(
+    cluster: str,
+    *,
+    jobs: Sequence[str],
+    workload: str,
+    load_parallelism: float,
+    world: str,
+    world_seed: int,
+    rescale: str,
+    restart_ms: int | None,
+    restore_mib_per_s: float,
+    **stretch: Any,
+) -> tuple[list[SizedJob], Workload, RunOptions]:
+    """Return what the options of commands ask for; ``stretch`` has the other fields of `RunOptions`.
+
+    Raises:
+        SurescaleError: trace, job or world is unknown or unreadable.
+    """
+    played, load = cluster_world(world, world_seed), load_workload(workload)
+    cost = chosen_cost(rescale, restart_ms, restore_mib_per_s, played)
+    options = RunOptions(cluster=cluster, cost=cost, world=played, **stretch)
+    return [load_job(job, load, load_parallelism) for job in jobs], load, options
 
 
 class SimulatedCluster:
@@ -163,9 +187,9 @@ class SimulatedCluster:
         """Return the hosts."""
         return self.hosts.topology(self.options.cluster, self._hosts_at_ms)
 
-    def report(self, job: str, first_minute: int = 0, reward_lambda: float = REWARD_LAMBDA) -> JobReport:
-        """Return the figures of a job from a minute of the run on."""
-        return self.job(job).ledger.report(first_minute, reward_lambda)
+    def report(self, job: str) -> JobReport:
+        """Return the figures of a job over the run so far."""
+        return self.job(job).ledger.report()
 
     def events_after(self, event_id: str) -> list[EngineEvent]:
         """Return what happened after an event, in order; everything, if there is no such event."""

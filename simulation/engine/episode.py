@@ -32,7 +32,6 @@ from surescale.simulation.engine.job_report import JobReport
 from surescale.simulation.engine.simulated_minute import SimulatedMinute
 from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload
-from surescale.simulation.model.reward import REWARD_LAMBDA
 
 _ARRIVED, _RECORDS_IN = FIGURE["arrived"], FIGURE["records_in"]
 _SOURCE = 0  # index of the virtual source, the one task without upstream
@@ -199,13 +198,10 @@ def run_episode(
     hosts: Sequence[NewHost] | None = None,
     span_minutes: int = 10,
     window_minutes: int = 60,
-    first_counted_minute: int = 0,
-    reward_lambda: float = REWARD_LAMBDA,
 ) -> Episode:
     """Run jobs under a workload, deciding at the end of every span (minutes since the epoch divisible by ``span_minutes``).
 
-    ``decide`` gets the window that a pipeline would have at that minute, and may return None: nothing is due. The figures of the
-    first ``first_counted_minute`` minutes of the run are left out of the reports.
+    ``decide`` gets the window that a pipeline would have at that minute, and may return None: nothing is due.
 
     Raises:
         RunError: the run cannot be set up as asked.
@@ -228,7 +224,7 @@ def run_episode(
                         decisions.append(decision)
                         answer.decided(decision, cluster)
     return Episode(
-        reports={job: cluster.report(job, first_counted_minute, reward_lambda) for job in cluster.jobs},
+        reports={job: cluster.report(job) for job in cluster.jobs},
         decisions=tuple(decisions),
         commands=tuple(answer.commands),
         cluster=cluster,

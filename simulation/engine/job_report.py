@@ -3,41 +3,43 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from surescale.simulation.model.attempts import Flow
 from surescale.simulation.model.reward import REWARD_LAMBDA, Float64, latency_minutes, mean_reward
 
 
-@dataclass(frozen=True, slots=True)
-class JobReport:
-    """Figures of one job over the minutes reported.
-
-    Attributes:
-        reward: mean over blocks (see the module).
-        latency_mean_s: mean over records, from entry into the job to exit.
-        latency_p99_s: 99th percentile over minutes, each weighted by its records.
-        utilisation: busy over allocated subtask-minutes of the real tasks.
-        task_minutes: sum over minutes of the real tasks' parallelism.
-        rescales: commands that took effect.
-        overload_minutes: minutes in which some task received more than its parallelism can serve; restarts excluded.
-        minutes: minutes reported.
-        load_records_per_minute: of the last minute.
-        parallelism: per minute, sum over real tasks.
-        task_parallelism: per minute, parallelism of each real task.
-    """
+class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """How one job did over the minutes reported."""
 
     reward: float
+    """Mean reward over blocks."""
     latency_mean_s: float
+    """Mean over records, from entering the job to leaving it."""
     latency_p99_s: float
+    """99th percentile over minutes, each weighted by its records."""
     utilisation: float
+    """Busy over allocated subtask-minutes of the real tasks."""
     task_minutes: int
+    """Sum over minutes of the real tasks' parallelism."""
     rescales: int
+    """Commands that took effect."""
     overload_minutes: int
-    minutes: int
-    load_records_per_minute: float
+    """Minutes in which some task was offered more than its parallelism serves; restarts excluded."""
     parallelism: tuple[int, ...]
-    task_parallelism: tuple[tuple[int, ...], ...]
+    """Per minute, sum over real tasks."""
+
+
+class JobReport(RunFigures, frozen=True, kw_only=True, omit_defaults=True):
+    """The same, and where the job stands."""
+
+    minutes: int
+    """Minutes reported."""
+    load_records_per_minute: float
+    """Load of the last minute."""
+    task_parallelism: tuple[tuple[int, ...], ...] = ()
+    """Per minute, parallelism of each real task."""
 
 
 @dataclass(slots=True)
@@ -61,24 +63,23 @@ class JobLedger:
         self.rescaled.append(int(rescaled))
         self.task_parallelism.append(tuple(task_parallelism))
 
-    def report(self, first_minute: int = 0, reward_lambda: float = REWARD_LAMBDA) -> JobReport:
-        """Return the figures from minute ``first_minute`` of the run on; zeros while there are none."""
-        chosen = slice(first_minute, None)
-        arrivals, backlog = np.array(self.arrivals[chosen]), np.array(self.backlog_minutes[chosen])
-        busy, series = np.array(self.busy_minutes[chosen]), tuple(self.task_parallelism[chosen])
+    def report(self) -> JobReport:
+        """Return the figures of the run so far; zeros while there are none."""
+        arrivals, backlog = np.array(self.arrivals), np.array(self.backlog_minutes)
+        busy, series = np.array(self.busy_minutes), tuple(self.task_parallelism)
         totals = tuple(sum(tasks) for tasks in series)
         allocated = np.array(totals, dtype=np.float64)
         minute_latency_s = 60.0 * latency_minutes(backlog, arrivals, self.path_minutes)
         records = float(arrivals.sum())
         mean_s = 60.0 * (float(backlog.sum()) / records + self.path_minutes) if records else 0.0
         return JobReport(
-            reward=mean_reward(arrivals, backlog, busy, allocated, self.path_minutes, reward_lambda),
+            reward=mean_reward(arrivals, backlog, busy, allocated, self.path_minutes, REWARD_LAMBDA),
             latency_mean_s=mean_s,
             latency_p99_s=weighted_percentile(minute_latency_s, arrivals, 0.99),
             utilisation=float(busy.sum() / allocated.sum()) if any(totals) else 0.0,
             task_minutes=sum(totals),
-            rescales=sum(self.rescaled[chosen]),
-            overload_minutes=sum(self.overloaded[chosen]),
+            rescales=sum(self.rescaled),
+            overload_minutes=sum(self.overloaded),
             minutes=len(totals),
             load_records_per_minute=float(arrivals[-1]) if totals else 0.0,
             parallelism=totals,

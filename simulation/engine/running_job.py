@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS, minute_end_ms
-from surescale.contracts.commands import GENERATION_LEAP_MAX, RescheduleCommand
+from surescale.contracts.commands import GENERATION_LEAP_MAX, Rescale, RescheduleCommand
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.vnodes import uniform_counts
 from surescale.contracts.windows import FIGURE
@@ -22,7 +22,6 @@ from surescale.simulation.engine.checked_changes import (
     EngineRefusal,
     FailedOver,
     HostOf,
-    Rescale,
     Tasks,
     moved_to,
     replaced,
@@ -159,9 +158,9 @@ class RunningJob:
         self._refuse_out_of_turn(command, now_ms)
         if command.action == "standby":
             self.standbys.want(wanted_standbys(command, self.topology, host_of), self.held, self._sizes())
-            rescale = Rescale(command.command_id, command.desired_generation, now_ms, now_ms, "done")
+            rescale = Rescale(command.command_id, "done", now_ms, now_ms)
         elif command.action == "abort":
-            rescale = Rescale(command.command_id, command.desired_generation, now_ms, now_ms, "done")
+            rescale = Rescale(command.command_id, "done", now_ms, now_ms)
             self.preparation = None
         elif command.action == "prepare":
             rescale = self._prepare(command, now_ms, host_of, free)
@@ -179,7 +178,7 @@ class RunningJob:
         newest = self.rescale_at(now_ms)
         if newest and newest.command_id == command.command_id:
             return newest
-        return Rescale(command.command_id, command.desired_generation, *self.answers[command.command_id], "done")
+        return Rescale(command.command_id, "done", *self.answers[command.command_id])
 
     def warm(self, at_ms: int) -> None:
         """Check the learners at the end of a minute: all ready, too late, or still warming."""
@@ -217,7 +216,7 @@ class RunningJob:
         self._is_rescaled = True
         self.preparation = None
         self.still_ms.append(done_at_ms - at_ms)
-        self._restart(accepted.tasks, at_ms, done_at_ms, accepted.rescale.desired_generation)
+        self._restart(accepted.tasks, at_ms, done_at_ms, accepted.generation)
         self.follow_hosts(host_of)
         self.checkpoint()  # the barrier of a rescale is a checkpoint: nothing before it is ever repeated
         return True
@@ -297,8 +296,8 @@ class RunningJob:
         tasks = tasks_after(command, self.topology, host_of.keys(), sorted(self.units) + list(free))
         effective_at_ms = minute_end_ms(now_ms) + int(self.flow.effect_minutes()[0]) * MINUTE_MS
         done_at_ms = effective_at_ms + self._down_ms(tasks, host_of)
-        rescale = Rescale(command.command_id, command.desired_generation, effective_at_ms, done_at_ms)
-        self._next = Accepted(rescale, tasks)
+        rescale = Rescale(command.command_id, "pending", effective_at_ms, done_at_ms)
+        self._next = Accepted(rescale, tasks, command.desired_generation)
         if self.preparation and self.preparation.tasks != tasks:
             self.preparation = None
         return rescale
@@ -309,7 +308,7 @@ class RunningJob:
         learners = self._learners(tasks, host_of) if self.cost.mode == "learners" else ()
         made = Preparation(command.command_id, tasks, learners, begins_at_ms, command.deadline_ms)
         self.preparation = made
-        rescale = Rescale(command.command_id, command.desired_generation, now_ms, now_ms, "done", learners=len(learners))
+        rescale = Rescale(command.command_id, "done", now_ms, now_ms, learners=len(learners))
         if not made.is_ready(self.cost.acceptable_lag_bytes):
             minutes = made.ready_after_minutes(self.cost.restored_per_minute())
             done_at_ms = begins_at_ms + max(1, minutes) * MINUTE_MS

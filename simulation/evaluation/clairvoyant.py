@@ -34,11 +34,11 @@ class Foresight:
         """Return the foresight of a workload."""
         return cls(np.concatenate([[0.0], np.cumsum(workload.requests.astype(np.float64))]))
 
-    def mean(self, minutes: Int64, first: int = 0, length: int = HOUR) -> Float64:
-        """Return records per minute [B] over ``length`` minutes that start ``first`` minutes after each minute [B]."""
+    def mean(self, minutes: Int64, first: int = 0) -> Float64:
+        """Return records per minute [B] over the hour that starts ``first`` minutes after each minute [B]."""
         last = len(self.cumulated) - 1
         begin = np.minimum(minutes + first, last - 1)
-        end = np.minimum(begin + length, last)
+        end = np.minimum(begin + HOUR, last)
         mean: Float64 = (self.cumulated[end] - self.cumulated[begin]) / (end - begin)
         return mean
 

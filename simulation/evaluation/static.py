@@ -35,14 +35,14 @@ def proportional(job: SizedJob, capacities: Float64) -> Int64:
     return job.within_limits(sizes)
 
 
-def family(job: SizedJob, count: int = FAMILY_MAX) -> Int64:
+def family(job: SizedJob) -> Int64:
     """Return different proportional vectors [C, N]."""
     real = job.service_minutes[job.scalable]
     real = real[real > 0]
     breaks = np.unique(np.round((np.arange(1, PARALLELISM_MAX + 1)[:, None] / real).ravel(), 9))
     breaks = breaks[breaks <= PARALLELISM_MAX / real.max() * (1 + 1e-6)]
-    if len(breaks) > count:
-        breaks = breaks[np.unique(np.linspace(0, len(breaks) - 1, count).round().astype(np.int64))]
+    if len(breaks) > FAMILY_MAX:
+        breaks = breaks[np.unique(np.linspace(0, len(breaks) - 1, FAMILY_MAX).round().astype(np.int64))]
     return np.unique(proportional(job, breaks), axis=0)
 
 

@@ -156,20 +156,13 @@ def with_deal(job: SizedJob, dealt: tuple[int, ...]) -> SizedJob:
     )
 
 
-def load_job(
-    name_or_path: str,
-    workload: Workload,
-    load_parallelism: float = LOAD_PARALLELISM,
-    *,
-    minutes: tuple[int, int] | None = None,
-    load: Load = "calibrated",
-) -> SizedJob:
+def load_job(name_or_path: str, workload: Workload, load_parallelism: float = LOAD_PARALLELISM) -> SizedJob:
     """Return a shipped job or the job of a file (``simulation.load.graphs.load_graph``), sized for a workload (``size_job``).
 
     Raises:
         JobError: the job cannot be built.
     """
-    return size_job(load_graph(name_or_path), workload, load_parallelism, minutes=minutes, load=load)
+    return size_job(load_graph(name_or_path), workload, load_parallelism)
 
 
 def size_job(

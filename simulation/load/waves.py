@@ -89,12 +89,12 @@ def waves_of(seed: int, graph: JobGraph, requests: Int64) -> Waves:
     return Waves(reached, sent, reached / mean)
 
 
-def wandering(generator: np.random.Generator, minutes: float, count: int, length: int = COURSE_MINUTES) -> Float64:
-    """Return stationary Ornstein-Uhlenbeck processes of variance 1, [length, n]."""
+def wandering(generator: np.random.Generator, minutes: float, count: int) -> Float64:
+    """Return stationary Ornstein-Uhlenbeck processes of variance 1, [COURSE_MINUTES, n]."""
     keeps = np.exp(-1.0 / minutes)
-    steps = generator.standard_normal((length, count))
+    steps = generator.standard_normal((COURSE_MINUTES, count))
     steps[1:] *= np.sqrt(1.0 - keeps**2)
-    for minute in range(1, length):
+    for minute in range(1, COURSE_MINUTES):
         steps[minute] += keeps * steps[minute - 1]
     return steps
 

@@ -85,7 +85,7 @@ class PressureRows:
         """Return int64 [B, N]."""
         return self._subtasks.T
 
-    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None, *, is_full: bool = False) -> Span:
+    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None) -> Span:
         """Let m minutes pass (``simulation.loops.terms.Core``)."""
         rows, minutes = requests.shape
         after = self._subtasks if desired is None else np.ascontiguousarray(desired.T)
@@ -115,7 +115,7 @@ class PressureRows:
         self._waits = np.where((begin >= minutes) & (begin < _NEVER), begin - minutes, -1)
         self._entered = arrivals[-1]
         self._recent = self._recent.then(minutes, partial(_fill, self._tables, self.job.service_minutes, chunk))
-        return self._span(chunk, changed, is_full=is_full)
+        return self._span(chunk, changed)
 
     def figures(self) -> Float32:
         """Return the last window (``simulation.loops.terms.Core``)."""
@@ -191,7 +191,7 @@ class PressureRows:
             late = now.any(axis=0)
         return lags
 
-    def _span(self, chunk: _Chunk, changed: Bool, *, is_full: bool) -> Span:
+    def _span(self, chunk: _Chunk, changed: Bool) -> Span:
         weight = np.ones_like(chunk.requests) if chunk.counted is None else chunk.counted.T.astype(np.float64)
         backlog = (chunk.lags[1:, -1] + chunk.lags[:-1, -1]) / 2
         busy = _in_order(chunk.worked(self._service)[:, 1:-1])
@@ -200,7 +200,7 @@ class PressureRows:
         allocated = chunk.subtasks[:, 1:-1].sum(axis=1).astype(np.float64)
         entered, waited, worked, paid = ((each * weight).sum(axis=0) for each in (chunk.requests, backlog, busy, allocated))
         sums = (entered, waited, worked, paid)
-        return flow_span(sums, weight.sum(axis=0), changed, self.job.path_minutes, is_full=is_full, inside=chunk.lags[1:, -1].T)
+        return flow_span(sums, weight.sum(axis=0), changed, self.job.path_minutes, inside=chunk.lags[1:, -1].T)
 
 
 def _overlap(ends_ms: Int64, first_ms: Int64, last_ms: Int64) -> Int64:

@@ -120,7 +120,7 @@ class RecordRows:
         """Return int64 [B, N]."""
         return self._scale.subtasks.T
 
-    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None, *, is_full: bool = False) -> Span:
+    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None) -> Span:
         """Let m minutes pass (``simulation.loops.terms.Core``)."""
         before = after = self._scale
         subtasks = before.subtasks if desired is None else np.ascontiguousarray(desired.T)
@@ -146,7 +146,7 @@ class RecordRows:
         self._scale, self._lag = after, lags[..., -1]
         self._entered, self._begins = padded[:, -1], changed & (begin == minutes)
         self._recent = self._recent.then(minutes, partial(_fill, self._order, chunk))
-        return self._span(chunk, entered, changed, is_full=is_full)
+        return self._span(chunk, entered, changed)
 
     def figures(self) -> Float32:
         """Return the last window (``simulation.loops.terms.Core``)."""
@@ -248,7 +248,7 @@ class RecordRows:
             parents.append(behind)
         return lags, tuple(parents)
 
-    def _span(self, chunk: _Chunk, entered: Float64, changed: Bool, *, is_full: bool) -> Span:
+    def _span(self, chunk: _Chunk, entered: Float64, changed: Bool) -> Span:
         counted, lags, minutes = chunk.counted, chunk.lags, chunk.minutes
         sink = self._order.at_sink(lags)
         backlog = sink[:, 1:] + sink[:, :-1]
@@ -271,7 +271,7 @@ class RecordRows:
         before, after = (each.total for each in chunk.scale)
         allocated = before * early + after * (counted_minutes - early)
         sums = (entered, backlog.sum(axis=1) / 2, np.maximum(busy, 0.0), allocated)
-        return flow_span(sums, counted_minutes, changed, self.job.path_minutes, is_full=is_full, inside=sink[:, 1:])
+        return flow_span(sums, counted_minutes, changed, self.job.path_minutes, inside=sink[:, 1:])
 
 
 def _served(chunk: _Chunk) -> Float64:

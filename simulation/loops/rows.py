@@ -72,7 +72,6 @@ __all__ = [
     "Observed",
     "Span",
     "Terms",
-    "resized",
 ]
 
 
@@ -145,12 +144,9 @@ class LoopRows:
         """Return int64 [B, N], the current parallelism; unlike ``observe``, this builds no figures."""
         return self._core.parallelism
 
-    def step(self, desired: Int64, *, is_full: bool = False) -> Span:
-        """Bring desired parallelism [B, N] within the job's bounds and total limit, apply it, and let one span pass.
-
-        ``is_full``: compute ``full_latency``.
-        """
-        return self._pass(self.terms.span_minutes, self.job.within_limits(desired), is_full=is_full)
+    def step(self, desired: Int64) -> Span:
+        """Bring desired parallelism [B, N] within the job's bounds and total limit, apply it, and let one span pass."""
+        return self._pass(self.terms.span_minutes, self.job.within_limits(desired))
 
     def step_minute(self, desired: Int64 | None) -> Span:
         """Let one minute pass, whatever the span; ``desired`` as of ``step``, None changes nothing."""
@@ -183,10 +179,10 @@ class LoopRows:
         twin._waits_s = None if self._waits_s is None else self._waits_s[rows]
         return twin
 
-    def _pass(self, minutes: int, desired: Int64 | None, *, is_full: bool = False) -> Span:
+    def _pass(self, minutes: int, desired: Int64 | None) -> Span:
         at = self._minute % self._load.minutes
         counted = None if self._load.counted is None else self._load.counted[minutes][at]
-        span = self._core.pass_time(self._load.requests[minutes][at], counted, desired, is_full=is_full)
+        span = self._core.pass_time(self._load.requests[minutes][at], counted, desired)
         self._minute = self._minute + minutes
         bound = self.terms.latency_bound
         if bound is None:
@@ -266,7 +262,7 @@ class _PipelineRows:
         """Return int64 [B, N]."""
         return self._flow.parallelism
 
-    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None, *, is_full: bool = False) -> Span:
+    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None) -> Span:
         """Let m minutes pass (``simulation.loops.terms.Core``)."""
         rows, minutes = requests.shape
         changed = np.zeros(rows, np.bool_) if desired is None else np.asarray((desired != self.parallelism).any(axis=1))
@@ -286,9 +282,7 @@ class _PipelineRows:
             )
         )
         arrivals, backlog, busy, allocated = sums
-        return flow_span(
-            (arrivals, backlog, busy, allocated), weight.sum(axis=1), changed, self.job.path_minutes, is_full=is_full
-        )
+        return flow_span((arrivals, backlog, busy, allocated), weight.sum(axis=1), changed, self.job.path_minutes)
 
     def figures(self) -> Float32:
         """Return the last window (``simulation.loops.terms.Core``)."""
@@ -307,14 +301,3 @@ class _PipelineRows:
             fresh = np.where(counted[..., None, None], fresh, np.float32(np.nan))
         self._figures = np.concatenate([self._figures[:, requests.shape[1] :], fresh], axis=1)[:, -self._terms.window_minutes :]
         return flow
-
-
-def resized(current: Int64, ratio: Float64, terms: Terms) -> Int64:
-    """Return whole subtasks [B, N] for ratios in (0, 2] of the current ones, rounded as the mode does.
-
-    ``clean`` and ``slo`` round half up. ``compat`` truncates the change towards 0, as the paper's code does: from 1 subtask only
-    a ratio of 2 changes anything, so tasks get stuck at 1.
-    """
-    if terms.mode == "compat":
-        return current + np.trunc((ratio - 1.0) * current).astype(np.int64)
-    return np.floor(current * ratio + 0.5).astype(np.int64)

@@ -99,8 +99,7 @@ class Span:
         latency: as in the reward. ``clean``: minutes, at most 10. ``slo``: minutes beyond the SLO, at most 10, over the
             SLO. ``compat``: minutes per request (see ``simulation.loops.batches_core``).
         full_latency: the same without the cap of ten minutes, for what arrived in the span. ``compat`` charges a batch when it
-            leaves; here it is charged on arrival, at the departure time expected if parallelism does not change. None unless
-            requested: in ``compat`` it costs time.
+            leaves; here it is charged on arrival, at the departure time expected if parallelism does not change.
         utilisation: as in the reward.
         counted_minutes: minutes (``compat``: snapshots) that count; if 0, latency and utilisation are 0 and meaningless.
         arrivals: records that entered.
@@ -115,7 +114,7 @@ class Span:
     """
 
     latency: Float64
-    full_latency: Float64 | None
+    full_latency: Float64
     utilisation: Float64
     counted_minutes: Float64
     arrivals: Float64
@@ -136,11 +135,10 @@ class Core(Protocol):
         """Return int64 [B, N]."""
         ...
 
-    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None, *, is_full: bool = False) -> Span:
+    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None) -> Span:
         """Let m minutes pass with requests [B, m].
 
         ``counted`` [B, m] are the minutes that count; None if all do. ``desired`` [B, N] is carried out; None changes nothing.
-        ``is_full``: compute ``full_latency``.
         """
         ...
 
@@ -158,8 +156,6 @@ def flow_span(
     counted_minutes: Float64,
     changed: Bool,
     path_minutes: float,
-    *,
-    is_full: bool,
     inside: Float64 | None = None,
 ) -> Span:
     """Return the span of flowing records from arrivals, backlog, busy and allocated minutes [B]; ``inside`` as in ``Span``."""
@@ -167,7 +163,7 @@ def flow_span(
     full_latency = np.where(counted_minutes > 0, latency_minutes(backlog, arrivals, path_minutes), 0.0)
     return Span(
         latency=np.minimum(full_latency, LATENCY_MINUTES_MAX),
-        full_latency=full_latency if is_full else None,
+        full_latency=full_latency,
         utilisation=busy / np.maximum(allocated, 1e-9),
         counted_minutes=counted_minutes,
         arrivals=arrivals,

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from surescale.contracts.capabilities import SIMULATED, Capabilities
-from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.commands import Rescale, RescheduleCommand
 from surescale.contracts.messages import ClusterTopology, JobTopology
 from surescale.engines.ports.actuator import Accepted, EngineRefused, JobStatus
-from surescale.engines.ports.actuator import Rescale as Told
-from surescale.simulation.engine.checked_changes import EngineRefusal, Rescale, Tasks, moved_to, tasks_after, units_of
+from surescale.simulation.engine.checked_changes import EngineRefusal, Tasks, moved_to, tasks_after, units_of
 from surescale.simulation.engine.learners import READY_KEPT_MS
 
 
@@ -141,7 +140,7 @@ class Engine:
         if units_of(job.next) - self.existing:
             return self.with_job(replace(ended, rescale=replace(last, state="failed", code="UNIT_LOST")))
         restarting = replace(ended, rescale=replace(last, state="restarting", effective_at_ms=now_ms, done_at_ms=now_ms))
-        return self.with_job(_announced(restarting, job.next, last.desired_generation, now_ms))
+        return self.with_job(_announced(restarting, job.next, job.newest[0], now_ms))
 
     # Commands
 
@@ -159,7 +158,7 @@ class Engine:
             raise EngineRefused("STALE_GENERATION", "")
         if last is not None and last.is_under_way:
             raise EngineRefused("RESCALE_IN_PROGRESS", "")
-        rescale, preparing, coming = Rescale(command.command_id, turn[0], 0, 0, "done"), job.preparing, job.next
+        rescale, preparing, coming = Rescale(command.command_id, "done", 0, 0), job.preparing, job.next
         if command.action == "abort":
             preparing = None
         else:
@@ -206,8 +205,7 @@ class AskedEngine:
         last = seen.rescale
         if last is None:
             return JobStatus(generation=seen.topology.generation)
-        times = (last.effective_at_ms, last.done_at_ms) if last.state != "done" else (self.now_ms, self.now_ms)
-        told = Told(last.command_id, last.state, *times, last.code, last.learners, last.lag_bytes, last.units)
+        told = replace(last, effective_at_ms=self.now_ms, done_at_ms=self.now_ms) if last.state == "done" else last
         return JobStatus(generation=seen.topology.generation, rescale=told)
 
     def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:

@@ -17,9 +17,9 @@ from aiohttp import web
 from benchmarks.archive import load_job
 from surescale.contracts.capabilities import SIMULATED
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.commands import RescheduleCommand, TaskChange
+from surescale.contracts.commands import Rescale, RescheduleCommand, TaskChange
 from surescale.contracts.messages import ClockSegment
-from surescale.engines.ports.actuator import EngineApi, EngineRefused, EngineUnavailable, Rescale
+from surescale.engines.ports.actuator import EngineApi, EngineRefused, EngineUnavailable
 from surescale.engines.simulated.actuator import EngineHttp
 from surescale.rescaler.twin import EngineInProcess
 from surescale.runtime.ports import free_ports

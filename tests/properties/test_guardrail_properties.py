@@ -12,10 +12,12 @@ from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, Period
 from surescale.contracts.messages import Input, JobTopology, TaskSpec
 from surescale.policies.dealt import larger
 from surescale.policies.graph import Int64, job_graph
-from surescale.policies.guardrails import ORDER, Proposal, Situation, guard, guard_rows, step_range, tied
+from surescale.policies.guardrails import Proposal, Situation, guard, guard_rows, step_range, tied
 from surescale.policies.limits import Limits
+from surescale.services.state.read.words import WORDS
 from tests.support.reach import reached, reaches
 
+ORDER = tuple(WORDS.guardrails)
 ENGINES = ("simulated", "flink")
 SIZES = st.integers(1, 60)
 MAD = st.integers(0, 80) | st.integers(0, 2**53)

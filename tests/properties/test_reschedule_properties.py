@@ -10,6 +10,7 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from benchmarks.reschedule import least_moved
 from surescale.rescaler.refusals import Refused
 from surescale.rescaler.reschedule import (
     Change,
@@ -23,7 +24,6 @@ from surescale.rescaler.reschedule import (
     plan_desired,
     plan_request,
 )
-from surescale.rescaler.vnodes import least_moved
 from tests.reference.rescale_steps import Ledger, Outcome, Step, after, recovered, submit
 from tests.support.reach import reached, reaches
 

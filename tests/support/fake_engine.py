@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from surescale.contracts.capabilities import SIMULATED, Capabilities
 from surescale.contracts.clock import MINUTE_MS, minute_end_ms
-from surescale.contracts.commands import RescheduleCommand
+from surescale.contracts.commands import Rescale, RescaleState, RescheduleCommand
 from surescale.contracts.messages import JobState
 from surescale.engines.ports.actuator import (
     CANNOT_WITHDRAW,
@@ -14,8 +14,6 @@ from surescale.engines.ports.actuator import (
     EngineRefused,
     EngineUnavailable,
     JobStatus,
-    Rescale,
-    RescaleState,
 )
 
 

@@ -340,11 +340,11 @@ def promote_when(settings: PipelineSettings, wanted: Release, rule: Rule, least:
     return False
 
 
-def _looks(every_s: float | None, sleep: Callable[[float], None] = time.sleep) -> Iterator[bool]:
+def _looks(every_s: float | None) -> Iterator[bool]:
     """Yield at each look whether it is the last one."""
     while every_s is not None:
         yield False
-        sleep(every_s)
+        time.sleep(every_s)
     yield True
 
 

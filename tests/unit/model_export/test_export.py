@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.plan_loops import Ground
 from surescale.contracts.errors import SurescaleError
 from surescale.model_export.commands import export as export_command
 from surescale.model_export.export import ExportRefused, check_name, export_package, put_in_place
 from surescale.model_export.outlook_fit import first_weeks, fit_base, fit_forecast
-from surescale.model_export.plan_loops import Ground
 from surescale.model_export.scores import score_package
 from surescale.policies.registry import load_policy
 from surescale.policies.scores import read_scores

@@ -15,11 +15,12 @@ from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.windows import Window
 from surescale.policies.decide import decide
 from surescale.policies.registry import load_policy
-from surescale.rescaler.cli.twin import FIGURES, command
+from surescale.rescaler.cli.twin import command
 from surescale.rescaler.control.settings import ControlSettings, PlacingSettings
 from surescale.rescaler.twin import InProcessRescaler, run_twin
 from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.engine.episode import Episode, run_episode
+from surescale.simulation.engine.job_report import RunFigures
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.model.costs import RestartCost, with_learners
 
@@ -129,7 +130,7 @@ def test_the_command_writes_the_promised_keys(tmp_path: Path) -> None:
     written = json.loads(output.read_text())
     figures = written["jobs"][f"sim/{JOBS[0]}"]
     assert set(figures) == set(written["rent"]) == {"hold", "static"}
-    assert set(figures["hold"]) == {*FIGURES, "rent"}
+    assert set(figures["hold"]) == {*RunFigures.__struct_fields__, "rent"}
     assert len(figures["hold"]["parallelism"]) == 20
 
 

@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
+from benchmarks.reschedule import least_moved
 from surescale.contracts.vnodes import uniform_mapping
-from surescale.rescaler.vnodes import least_moved, moved_between_hosts, moved_count, remapped
+from surescale.rescaler.vnodes import moved_between_hosts, moved_count, remapped
 
 
 def test_from_two_to_three_units_moves_85_of_256() -> None:

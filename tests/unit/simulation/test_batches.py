@@ -23,9 +23,9 @@ def core(job: SizedJob, parallelism: int | list[int], mode: Mode = "slo", **term
     return BatchRows(job, np.concatenate([[1], real, [1]])[None], Terms(mode=mode, span_minutes=60, **terms))  # type: ignore[arg-type]
 
 
-def passed(rows: BatchRows, *requests: int, is_full: bool = False) -> Span:
+def passed(rows: BatchRows, *requests: int) -> Span:
     """Let one batch after another arrive, a minute apart."""
-    return rows.pass_time(np.array([requests], dtype=np.float64), None, None, is_full=is_full)
+    return rows.pass_time(np.array([requests], dtype=np.float64), None, None)
 
 
 def sojourns(rows: BatchRows) -> Float64:
@@ -203,13 +203,11 @@ def test_a_silent_snapshot_costs_a_whole_minute_per_request() -> None:
 def test_what_an_overload_holds_back_is_in_the_full_latency_at_once() -> None:
     """Twenty batches of 150 requests, 1.5 minutes each: those that arrived wait longer than those that have left so far did."""
     rows = core(sized(chain(1.0)), 1, "compat")
-    span = passed(rows, *[150] * 20, is_full=True)
+    span = passed(rows, *[150] * 20)
     per_request = (1.5 + 0.5 * np.arange(20)) / 150
-    assert span.full_latency is not None
     assert span.full_latency[0] == pytest.approx(per_request.mean())
     assert span.latency[0] != pytest.approx(per_request.mean())
-    silent = passed(rows, *[0] * 20, is_full=True)
-    assert silent.full_latency is not None
+    silent = passed(rows, *[0] * 20)
     assert silent.full_latency[0] == 0.0
 
 

@@ -150,12 +150,6 @@ def test_several_jobs_run_on_one_cluster() -> None:
     assert {job: report.rescales for job, report in ended.reports.items()} == {"sim/j_2521346": 1, "sim/j_756953": 1}
 
 
-def test_the_first_minutes_may_be_left_out_of_the_report() -> None:
-    """The rescale at minute 11 is not counted."""
-    report = episode(want(3), minutes=40, first_counted_minute=30).reports[JOB]
-    assert (report.minutes, report.rescales) == (10, 0)
-
-
 class Recorder(ApplyAll):
     """Applies everything and writes down the order of events."""
 

@@ -189,7 +189,7 @@ def test_a_workload_without_a_peak_is_refused() -> None:
 def test_a_job_can_be_sized_for_a_part_of_the_workload() -> None:
     """P99 of the calibration minutes alone sets the factor."""
     load = workload([100] * 60 + [400] * 60)
-    whole, part = load_job("orders", load), load_job("orders", load, minutes=(0, 60))
+    whole, part = load_job("orders", load), size_job(load_graph("orders"), load, minutes=(0, 60))
     assert part.scale_factor == pytest.approx(4 * whole.scale_factor)
 
 
@@ -197,7 +197,7 @@ def test_a_job_can_be_sized_for_a_part_of_the_workload() -> None:
 def test_calibration_minutes_outside_the_workload_are_refused(minutes: tuple[int, int]) -> None:
     """The message says what would do."""
     with pytest.raises(JobError, match=r"give A:B with 0 <= A < B <= 120"):
-        load_job("orders", workload([100] * 120), minutes=minutes)
+        size_job(load_graph("orders"), workload([100] * 120), minutes=minutes)
 
 
 def test_literal_load_takes_the_durations_at_their_word() -> None:

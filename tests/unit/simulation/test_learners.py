@@ -3,9 +3,8 @@
 import pytest
 
 from benchmarks.archive import load_job
-from surescale.contracts.commands import RescheduleCommand, TaskChange
+from surescale.contracts.commands import Rescale, RescheduleCommand, TaskChange
 from surescale.contracts.vnodes import uniform_counts
-from surescale.simulation.engine.checked_changes import Rescale
 from surescale.simulation.engine.cluster import RunOptions, SimulatedCluster
 from surescale.simulation.engine.hosts import NewHost
 from surescale.simulation.engine.learners import spread, to_restore

@@ -1,7 +1,5 @@
 """The closed loop of many rows: the fast core beside the pipeline's own, limits, rounding, masked minutes, copies."""
 
-from dataclasses import asdict
-
 import numpy as np
 import pytest
 
@@ -17,7 +15,7 @@ from surescale.simulation.load.workload import Gap, Workload
 from surescale.simulation.loops.batches_core import BatchRows
 from surescale.simulation.loops.hourly import HourlyLoads, HourlyPeaks
 from surescale.simulation.loops.records_core import RecordRows
-from surescale.simulation.loops.rows import LoopRows, core_of, resized
+from surescale.simulation.loops.rows import LoopRows, core_of
 from surescale.simulation.loops.terms import Mode, Terms
 from surescale.simulation.model.queueing import Int64
 from surescale.simulation.model.worlds import world_named
@@ -246,27 +244,6 @@ def test_the_cap_leaves_rows_within_the_limit_alone() -> None:
     assert both[1, 1:4].tolist() == [4, 4, 4]
 
 
-def test_one_almost_absorbs_under_the_papers_rounding_and_not_under_ours() -> None:
-    """From 1, a ratio of 1.99 stays at 1 in compat and becomes 2 in clean."""
-    one, ratio = np.array([[1, 1]]), np.array([[1.99, 2.0]])
-    assert resized(one, ratio, Terms("compat")).tolist() == [[1, 2]]
-    assert resized(one, ratio, Terms("clean")).tolist() == [[2, 2]]
-    assert resized(np.array([[2, 5]]), np.array([[0.6, 0.5]]), Terms("compat")).tolist() == [[2, 3]]
-
-
-def test_random_actions_leave_every_task_at_one_when_truncated_and_half_of_them_when_rounded_half_up() -> None:
-    """Symmetric ratios drift downward (0.5 x 1.5 < 1), but only truncation has no way back."""
-    ratios = 1 + np.random.default_rng(2).uniform(-1, 1, (200, 64, 10))
-    above: dict[str, float] = {}
-    for mode in ("clean", "compat"):
-        size = np.full((64, 10), 5)
-        for ratio in ratios:
-            size = np.clip(resized(size, ratio, Terms(mode)), 1, 10)
-        above[mode] = float((size > 1).mean())
-    assert above["compat"] < 0.01
-    assert above["clean"] > 0.45
-
-
 def test_rewards_weigh_latency_and_utilisation() -> None:
     """r = -lambda latency + (1 - lambda) utilisation: a job at half load, its path of 0.01 minutes."""
     job = sized(chain(1.0))
@@ -279,25 +256,9 @@ def test_only_the_full_latency_passes_ten_minutes(mode: Mode) -> None:
     """Four hours at twice the capacity: what the reward takes stops at the cap, the full latency goes on."""
     job = sized(chain(1.0))
     rows = LoopRows(job, workload([200] * 600), np.array([60]), np.array([[1, 1, 1]]), Terms(mode, span_minutes=60))
-    *_, before, last = (rows.step(np.array([[1, 1, 1]]), is_full=True) for _ in range(4))
+    *_, before, last = (rows.step(np.array([[1, 1, 1]])) for _ in range(4))
     assert last.latency[0] == before.latency[0]
-    assert last.full_latency is not None
-    assert before.full_latency is not None
     assert last.full_latency[0] > before.full_latency[0] > before.latency[0]
-
-
-@pytest.mark.parametrize("terms", [Terms(), Terms(engine_steps=True), Terms("slo"), Terms("compat")])
-def test_the_full_latency_is_told_to_those_who_ask(terms: Terms) -> None:
-    """It costs time in ``compat``; asking changes no other figure."""
-    job, sizes = sized(chain(1.0)), np.array([[1, 1, 1]])
-    spans = []
-    for is_full in (False, True):
-        rows = LoopRows(job, workload([200] * 300), np.array([60]), sizes, terms)
-        spans.append(rows.step(sizes, is_full=is_full))
-    silent, asked = (asdict(span) for span in spans)
-    assert silent.pop("full_latency") is None
-    assert asked.pop("full_latency") is not None
-    np.testing.assert_equal(silent, asked)
 
 
 def test_the_fast_core_is_blind_to_how_small_a_service_time_is() -> None:

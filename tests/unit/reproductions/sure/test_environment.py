@@ -14,6 +14,7 @@ from reproductions.sure.environment import (
     asked_for,
     follow,
     offsets,
+    resized,
     sizes_of,
     start,
     terms_of,
@@ -22,6 +23,7 @@ from reproductions.sure.environment import (
 from reproductions.sure.hpa import Hpa, tuned
 from surescale.policies.graph import Int64
 from surescale.simulation.load.workload import load_workload
+from surescale.simulation.loops.terms import Terms
 
 CLARKNET = load_workload("clarknet")
 JOB = load_job("j_2521346", CLARKNET)
@@ -106,3 +108,24 @@ def test_hpa_is_tuned_to_the_target_that_pays_best() -> None:
         return float(follow(rule, JOB, load, offsets(2), terms, 12).reward.mean())
 
     assert all(reward(best) >= reward(Hpa(target)) for target in (0.3, 0.6, 0.9))
+
+
+def test_one_almost_absorbs_under_the_papers_rounding_and_not_under_ours() -> None:
+    """From 1, a ratio of 1.99 stays at 1 in compat and becomes 2 in clean."""
+    one, ratio = np.array([[1, 1]]), np.array([[1.99, 2.0]])
+    assert resized(one, ratio, Terms("compat")).tolist() == [[1, 2]]
+    assert resized(one, ratio, Terms("clean")).tolist() == [[2, 2]]
+    assert resized(np.array([[2, 5]]), np.array([[0.6, 0.5]]), Terms("compat")).tolist() == [[2, 3]]
+
+
+def test_random_actions_leave_every_task_at_one_when_truncated_and_half_of_them_when_rounded_half_up() -> None:
+    """Symmetric ratios drift downward (0.5 x 1.5 < 1), but only truncation has no way back."""
+    ratios = 1 + np.random.default_rng(2).uniform(-1, 1, (200, 64, 10))
+    above: dict[str, float] = {}
+    for mode in ("clean", "compat"):
+        size = np.full((64, 10), 5)
+        for ratio in ratios:
+            size = np.clip(resized(size, ratio, Terms(mode)), 1, 10)
+        above[mode] = float((size > 1).mean())
+    assert above["compat"] < 0.01
+    assert above["clean"] > 0.45

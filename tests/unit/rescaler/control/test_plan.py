@@ -5,8 +5,8 @@ from collections import Counter
 import msgspec
 import pytest
 
+from benchmarks.reschedule import least_moved
 from surescale.contracts.messages import TaskSpec
-from surescale.rescaler import vnodes
 from surescale.rescaler.control.settings import PlacingSettings
 from surescale.rescaler.control.units import plan_job, usable_units
 from surescale.rescaler.refusals import Refused
@@ -86,7 +86,7 @@ def test_the_fewest_vnodes_move() -> None:
     assert sorted(Counter(plan.mappings["join"]).values()) == [85, 85, 86]
     grown = job(units=change.units)
     four = plan_job(grown, wanted(map=3, join=4), cluster().hosts, taken=(), mappings=plan.mappings, placing=SPREAD)
-    assert four.changes[0].vnodes_moved == vnodes.least_moved(plan.mappings["join"], four.changes[0].units)
+    assert four.changes[0].vnodes_moved == least_moved(plan.mappings["join"], four.changes[0].units)
 
 
 def test_a_stateless_task_moves_no_vnodes() -> None:

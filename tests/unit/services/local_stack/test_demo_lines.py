@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from surescale.contracts.commands import Rescale
 from surescale.services.engine.documents import EngineReport, ReportedJob
 from surescale.services.local_stack.demo_command import _cell
 from surescale.services.local_stack.demo_report import (
@@ -20,7 +21,6 @@ from surescale.services.local_stack.demo_report import (
     together,
 )
 from surescale.services.local_stack.pipeline_figures import Counts, Freshness, JobRescales, Percentiles, Rescaling, Spread
-from surescale.simulation.engine.checked_changes import Rescale
 
 RENT = JobCost(dollars=12.5, per_s=0.001, per_day=86.4, saved_round_robin=30.0, saved_default=20.25)
 
@@ -61,7 +61,7 @@ def report(*jobs: ReportedJob) -> EngineReport:
     )
 
 
-WARMING = running(rescale=Rescale("sim/0#1.0", 1, 0, 0, state="warming", learners=3, lag_bytes=5 * 2**20))
+WARMING = running(rescale=Rescale("sim/0#1.0", "warming", 0, 0, learners=3, lag_bytes=5 * 2**20))
 
 
 def test_few_jobs_are_told_by_name() -> None:

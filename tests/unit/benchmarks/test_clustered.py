@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surescale.simulation.evaluation.clustered import Pair, difference
+from benchmarks.clustered import Pair, difference
 from surescale.simulation.evaluation.hours import BLOCK_HOURS, Hours, paired
 
 FIRST = 14 * BLOCK_HOURS
