@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from surescale.contracts.messages import Count, Identity, Share, Text, TimeMs
-from surescale.contracts.wire import decode, encode
+from surescale.contracts.wire import decode
 
 Known = Annotated[float, Meta(ge=0.0)] | None
 Column = Annotated[tuple[Known, ...], Meta(max_length=10_000)]
@@ -69,6 +69,7 @@ class JobMinute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SUMMARY_HEADER = "summary"
+_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class WindowSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +101,7 @@ class SummaryHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 def encode_header(header: SummaryHeader) -> bytes:
     """Return the header's bytes; the same window gives the same bytes."""
-    return encode(header)
+    return _encoder.encode(header)  # without a search for NaN, as `encode` does: every figure of the header may be null
 
 
 def decode_header(raw: bytes) -> SummaryHeader:

@@ -3,6 +3,7 @@
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -114,6 +115,26 @@ def topological_order(tasks: Sequence[TaskSpec]) -> list[int]:
         stuck = [tasks[i].task for i, count in enumerate(waiting_for) if count > 0]
         raise RecordRejected("cyclic_topology", "tasks", f"the graph has a cycle through or before {', '.join(stuck[:8])}")
     return order
+
+
+def longest_paths(own: Sequence[float], tasks: Sequence[TaskSpec]) -> list[float]:
+    """Return by task the largest sum of ``own`` along a path that ends with it; an unknown upstream adds nothing.
+
+    Raises:
+        RecordRejected: ``cyclic_topology``.
+    """
+    reached = list(own)
+    for at, parents in _parents_first(tuple([(spec.task, spec.upstream) for spec in tasks])):
+        reached[at] += max([reached[parent] for parent in parents])
+    return reached
+
+
+@lru_cache(maxsize=2_048)
+def _parents_first(edges: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Return every task that has parents with these, none before its parents. Jobs keep their graph from minute to minute."""
+    index = {task: at for at, (task, _) in enumerate(edges)}
+    known = [TaskSpec(task=task, upstream=tuple(each for each in upstream if each in index)) for task, upstream in edges]
+    return tuple((at, tuple(index[name] for name in known[at].upstream)) for at in topological_order(known) if known[at].upstream)
 
 
 def levels(tasks: Sequence[TaskSpec]) -> list[int]:

@@ -13,14 +13,15 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
 from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
+from surescale.contracts.errors import RecordRejected
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.source_load import read_or_emitted
+from surescale.contracts.topology import longest_paths
 from surescale.contracts.windows import FIGURE, HOUR_MS, WAITED_HOURS, WAITED_MOST_S, Float32, Waits, of_all_subtasks
 
 RECENT_MINUTES = 10
@@ -124,14 +125,10 @@ def _inside(figures: Float32, topology: JobTopology, sources: npt.NDArray[np.boo
     own = np.where(visits > 0, queued / np.where(visits > 0, visits, 1.0), np.where(sources, queued, 0.0))
     if not (own[~sources] > _ROUNDING).any():
         return float(own.max())
-    longest: dict[str, float] = dict(zip((spec.task for spec in topology.tasks), own.tolist(), strict=True))
-    upstream = {spec.task: spec.upstream for spec in topology.tasks}
     try:
-        for task in TopologicalSorter(upstream).static_order():
-            longest[task] += max((longest[parent] for parent in upstream[task]), default=0.0)
-    except CycleError:
+        return max(longest_paths(own.tolist(), topology.tasks))
+    except RecordRejected:  # a cycle
         return math.nan
-    return max(longest.values())
 
 
 def _age(inside: float, load: Callable[[int], float], minutes: int) -> float:

@@ -197,8 +197,17 @@ class Window:
         return view
 
 
-def encode_window(window: Window) -> bytes:
+def compressor() -> zstandard.ZstdCompressor:
+    """Return what packs figures, for one thread. To encode many windows, keep it: each claims and returns a megabyte."""
+    return zstandard.ZstdCompressor(level=1)
+
+
+def encode_window(window: Window, packer: zstandard.ZstdCompressor | None = None) -> bytes:
     """Return the window's bytes; the same window gives the same bytes.
+
+    Args:
+        window: to encode.
+        packer: a ``compressor()`` that was used before.
 
     Raises:
         RecordRejected: ``too_large``, above the topic's limit of 16 MiB.
@@ -210,17 +219,17 @@ def encode_window(window: Window) -> bytes:
         figures=FIGURES,
         topology=window.topology,
         counts=window.counts,
-        hourly_load=_with_none(window.hourly_load),
+        hourly_load=window.hourly_load.tolist(),  # NaN becomes null
         closed_append_ms=window.closed_append_ms,
         reached_wall_ms=window.reached_wall_ms,
-        hourly_peak=_with_none(window.hourly_peak),
+        hourly_peak=window.hourly_peak.tolist(),
         saturations=window.saturations,
         waits=window.waits,
     )
     head = msgspec.json.encode(header, order="deterministic")
     values = np.ascontiguousarray(window.figures, dtype="<f4")
     shuffled = values.view(np.uint8).reshape(-1, 4).T.tobytes()
-    raw = _PREFIX.pack(_MAGIC, LAYOUT, len(head)) + head + zstandard.ZstdCompressor(level=1).compress(shuffled)
+    raw = _PREFIX.pack(_MAGIC, LAYOUT, len(head)) + head + (packer or compressor()).compress(shuffled)
     if len(raw) > WINDOW_BYTES_MAX:
         raise RecordRejected("too_large", "figures", f"window {window.id} has {len(raw)} bytes, {WINDOW_BYTES_MAX} allowed")
     return raw
@@ -283,10 +292,6 @@ def _unusable_in_words(unusable: npt.NDArray[np.bool_], header: _Header) -> str:
         f"{spec.label or spec.task}: {FIGURES[figure]} of the minute that ended at {ended_ms} was no usable number"
         f"{f', nor were {others} more figures' if others else ''}; that counts as unknown."
     )
-
-
-def _with_none(values: Float32) -> tuple[float | None, ...]:
-    return tuple(None if math.isnan(value) else value for value in values.tolist())
 
 
 def _with_nan(values: tuple[float | None, ...]) -> Float32:

@@ -1,6 +1,6 @@
 """Produces windows and dead letters and waits for their acknowledgement. The edge to Kafka; keeps no state."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -8,9 +8,9 @@ from surescale.contracts.errors import RecordRejected
 from surescale.contracts.messages import Coordinates, DeadLetter, dead_letter, key_of_letter
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.summaries import SUMMARY_HEADER, encode_header
-from surescale.contracts.summing_up import header_of
+from surescale.contracts.summing_up import headers_of
 from surescale.contracts.topics import DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
-from surescale.contracts.windows import Window, encode_window
+from surescale.contracts.windows import Window, compressor, encode_window
 from surescale.contracts.wire import encode
 from surescale.runtime.kafka import producer
 from surescale.runtime.kafka_errors import refusal_of
@@ -35,10 +35,11 @@ class Publisher:
         self._failed: KafkaError | None = None
         """Names the topic, too."""
         self._tracer = tracer
+        self._packer = compressor()
         self._spans: list[Span] = []  # of windows that are not acknowledged
 
     def windows(
-        self, windows: Iterable[Window], traces: Mapping[tuple[str, int], bytes] = {}, began_ns: int | None = None
+        self, windows: Sequence[Window], traces: Mapping[tuple[str, int], bytes] = {}, began_ns: int | None = None
     ) -> list[RecordRejected]:
         """Produce windows, key = job, with headers: ``minute`` (the window's end), ``summary``, and ``traceparent`` if traced.
 
@@ -50,16 +51,16 @@ class Publisher:
             began_ns: wall time at which the batch began.
         """
         too_large: list[RecordRejected] = []
-        for window in windows:
+        for window, header in zip(windows, headers_of(windows), strict=True):
             try:
-                value = encode_window(window)
+                value = encode_window(window, self._packer)
             except RecordRejected as rejected:
                 self._dead_letter(_too_large(f"{self._topic(SNAPSHOTS)}/{window.job}", window, rejected), window.job.encode())
                 too_large.append(rejected)
                 continue
             headers: Headers = [
                 (MINUTE_HEADER, str(window.window_end_ms).encode()),
-                (SUMMARY_HEADER, encode_header(header_of(window))),
+                (SUMMARY_HEADER, encode_header(header)),
                 *self._traced(window, traces, began_ns),
             ]
             self._produce(SNAPSHOTS, window.job.encode(), value, headers)
