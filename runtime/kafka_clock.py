@@ -1,7 +1,8 @@
 """How far this machine's wall clock is from Kafka's. The brokers date each record, so theirs is the one clock that all roles see.
 
-Whoever writes learns it with each acknowledgement: the record was appended after it was sent and before this is known. Between
-two of them a steady clock goes on, so a wall clock that jumps shows at once. Kafka itself is believed.
+Whoever writes learns it with each acknowledgement: the record was appended after it was sent and before this is known. Whoever
+reads at the end of a topic learns it with each record that comes: it was appended after the look before, which found none.
+Between two of them a steady clock goes on, so a wall clock that jumps shows at once. Kafka itself is believed.
 """
 
 import socket
@@ -65,16 +66,28 @@ class KafkaClock:
                 least, most = max(least, self._least), min(most, self._most)
             self._least, self._most = least, most
 
-    def read(self, at_ms: int) -> None:
+    def steady_ms(self) -> int:
+        """Return the time of the steady clock, for ``read``."""
+        return self._steady_ms()
+
+    def read(self, at_ms: int, none_until_ms: int | None = None) -> None:
         """Take note of a record that somebody else wrote and Kafka appended at a time: Kafka's clock has come that far.
 
-        So whoever only reads learns when its own clock is behind, and not when it is ahead.
+        So whoever reads old records learns when its own clock is behind, and not when it is ahead.
+
+        Args:
+            at_ms: Kafka's time.
+            none_until_ms: by the steady clock, the last look at the end of the topic that did not find the record: it was
+                appended later, so Kafka's clock had come no further by then. A broker that was away makes an old record look
+                new; then it says less than what is known already, and counts for nothing.
         """
         least = at_ms - self._steady_ms()
         with self._lock:
             if least > self._most:
                 self._most = _ANY_MS
             self._least = max(self._least, least)
+            if none_until_ms is not None and (most := at_ms - none_until_ms + 1) >= self._least:
+                self._most = min(self._most, most)
 
     def ahead_ms(self) -> int:
         """Return by how much at least this machine's clock is ahead of Kafka's, negative if it is behind; 0 if nobody knows."""
@@ -87,6 +100,12 @@ class KafkaClock:
         ahead_ms = self.ahead_ms()
         return self._wall_ms() - (ahead_ms if abs(ahead_ms) > apart_ms else 0)
 
+    @property
+    def is_known(self) -> bool:
+        """Say whether Kafka's time is known as well as any answer here needs it."""
+        with self._lock:
+            return self._most - self._least <= APART_MS
+
     def apart_in_words(self, apart_ms: int = APART_MS) -> str:
         """Return whose clock is apart, and what to do; empty if it is not further apart than this.
 
@@ -97,13 +116,13 @@ class KafkaClock:
         if abs(ahead_ms) <= apart_ms:
             return ""
         where = "ahead of" if ahead_ms > 0 else "behind"
-        return f"the clock of {socket.gethostname()} is {_long(abs(ahead_ms))} {where} Kafka's; set it right (NTP)"
+        return f"the clock of {socket.gethostname()} is {how_long(abs(ahead_ms))} {where} Kafka's; set it right (NTP)"
 
 
-def _long(ms: int) -> str:
+def how_long(ms: int) -> str:
     """Return a length of time for people.
 
-    >>> _long(3_400), _long(30 * 60_000), _long(26 * 3_600_000)
+    >>> how_long(3_400), how_long(30 * 60_000), how_long(26 * 3_600_000)
     ('3 s', '30 min', '26 h')
     """
     if ms < 120_000:

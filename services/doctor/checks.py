@@ -8,7 +8,7 @@ import platform
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, version
 
 import redis
@@ -24,7 +24,7 @@ from surescale.runtime.limited_graphs import opener_for
 from surescale.services.doctor.kafka_checks import KafkaChecks
 from surescale.services.local_stack.errors import JavaError
 from surescale.services.local_stack.java import find_java
-from surescale.services.state.connection import Credentials, connect
+from surescale.services.state.connection import Credentials, ahead_of_redis_ms, connect
 from surescale.services.state.notify.settings import TEST, Notice, NotifySettings
 from surescale.services.state.notify.webhook import Webhook, cloud_event, event_id
 
@@ -36,9 +36,7 @@ def view(settings: PipelineSettings) -> Iterator[Finding]:
     shown = without_password(settings.redis_url)
     with closing(connect(settings.redis_url, Credentials.of(settings))) as client:
         try:
-            began_s = time.time()
-            seconds, microseconds = client.time()
-            skew_s = seconds + microseconds / 1e6 - (began_s + time.time()) / 2
+            skew_s = -ahead_of_redis_ms(client) / 1_000
             memory = client.info("memory")
         except redis.RedisError as error:
             yield Finding(
@@ -59,6 +57,14 @@ def view(settings: PipelineSettings) -> Iterator[Finding]:
     else:
         yield Finding("ok", "redis", detail)
     yield from skew("redis", skew_s)
+
+
+def clock(settings: PipelineSettings, kafka: KafkaChecks) -> Iterator[Finding]:
+    """Check this machine's clock against Kafka's, with that of Redis as a witness."""
+    ahead_s: float | None = None
+    with closing(connect(settings.redis_url, Credentials.of(settings))) as client, suppress(redis.RedisError):
+        ahead_s = ahead_of_redis_ms(client) / 1_000
+    yield from kafka.clock(ahead_s)
 
 
 WAITING_S_MAX = 60.0

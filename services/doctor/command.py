@@ -43,13 +43,14 @@ def command(*, test_notification: bool, before_start: bool, as_json: bool, **giv
     shared = {item.name: given[item.name] for item in settings_in(PipelineSettings) if item.name in given}
     settings = options.settings_of(PipelineSettings, **shared)
     kafka = KafkaChecks(settings)
+    at_work = [("clock", lambda: checks.clock(settings, kafka)), ("writers", kafka.writers), ("readers", kafka.groups)]
     findings = run_checks(
         [
             ("surescale", checks.programs),
             ("token", kafka.token),
             ("kafka", kafka.broker),
             ("topics", kafka.topics),
-            *([] if before_start else [("writers", kafka.writers), ("readers", kafka.groups)]),
+            *([] if before_start else at_work),
             ("redis", lambda: checks.view(settings)),
             ("engine", lambda: checks.seen_from_here(checks_of(from_environment(SourceSettings, **given)))),
             ("policy", lambda: checks.policy(settings)),

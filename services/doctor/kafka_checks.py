@@ -53,6 +53,7 @@ T = TypeVar("T")
 SETTINGS_THAT_MATTER = ("compression.type", "cleanup.policy", "max.message.bytes", "message.timestamp.type")
 LAG_MAX = 1_000
 LATE_S = 180.0
+CLOCK_APART_S = 60.0
 """A minute's records come every minute; later than this, the role that writes them is not at work."""
 _LAST_RECORDS = 3  # markers of transactions take offsets too
 _COORDINATOR_MOVES = frozenset(
@@ -71,6 +72,7 @@ class KafkaChecks:
         self._refusals = Refusals(settings)
         self._admin: AdminClient = admin_client(settings, error_cb=self._refusals.hear)
         self._metadata: ClusterMetadata | None = None
+        self._ahead_s = 0.0  # this machine's clock, of Kafka's
 
     def token(self) -> Iterator[Finding]:
         """Check that the issuer of tokens gives one, if there is an issuer."""
@@ -247,6 +249,31 @@ class KafkaChecks:
         reached = {(each.topic, each.partition): each.offset for each in read.topic_partitions}
         return sum(max(0, end - max(0, reached.get(key, 0))) for key, end in ends.items())
 
+    def clock(self, ahead_of_redis_s: float | None) -> Iterator[Finding]:
+        """Check this machine's clock by the newest record, which Kafka has dated.
+
+        A record of the future says that it is behind. An old one says that it is ahead, or that nobody writes: it is ahead if
+        the record is new by the clock of Redis. Ages are told by Kafka's clock from then on.
+
+        Args:
+            ahead_of_redis_s: by how much it is ahead of that of Redis; None: nobody knows.
+        """
+        if self._metadata is None:
+            return
+        there = [topic for topic in _WRITERS if self._full(topic) in self._metadata.topics]
+        age_s = min((age_s for topic in there if (age_s := self._age_s(topic)) is not None), default=0.0)
+        if age_s < -CLOCK_APART_S:
+            self._ahead_s, who = age_s, "Kafka's"
+        elif ahead_of_redis_s is not None and ahead_of_redis_s > CLOCK_APART_S and age_s > LATE_S:
+            if not -CLOCK_APART_S <= age_s - ahead_of_redis_s <= LATE_S:
+                return
+            self._ahead_s, who = ahead_of_redis_s, "Kafka's and that of Redis"
+        else:
+            return
+        where = "ahead of" if self._ahead_s > 0 else "behind"
+        detail = f"this machine's clock is {in_words(abs(self._ahead_s))} {where} {who}"
+        yield Finding("problem", "clock", detail, "set it right (NTP); ages are told by Kafka's clock here")
+
     def writers(self) -> Iterator[Finding]:
         """Check how long ago monitor and Spark job wrote. A simulated clock may stand still, and then nobody need write."""
         if self._metadata is None or any(self._full(topic) not in self._metadata.topics for topic in _WRITERS):
@@ -277,4 +304,4 @@ class KafkaChecks:
             newest_ms = max((record.timestamp()[1] for record in reader.read_to_end()), default=None)
         finally:
             reader.close()
-        return None if newest_ms is None else time.time() - newest_ms / 1000
+        return None if newest_ms is None else time.time() - self._ahead_s - newest_ms / 1000

@@ -1,6 +1,7 @@
 """Connects to Redis, where the view lies."""
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -109,6 +110,17 @@ def evicts(client: redis.Redis) -> str:
     memory = client.info("memory")
     policy = str(memory.get("maxmemory_policy", ""))
     return policy if policy not in ("", "noeviction") and int(memory.get("maxmemory", 0)) else ""
+
+
+def ahead_of_redis_ms(client: redis.Redis) -> int:
+    """Return by how much this machine's clock is ahead of that of Redis, negative if it is behind.
+
+    Raises:
+        redis.RedisError: it does not say, or is away.
+    """
+    began_ms = time.time() * 1_000
+    seconds, microseconds = client.time()
+    return round((began_ms + time.time() * 1_000) / 2 - seconds * 1_000 - microseconds / 1_000)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,13 +18,14 @@ from surescale.contracts.addresses import without_password
 from surescale.runtime.backoff import Stopped, Throttle, wait_for
 from surescale.runtime.health import HealthServer
 from surescale.runtime.kafka import wait_for_topics
+from surescale.runtime.kafka_clock import APART_MS, KAFKA_CLOCK, how_long
 from surescale.runtime.listen import HalfRequests, listen
 from surescale.runtime.metrics import Reading, RoleMetrics, Tally
 from surescale.runtime.watchdog import Watchdog
 from surescale.services.state import metrics
 from surescale.services.state.access import ServedCertificate, Tokens, is_loopback
 from surescale.services.state.api import make_app
-from surescale.services.state.connection import Credentials, ViewEvicted, connect, evicts
+from surescale.services.state.connection import Credentials, ViewEvicted, ahead_of_redis_ms, connect, evicts
 from surescale.services.state.counterfactuals import Counterfactuals
 from surescale.services.state.documents import HealthDocument
 from surescale.services.state.notify.notifier import Notifier
@@ -37,6 +39,7 @@ from surescale.services.state.write.view_store import ViewStore
 
 READ_WAIT_S = 0.2
 CHECK_REDIS_EVERY_S = 15.0
+CLOCK_SAID_EVERY_S = 60.0
 _LOOK_EVERY_S = 0.05
 _JOIN_WITHIN_S = 5.0
 
@@ -142,6 +145,8 @@ class _Projection:
         self._requests = Tally()
         self._store, self._checked_s, self._is_evicted, self._says_nothing = store, -math.inf, False, False
         self._away = True
+        self._clock_of_redis, self._seldom = "", Throttle(CLOCK_SAID_EVERY_S)
+        queries.clock_apart = self.clock_apart
         self.failed: Exception | None = None
 
     def start(self, watchdog: Watchdog) -> threading.Thread:
@@ -158,7 +163,11 @@ class _Projection:
 
     def report(self) -> Mapping[str, object]:
         """Return the health document for the role's own health endpoint."""
-        return msgspec.structs.asdict(self.health())
+        return {**msgspec.structs.asdict(self.health()), "clock": self.clock_apart()}
+
+    def clock_apart(self) -> str:
+        """Return whose clock is apart from Kafka's, or from that of Redis while Kafka's is not known; empty: nobody's."""
+        return KAFKA_CLOCK.apart_in_words() or ("" if KAFKA_CLOCK.is_known else self._clock_of_redis)
 
     def answered(self, route: str, code: int, took_s: float) -> None:
         """Take note of an answer of the HTTP API."""
@@ -208,6 +217,8 @@ class _Projection:
             self._away = True
             raise
         self._away = False
+        if (words := self.clock_apart()) and self._seldom.is_time():
+            self._log.warning("%s", words)
 
     def _check_redis(self) -> None:
         """Refuse a Redis that drops keys, and build the view anew once it no longer does, or where keys are missing."""
@@ -217,6 +228,11 @@ class _Projection:
             if not self._says_nothing:
                 self._log.warning("Redis does not say whether it drops keys when it is full (%s); see that it does not", error)
             policy, self._says_nothing = "", True
+        with suppress(redis.ResponseError):  # a managed one may not say
+            ahead_ms = ahead_of_redis_ms(self._store.client)
+            where, long = "ahead of" if ahead_ms > 0 else "behind", how_long(abs(ahead_ms))
+            words = f"the clock of {socket.gethostname()} is {long} {where} that of Redis; set both right (NTP)"
+            self._clock_of_redis = words if abs(ahead_ms) > APART_MS else ""
         if policy:
             self._is_evicted = True
             raise ViewEvicted(policy)

@@ -23,6 +23,7 @@ from surescale.runtime.ports import free_ports
 from surescale.services.doctor import kafka_checks
 from surescale.services.local_stack.roles import surescale
 from tests.conftest import KafkaForTests
+from tests.support.faults.pipeline import CLOCK as CLOCK_FOLDER
 from tests.support.recorded_flink import recorded, replayed
 from tests.support.role_settings import write_groups
 from tests.support.view_pipeline import send
@@ -98,6 +99,27 @@ def test_topics_that_nobody_serves(pipeline: PipelineSettings, monkeypatch: pyte
     clock = ClockSegment(pipeline="main", sequence=0, e0_ms=0, w0_ms=0, speed=1.0, until_ms=0)
     send(pipeline, (CLOCK, "main", clock))
     assert verdict_on_the_monitor(pipeline) == "warning"
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "words"),
+    [
+        (7_200, "this machine's clock is 120 min ahead of Kafka's and that of Redis"),
+        (-7_200, "this machine's clock is 120 min behind Kafka's"),
+    ],
+)
+def test_a_clock_of_this_machine_that_is_wrong_is_named_and_no_role_is_accused(
+    pipeline: PipelineSettings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ahead_s: int, words: str
+) -> None:
+    """The newest record would be hours old by it."""
+    create_topics(pipeline)
+    (tmp_path / "clock").write_text(str(ahead_s))
+    monkeypatch.setenv("PYTHONPATH", str(CLOCK_FOLDER), prepend=os.pathsep)
+    monkeypatch.setenv("FAULTS_CLOCK", str(tmp_path / "clock"))
+    write_one_record(pipeline)
+    found = examined(pipeline)
+    assert found["clock"][:2] == ("problem", words)
+    assert found["the monitor"][0] == "ok"
 
 
 def test_a_topic_set_up_by_hand_is_compared_with_the_table(pipeline: PipelineSettings) -> None:

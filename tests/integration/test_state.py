@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
@@ -24,6 +25,7 @@ from surescale.contracts.settings import PipelineSettings, to_environment
 from surescale.contracts.window_history import WindowHistory
 from surescale.contracts.windows import encode_window
 from surescale.contracts.wire import encode
+from surescale.runtime.http import is_ok
 from surescale.runtime.kafka import admin_client, producer
 from surescale.runtime.ports import free_port
 from surescale.services.state import metrics
@@ -34,6 +36,7 @@ from surescale.services.state.write.view_store import ViewStore
 from tests.support import view_pipeline
 from tests.support.builders import JOB, row, topology
 from tests.support.command_line import SURESCALE
+from tests.support.faults.pipeline import CLOCK
 from tests.support.metrics import Scraped, scraped
 from tests.support.view_pipeline import SPANS, a_pipeline, decision, dumped, get, send
 from tests.support.waiting import PATIENT_S, wait_until
@@ -225,6 +228,29 @@ def test_cluster_info_refuses_what_it_does_not_know(
     assert "known: sim" in surescale("cluster", "show", "simm")[2]
     code, _, errors = surescale("cluster", "show")
     assert (code, errors.strip()) == (1, "surescale: no topology of cluster 'sim' is known")
+
+
+@pytest.mark.parametrize(("ahead_s", "words"), [(26 * 3_600, "26 h ahead of"), (-26 * 3_600, "26 h behind")])
+def test_a_service_whose_clock_is_wrong_says_so_on_the_page_and_in_its_health(
+    settings: PipelineSettings, service: Callable[..., str], tmp_path: Path, ahead_s: int, words: str
+) -> None:
+    """It only reads: Redis is its first witness, and the next record that comes to Kafka the better one."""
+    (tmp_path / "clock").write_text(str(ahead_s))
+    paths = f"{CLOCK}{os.pathsep}{os.environ['PYTHONPATH']}" if "PYTHONPATH" in os.environ else str(CLOCK)
+    url = service(PYTHONPATH=paths, FAULTS_CLOCK=str(tmp_path / "clock"))
+    health = f"http://127.0.0.1:{settings.health_port}/health"
+
+    def said() -> tuple[str, str]:
+        send(settings, (topics.JOB_SETTINGS, JOB, JobSettings(job=JOB, version=1)))
+        stages = {each["role"]: each["problem"] or "" for each in get(f"{url}/pipeline")[1]["stages"]}
+        return stages["state"], get(health)[1]["clock"]
+
+    wait_until(lambda: is_ok(f"{url}/health"), PATIENT_S, "a ready state service")
+    assert words in wait_until(lambda: said()[0], PATIENT_S, "a word about the clock")
+    known = wait_until(lambda: all("Kafka's; set it right" in each for each in said()) and said(), PATIENT_S, "Kafka's clock")
+    assert all(words in each for each in known)
+    (tmp_path / "clock").write_text("0")
+    wait_until(lambda: said() == ("", ""), PATIENT_S, "nothing to say of a clock that is right")
 
 
 def test_http_refusals_are_json_with_a_clear_message(settings: PipelineSettings, service: Callable[..., str]) -> None:

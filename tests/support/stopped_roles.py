@@ -31,7 +31,8 @@ class Stopped:
 
     def records(self) -> list[Record]:
         """Return what was written before, up to the present minute; decisions every ten minutes."""
-        return [Record(topic, 0, offset, JOB.encode(), value, 7) for offset, (topic, value) in enumerate(self._written())]
+        now_ms = time.time_ns() // 1_000_000
+        return [Record(topic, 0, offset, JOB.encode(), value, now_ms) for offset, (topic, value) in enumerate(self._written())]
 
     def _written(self) -> Iterator[tuple[str, bytes]]:
         now = time.time_ns() // 1_000_000 // MINUTE_MS

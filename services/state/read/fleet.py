@@ -16,6 +16,7 @@ from surescale.contracts.messages import ClockSegment, ClusterTopology, Host, Jo
 from surescale.contracts.releases import Release
 from surescale.contracts.topology import units_of
 from surescale.contracts.vnodes import DEFAULT_VNODES, uniform_mapping
+from surescale.runtime.kafka_clock import APART_MS, how_long
 from surescale.services.state.fleet_documents import (
     ClusterInfo,
     ClusterOverview,
@@ -51,6 +52,7 @@ STAGES = (
     ("agent", "decisions", (topics.DECISIONS,)),
     ("rescaler", "commands", (topics.RESCHEDULE_COMMANDS,)),
     ("actuators", "outcomes and progress", (topics.RESCHEDULE_EVENTS,)),
+    ("state", "this view", ()),
 )
 """Role, what it writes in words, and its topics, in the order in which a record meets them."""
 
@@ -97,6 +99,18 @@ def policies(
             )
         )
     return PoliciesDocument(in_use=tuple(in_use), releases=tuple(releases), shadows=tuple(shadows))
+
+
+def dated_ahead(newest: Mapping[str, Newest]) -> dict[str, str]:
+    """Return by role that its newest record is dated later than Kafka received it: its machine's clock is ahead.
+
+    Only where the pipeline's clock is the wall's.
+    """
+    return {
+        role: f"its newest record is dated {how_long(at_ms - appended_ms)} ahead of Kafka's clock; set its machine's right (NTP)"
+        for role, (at_ms, appended_ms) in newest.items()
+        if at_ms is not None and appended_ms is not None and at_ms - appended_ms > APART_MS
+    }
 
 
 def pipeline(

@@ -1,7 +1,7 @@
 """All queries on the view: they return the documents that the HTTP API answers with and the commands print. Writes nothing."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -23,6 +23,7 @@ from surescale.contracts.own_acts import WHY, own_act_of
 from surescale.contracts.releases import Release
 from surescale.contracts.rescaler_state import BalanceMemory, ClusterMemory, JobControl
 from surescale.contracts.summaries import TaskMinutes, WindowSummary
+from surescale.runtime.kafka_clock import KAFKA_CLOCK
 from surescale.services.state import keys
 from surescale.services.state.documents import (
     HistoryDocument,
@@ -43,7 +44,16 @@ from surescale.services.state.fleet_documents import (
     ShadowSummary,
     StoredAnswer,
 )
-from surescale.services.state.read.fleet import DecidedBy, JobUnits, Newest, cluster_info, cluster_overview, pipeline, policies
+from surescale.services.state.read.fleet import (
+    DecidedBy,
+    JobUnits,
+    Newest,
+    cluster_info,
+    cluster_overview,
+    dated_ahead,
+    pipeline,
+    policies,
+)
 from surescale.services.state.read.history import MarkedDecision, history
 from surescale.services.state.read.rent import Prices, cluster_rent, job_rent
 from surescale.services.state.read.shadows import dollars_per_unit_minute, summaries
@@ -79,6 +89,8 @@ class Queries(View):
     """Queries on the view of one pipeline."""
 
     policy_folder = ""  # of the packages whose scores are shown; empty: those that ship
+    clock_apart: Callable[[], str] = staticmethod(KAFKA_CLOCK.apart_in_words)
+    """Says whose clock is wrong, by which nobody can say what is new; empty: nobody's that is known of."""
 
     # Jobs
 
@@ -488,7 +500,10 @@ class Queries(View):
         if clocks:
             newest["engine"] = _newest_of((clock.record.until_ms, clock.appended_ms) for clock in clocks.values())
         fresh = [each.appended_ms - closed_ms for each in decided if (closed_ms := each.record.closed_append_ms) is not None]
-        problems: dict[str, str] = {}
+        newest["state"] = max(newest.values(), key=lambda each: each[1] or 0)
+        problems: dict[str, str] = {} if clocks else dated_ahead(newest)
+        if words := self.clock_apart():
+            problems["state"] = words
         for _, stale in at_fault(self._overviews.of(self.job_ids(), self._now(), self.span_minutes)):
             problems[stale.role] = f"{problems[stale.role]}; {stale.words}" if stale.role in problems else stale.words
         return pipeline(self.positions(), newest, self.counts(), clocks, fresh, problems)

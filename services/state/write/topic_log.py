@@ -50,6 +50,7 @@ class TopicLog:
             self._client.close()
             raise
         self._at_end: set[tuple[str, int]] = set()
+        self._none_until_ms: int | None = None  # by the steady clock: the last look that found nothing, at the end of all
         self._looked_s = time.monotonic()  # for partitions
 
     def _new_client(self) -> Consumer:
@@ -104,6 +105,7 @@ class TopicLog:
     def go_to(self, positions: Positions) -> None:
         """Continue reading from these offsets."""
         self._at_end.clear()
+        self._none_until_ms = None
         starts = [TopicPartition(self._names(name), part, offset) for (name, part), offset in positions.items()]
         self._client.assign(starts)
 
@@ -113,8 +115,17 @@ class TopicLog:
         Raises:
             KafkaException: the broker refused, or went away.
         """
+        looks_ms, was_at_end = KAFKA_CLOCK.steady_ms(), self.at_end
         arrived = batch(self._client, BATCH_RECORDS, wait_s)
-        return [record for message in arrived if (record := self._record(message)) is not None]
+        records = [record for message in arrived if (record := self._record(message)) is not None]
+        if records:
+            # A record that a transaction held back for minutes is older than the last look.
+            looked_ms = None if self._stable_offset_lag.seconds() else self._none_until_ms
+            KAFKA_CLOCK.read(max(each.appended_ms for each in records), looked_ms)
+            self._none_until_ms = None
+        elif was_at_end:
+            self._none_until_ms = looks_ms
+        return records
 
     def close(self) -> None:
         """Leave the broker."""
@@ -153,7 +164,6 @@ class TopicLog:
             self._at_end.discard(place)
             key, value, appended_ms = message.key(), message.value(), message.timestamp()[1]
             summary = dict(headers_of(message)).get(SUMMARY_HEADER)
-            KAFKA_CLOCK.read(appended_ms)
             return Record(topic, partition, message.offset() or 0, key, value, appended_ms, summary)
         if not error.retriable() and error.code() != KafkaError._TRANSPORT:
             raise KafkaException(error)

@@ -79,7 +79,7 @@ def test_a_clock_of_kafka_that_is_set_is_believed() -> None:
 
 
 def test_whoever_only_reads_learns_that_its_clock_is_behind() -> None:
-    """Old records say nothing; none says that it is ahead."""
+    """Old records say nothing; none of them says that it is ahead."""
     clocks = Clocks()
     clocks.ahead_ms = -30 * MINUTE_MS
     clocks.known.read(clocks.kafka_ms - 24 * 60 * MINUTE_MS)
@@ -87,5 +87,34 @@ def test_whoever_only_reads_learns_that_its_clock_is_behind() -> None:
     clocks.known.read(clocks.kafka_ms)
     assert clocks.known.now_ms() == clocks.kafka_ms
     clocks.ahead_ms = 30 * MINUTE_MS
+    clocks.known.read(clocks.kafka_ms)
+    assert clocks.known.ahead_ms() == 0
+
+
+def test_whoever_reads_at_the_end_learns_that_its_clock_is_ahead() -> None:
+    """A record that a look did not find was appended after it; that which comes late, as after an outage, accuses nobody."""
+    clocks = Clocks()
+    clocks.ahead_ms = 30 * MINUTE_MS
+    looked_ms = clocks.known.steady_ms()
+    clocks.kafka_ms += 20_000
+    clocks.known.read(clocks.kafka_ms, looked_ms)
+    assert clocks.known.is_known
+    assert 29 * MINUTE_MS < clocks.known.ahead_ms() <= 30 * MINUTE_MS
+    assert abs(clocks.known.now_ms() - clocks.kafka_ms) <= 20_001
+    clocks.ahead_ms = 0
+    assert (clocks.known.ahead_ms(), clocks.known.apart_in_words()) == (0, "")
+    # The broker was away for ten minutes: all looks found nothing, and then comes what was written when it went.
+    appended_ms, looked_ms = clocks.kafka_ms, clocks.known.steady_ms() + 10 * MINUTE_MS
+    clocks.kafka_ms += 10 * MINUTE_MS
+    clocks.known.read(appended_ms, looked_ms)
+    assert clocks.known.ahead_ms() == 0
+
+
+def test_a_first_record_that_comes_late_accuses_nobody_for_longer_than_until_the_next() -> None:
+    """Nothing was known before that would contradict it."""
+    clocks = Clocks()
+    clocks.kafka_ms += 10 * MINUTE_MS
+    clocks.known.read(clocks.kafka_ms - 10 * MINUTE_MS, clocks.known.steady_ms())
+    assert clocks.known.ahead_ms() > 0
     clocks.known.read(clocks.kafka_ms)
     assert clocks.known.ahead_ms() == 0

@@ -14,6 +14,7 @@ from surescale.contracts.messages import ClockSegment
 from surescale.contracts.wire import encode
 from surescale.services.state import metrics
 from surescale.services.state.connection import connect
+from surescale.services.state.read.fleet import dated_ahead
 from surescale.services.state.read.queries import Queries
 from surescale.services.state.read.staleness import Present, Signs, stale_of, why_stale
 from surescale.services.state.read.status import status_of
@@ -91,6 +92,21 @@ def test_with_all_roles_at_work_a_job_is_fine(client: redis.Redis, redis_url: st
     assert (overview.status, overview.stale) == ("fine", None)
     assert {each.problem for each in queries.pipeline().stages} == {None}
     assert (told(redis_url).exit_code, told(redis_url, JOB).exit_code) == (0, 0)
+
+
+def test_a_clock_that_is_wrong_is_said_on_the_card_of_its_role(client: redis.Redis) -> None:
+    """Of whoever answers, and of a role whose records are dated in Kafka's future."""
+    queries = view_of(client, Stopped())
+    queries.clock_apart = lambda: "the clock of shop-1 is 26 h ahead of Kafka's; set it right (NTP)"
+    assert {each.role: each.problem for each in queries.pipeline().stages if each.problem} == {
+        "state": "the clock of shop-1 is 26 h ahead of Kafka's; set it right (NTP)"
+    }
+    words = "its newest record is dated 26 h ahead of Kafka's clock; set its machine's right (NTP)"
+    hour_ms = 3_600_000
+    assert dated_ahead({"rescaler": (26 * hour_ms, 0), "monitor": (hour_ms, hour_ms - 1_000), "agent": (0, hour_ms)}) == {
+        "rescaler": words
+    }
+    assert dated_ahead({"spark": (None, None)}) == {}
 
 
 def test_a_job_that_has_left_is_no_longer_missed(client: redis.Redis, redis_url: str) -> None:
