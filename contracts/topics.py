@@ -1,12 +1,14 @@
 """The table of topics. Only ``surescale topics create`` creates them, from this table and ``TopicSettings``."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from types import MappingProxyType
+from typing import Final, Literal
 
+from surescale.contracts.errors import SettingsError
 from surescale.contracts.settings import PipelineSettings
 
-WINDOW_BYTES_MAX = 16 * 1024 * 1024
-RECORD_BYTES_MAX = WINDOW_BYTES_MAX + 64 * 1024  # a window plus the record's overhead
+RECORD_BYTES_MAX = 8 * 1024 * 1024  # no managed Kafka is known to take less
+WINDOW_BYTES_MAX = RECORD_BYTES_MAX - 64 * 1024  # without the record's overhead
 
 Key = Literal["job", "cluster", "pipeline", "cluster/kind/id", "as the record's"]
 Kept = Literal["by time", "compacted", "forever"]
@@ -16,6 +18,17 @@ CLUSTER_PARTITIONS = 2  # the same for every cluster-keyed topic: the rescaler's
 RETENTION_HOURS = 7 * 24
 
 _HOUR_MS = 3_600_000
+_REPLICAS_MAX = 32_767  # as Kafka's protocol has it
+
+LEFT_TO_THE_BROKER: Final = MappingProxyType(
+    {
+        "compression.type": "a broker's limit on bytes then lets small records unpack to gigabytes",
+        "max.message.bytes": "records beyond the broker's own limit are refused, and the role that sends one waits or ends",
+        "min.cleanable.dirty.ratio": "topics that keep the last record of each key take more room",
+        "min.insync.replicas": "with 1, a record is acknowledged that only one broker has, and is lost with it",
+    }
+)
+"""Settings that a broker may be left to choose, where it does not let one set them; each with the risk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +42,10 @@ class Topic:
     carries: str
     partitions: int
     retention_ms: int = RETENTION_HOURS * _HOUR_MS
+    replicas: int = 0
+    """Copies of each record; 0: as many as the broker makes by default."""
+    left: frozenset[str] = frozenset()
+    """Settings of ``LEFT_TO_THE_BROKER`` that are."""
 
     def config(self) -> dict[str, str]:
         """Return the broker's settings for this topic.
@@ -46,7 +63,9 @@ class Topic:
             settings |= {"cleanup.policy": "delete", "retention.ms": "-1"}
         else:
             settings |= {"cleanup.policy": "delete", "retention.ms": str(self.retention_ms)}
-        return settings
+        if self.replicas > 2:  # of two, one must be able to fail
+            settings["min.insync.replicas"] = "2"
+        return {name: value for name, value in settings.items() if name not in self.left}
 
 
 TASK_METRICS = "task-metrics"
@@ -166,16 +185,32 @@ class TopicSettings(PipelineSettings):
     """Partitions of each topic with one key per cluster: all records of a cluster are in one of them."""
     retention_hours: int = RETENTION_HOURS
     """Hours that records of topics kept by time stay: as far back as recordings, replays and rebuilt views can go."""
+    replicas: int = 0
+    """Brokers that keep each record; 3 outlive one of them, and then two must have a record before it counts as written. 0: as
+    many as the broker's default.replication.factor."""
+    topics_leave: str = ""
+    """Settings of topics that are left to the broker, separated by commas, for one that does not let them be set:
+    compression.type, max.message.bytes, min.cleanable.dirty.ratio, min.insync.replicas. `surescale doctor` names the risk."""
 
     def __post_init__(self) -> None:
-        """Check the numbers.
+        """Check the numbers and the names.
 
         Raises:
-            SettingsError: one is too small; names the setting.
+            SettingsError: a number is too small or large, or a setting may not be left to the broker; names it.
         """
         PipelineSettings.__post_init__(self)
         least_hours = self.window_minutes // 60 + 1  # a window must be whole before its first record expires
-        self.check_least(job_partitions=1, cluster_partitions=1, retention_hours=least_hours)
+        self.check_least(job_partitions=1, cluster_partitions=1, retention_hours=least_hours, replicas=0)
+        if self.replicas > _REPLICAS_MAX:
+            raise SettingsError(f"SURESCALE_REPLICAS: {self.replicas} is more than Kafka can; set 3, or unset it")
+        for name in sorted(self.left - LEFT_TO_THE_BROKER.keys()):
+            known = ", ".join(LEFT_TO_THE_BROKER)
+            raise SettingsError(f"SURESCALE_TOPICS_LEAVE: {name!r} cannot be left to the broker; only {known} can")
+
+    @property
+    def left(self) -> frozenset[str]:
+        """Return the settings of topics that are left to the broker."""
+        return frozenset(name.strip() for name in self.topics_leave.split(",") if name.strip())
 
     def topics(self) -> tuple[Topic, ...]:
         """Return the table of topics with these numbers."""
@@ -183,4 +218,5 @@ class TopicSettings(PipelineSettings):
 
     def _chosen(self, topic: Topic) -> Topic:
         partitions = {"job": self.job_partitions, "pipeline": topic.partitions}.get(topic.key, self.cluster_partitions)
-        return replace(topic, partitions=partitions, retention_ms=self.retention_hours * _HOUR_MS)
+        retention_ms = self.retention_hours * _HOUR_MS
+        return replace(topic, partitions=partitions, retention_ms=retention_ms, replicas=self.replicas, left=self.left)

@@ -210,7 +210,7 @@ def encode_window(window: Window, packer: zstandard.ZstdCompressor | None = None
         packer: a ``compressor()`` that was used before.
 
     Raises:
-        RecordRejected: ``too_large``, above the topic's limit of 16 MiB.
+        RecordRejected: ``too_large``, above the topic's limit of 8 MiB.
     """
     header = _Header(
         job=window.job,

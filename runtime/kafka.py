@@ -9,10 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec, TopicMetadata
 
 from surescale.contracts.settings import PipelineSettings
-from surescale.contracts.topics import LIBRDKAFKA_CONSUMER, LIBRDKAFKA_PRODUCER, READER_GROUP, TOPICS, Topic, TopicNames
+from surescale.contracts.topics import (
+    LEFT_TO_THE_BROKER,
+    LIBRDKAFKA_CONSUMER,
+    LIBRDKAFKA_PRODUCER,
+    READER_GROUP,
+    TOPICS,
+    Topic,
+    TopicNames,
+)
 from surescale.runtime.backoff import wait_for
 from surescale.runtime.beats import beat
 from surescale.runtime.kafka_errors import Refusals, is_end, is_record
@@ -27,6 +35,7 @@ time is up (confluentinc/librdkafka#4605), so whoever asks stops waiting long be
 EMPTY = "so it is before the first minute; if this Kafka was in use, its data are gone, also settings of jobs: set them again"
 BATCH_RECORDS = 2_000  # of a reader, at most
 CREATE_TIMEOUT_S = 60.0  # of all topics together, on a broker that answers
+_NOT_SET_BY_US = (KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION)
 
 # The broker recovers from these within moments, though admin requests do not mark them as retriable.
 _PASSING = frozenset(
@@ -129,28 +138,62 @@ def create_topics(settings: PipelineSettings, topics: Iterable[Topic] = tuple(TO
     """Create every topic that does not exist yet and return the new names, waiting until all are visible.
 
     Raises:
-        KafkaException: the broker refused, or did not answer in time.
+        KafkaException: the broker refused one, and none was created; or it did not answer in time.
     """
     full = TopicNames(settings.topic_prefix)
     refusals = Refusals(settings)
     admin = admin_client(settings, error_cb=refusals.hear)
-    wanted = [
-        NewTopic(full(topic.name), num_partitions=topic.partitions, replication_factor=-1, config=topic.config())
-        for topic in topics
-    ]
+    wanted = [NewTopic(full(each.name), each.partitions, each.replicas or -1, config=each.config()) for each in topics]
     # Asked first: without this, a missing broker would show only after the full time allowed for creating.
     with refusals.explained(admin):
         admin.list_topics(timeout=METADATA_TIMEOUT_S)
+    for is_tried in (True, False):  # so that where one is refused, none is created
+        created = _created(admin, wanted, is_tried=is_tried)
+    return created
+
+
+def _created(admin: AdminClient, wanted: list[NewTopic], *, is_tried: bool) -> list[str]:
+    """Create the topics that do not exist, and return them; ``is_tried``: only ask whether the broker would."""
     created: list[str] = []
-    asked = admin.create_topics(wanted, operation_timeout=REQUEST_TIMEOUT_S, request_timeout=CREATE_TIMEOUT_S)
-    for name, future in asked.items():
+    timeouts = {"operation_timeout": REQUEST_TIMEOUT_S, "request_timeout": CREATE_TIMEOUT_S}
+    for name, future in admin.create_topics(wanted, validate_only=is_tried, **timeouts).items():
         try:
             future.result()
             created.append(name)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
+            refused = error.args[0]
+            if refused.code() in _NOT_SET_BY_US:
+                raise KafkaException(KafkaError(refused.code(), f"{name}: {_leave_in_words(refused.str())}")) from None
+            if refused.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise KafkaException(KafkaError(refused.code(), f"{name}: {refused.str()}")) from None
     return created
+
+
+def _leave_in_words(said: str) -> str:
+    """Return why a broker refuses a topic's settings, and which can be left to it.
+
+    >>> _leave_in_words("compression.type may not be set")
+    'compression.type may not be set; leave it to the broker: surescale topics create --leave compression.type'
+    """
+    named = [name for name in LEFT_TO_THE_BROKER if name in said]
+    if named:
+        return f"{said}; leave it to the broker: surescale topics create --leave {named[0]}"
+    return f"{said}; what can be left to the broker is named by surescale topics create --help (--leave)"
+
+
+def kept_once(settings: PipelineSettings) -> list[str]:
+    """Return the topics of the pipeline (full names) of which some partition is on one broker only.
+
+    Raises:
+        KafkaException: the broker does not answer.
+    """
+    found = admin_client(settings).list_topics(timeout=REQUEST_TIMEOUT_S).topics
+    return on_one_broker({name: found[name] for name in map(TopicNames(settings.topic_prefix), TOPICS) if name in found})
+
+
+def on_one_broker(topics: Mapping[str, TopicMetadata]) -> list[str]:
+    """Return the topics of which some partition has one replica, sorted."""
+    return sorted(name for name, of in topics.items() if any(len(each.replicas) == 1 for each in of.partitions.values()))
 
 
 class LogReader:

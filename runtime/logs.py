@@ -83,7 +83,7 @@ _NAMED = re.compile(rf"((?:{SECRET_NAMES})[\"']?\s{{0,8}}[=:]\s{{0,8}}[\"']?)[^\
 _SECRET_VARIABLE = re.compile(r"PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY")
 _SECRET_CHARACTERS_MIN = 6  # shorter values would mask ordinary words
 TEXT_CHARACTERS_MAX = 16_384
-"""Longer texts are cut: a record may be 16 MiB, and libraries repeat what they cannot read."""
+"""Longer texts are cut: a record may be 8 MiB, and libraries repeat what they cannot read."""
 _LOOKED_AHEAD = 1_024  # more than any pattern above takes
 
 

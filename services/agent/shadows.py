@@ -17,7 +17,7 @@ from surescale.services.agent.shadow_process import ShadowProcess, ShadowQuestio
 
 WAITING_MAX = 256
 WAITING_BYTES_MAX = 64 * 2**20
-"""Of the windows that wait; one window may take 16 MiB."""
+"""Of the windows that wait; one window may take 8 MiB."""
 
 Send = Callable[[ShadowDecision], Awaitable[None]]
 

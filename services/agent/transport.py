@@ -1,4 +1,4 @@
-"""Faust's Kafka transport with the pipeline's settings: read committed, windows of up to 16 MiB, a short session.
+"""Faust's Kafka transport with the pipeline's settings: read committed, windows of up to 8 MiB, a short session.
 
 Faust reads committed records only in its transactional mode. The agent produces at least once and still must not see records of
 aborted transactions, so it makes its own consumer. ``Intake`` watches that windows which wait are taken: Kafka's client, or

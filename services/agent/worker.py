@@ -163,7 +163,7 @@ def run_in_own_loop(
 
 
 READS_AND_WRITES = (SNAPSHOTS, JOB_SETTINGS, POLICY_RELEASES, DECISIONS, SHADOW_DECISIONS, DEAD_LETTERS)
-WINDOWS_IN_MEMORY = 16  # a window may take 16 MiB
+WINDOWS_IN_MEMORY = 16  # a window may take 8 MiB
 COMMIT_EVERY_S = 1.0
 STOP_WITHIN_S = 3.0
 STUCK_AFTER_S = 60.0  # Faust can hang in its own shutdown after its fetcher crashed

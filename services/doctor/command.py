@@ -32,6 +32,7 @@ def command(*, test_notification: bool, before_start: bool, as_json: bool, **giv
     warning is none.
     """
     from surescale.contracts.settings import PipelineSettings, from_environment, settings_in
+    from surescale.contracts.topics import TopicSettings
     from surescale.engines.ports.findings import is_well, run_checks
     from surescale.engines.registry import checks_of
     from surescale.engines.settings import SourceSettings
@@ -42,7 +43,7 @@ def command(*, test_notification: bool, before_start: bool, as_json: bool, **giv
 
     shared = {item.name: given[item.name] for item in settings_in(PipelineSettings) if item.name in given}
     settings = options.settings_of(PipelineSettings, **shared)
-    kafka = KafkaChecks(settings)
+    kafka = KafkaChecks(settings, from_environment(TopicSettings, **shared).left)
     at_work = [("clock", lambda: checks.clock(settings, kafka)), ("writers", kafka.writers), ("readers", kafka.groups)]
     findings = run_checks(
         [

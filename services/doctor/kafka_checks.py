@@ -20,6 +20,7 @@ from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import (
     CLOCK,
     DECISIONS,
+    LEFT_TO_THE_BROKER,
     READER_GROUP,
     SNAPSHOTS,
     TASK_METRICS,
@@ -43,6 +44,7 @@ from surescale.runtime.kafka import (
     consumer,
     creation,
     end_offsets,
+    on_one_broker,
 )
 from surescale.runtime.kafka_errors import Refusals, Refused, is_record
 from surescale.runtime.kafka_security import uses_tokens
@@ -66,8 +68,9 @@ _WRITERS = {TASK_METRICS: "the monitor", SNAPSHOTS: "the Spark job"}
 class KafkaChecks:
     """Checks of one pipeline's Kafka. Asks only, and joins no group."""
 
-    def __init__(self, settings: PipelineSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: PipelineSettings, left: frozenset[str] = frozenset()) -> None:
+        """``left``: settings of topics that are left to the broker."""
+        self._settings, self._left = settings, left
         self._full = TopicNames(settings.topic_prefix)
         self._refusals = Refusals(settings)
         self._admin: AdminClient = admin_client(settings, error_cb=self._refusals.hear)
@@ -116,12 +119,13 @@ class KafkaChecks:
             yield Finding(
                 "problem", "topics", f"missing: {', '.join(missing)}", f"create them: {creation(self._settings).strip('`')}"
             )
-        wrong = [*self._partitions(present), *self._configurations(present)]
+        wrong = [*self._partitions(present), *self._configurations(present), *self._replicas(present)]
         yield from wrong
         if not missing and not any(end_offsets(self._admin, self._parts_of(present), REQUEST_TIMEOUT_S).values()):
             yield Finding("warning", "topics", f"all {len(TOPICS)} are there, and none ever had a record", EMPTY)
         elif not (missing or wrong):
-            yield Finding("ok", "topics", f"all {len(TOPICS)} are there, set up as they should be")
+            left = "".join(f"; {name} is left to the broker: {LEFT_TO_THE_BROKER[name]}" for name in sorted(self._left))
+            yield Finding("ok", "topics", f"all {len(TOPICS)} are there, set up as they should be{left}")
 
     def _parts_of(self, topics: list[Topic]) -> list[TopicPartition]:
         assert self._metadata is not None, "topics are looked at only where a broker answered"
@@ -150,11 +154,21 @@ class KafkaChecks:
             wanted = asked[resource].config()
             found = future.result()
             for key in SETTINGS_THAT_MATTER:
-                if key in wanted and found[key].value != wanted[key]:
+                if key in wanted and key not in self._left and not _serves(key, found[key].value, wanted[key]):
                     yield Finding(
                         "warning", "topics", f"{resource.name}: {key} is {found[key].value}, not {wanted[key]}",
                         f"kafka-configs.sh --alter --topic {resource.name} --add-config {key}={wanted[key]}",
                     )  # fmt: skip
+
+    def _replicas(self, topics: list[Topic]) -> Iterator[Finding]:
+        """Find topics that are lost with one broker. A Kafka of one broker has no others: it is there to try things."""
+        assert self._metadata is not None, "topics are looked at only where a broker answered"
+        once = on_one_broker({(name := self._full(topic.name)): self._metadata.topics[name] for topic in topics})
+        if once and len(self._metadata.brokers) > 1:
+            yield Finding(
+                "warning", "topics", f"{counted(len(once), 'topic')}, such as {once[0]}, on one broker each, and lost with it",
+                "create topics with `surescale topics create --replicas 3`; present ones need kafka-reassign-partitions.sh",
+            )  # fmt: skip
 
     def groups(self) -> Iterator[Finding]:
         """Check that agent and rescaler are members of their groups and keep up."""
@@ -305,3 +319,10 @@ class KafkaChecks:
         finally:
             reader.close()
         return None if newest_ms is None else time.time() - self._ahead_s - newest_ms / 1000
+
+
+def _serves(key: str, found: str | None, wanted: str) -> bool:
+    """Say whether a topic's setting is as good as the one wanted: it may take larger records."""
+    if key == "max.message.bytes" and (found or "").isdecimal():
+        return int(found or 0) >= int(wanted)
+    return found == wanted

@@ -125,21 +125,38 @@ command.add_command(skip)
     type=int,
     help="Hours that records of topics kept by time stay (default: SURESCALE_RETENTION_HOURS, else 168).",
 )
+@click.option(
+    "--replicas",
+    type=int,
+    help="Brokers that keep each record (default: SURESCALE_REPLICAS, else the broker's default.replication.factor).",
+)
+@click.option(
+    "--leave",
+    metavar="SETTING",
+    multiple=True,
+    help="Leave a setting to a broker that does not let one set it, repeatedly: compression.type, max.message.bytes, "
+    "min.cleanable.dirty.ratio or min.insync.replicas (default: SURESCALE_TOPICS_LEAVE).",
+)
 @options.bootstrap
 @options.prefix
-def create(**given: object) -> None:
+def create(*, leave: tuple[str, ...], **given: object) -> None:
     """Create every topic that does not exist yet.
 
-    Those that do stay as they are.
+    Those that do stay as they are. If the broker refuses one, none is created.
     """
-    from surescale.contracts.topics import TopicSettings
-    from surescale.runtime.kafka import create_topics
+    from surescale.contracts.topics import LEFT_TO_THE_BROKER, TopicSettings
+    from surescale.runtime.kafka import create_topics, kept_once
     from surescale.runtime.kafka_errors import readable_errors
 
-    settings = options.settings_of(TopicSettings, **given)
+    settings = options.settings_of(TopicSettings, topics_leave=",".join(leave) or None, **given)
     with readable_errors(settings):
         created = create_topics(settings, settings.topics())
+        once = kept_once(settings)
     click.echo(f"{len(created)} topics created, {len(TOPICS) - len(created)} were there")
+    for name in sorted(settings.left):
+        click.echo(f"{name} is left to the broker: {LEFT_TO_THE_BROKER[name]}; set SURESCALE_TOPICS_LEAVE for `surescale doctor`")
+    if once:
+        click.echo(f"{len(once)} topics are on one broker each, and lost with it; --replicas 3 makes new ones with more copies")
 
 
 @command.command("list")

@@ -9,6 +9,7 @@ import redis
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from surescale.contracts.topics import RECORD_BYTES_MAX
 from surescale.runtime.ports import accepts_connections, is_free
 from surescale.services.local_stack.errors import ServerError
 from surescale.services.local_stack.servers import LocalBroker, LocalRedis
@@ -77,12 +78,12 @@ def test_a_record_goes_through_the_broker(kafka: KafkaForTests) -> None:
     assert consume_all(kafka.bootstrap, topic, 1) == [b"hello"]
 
 
-def test_a_window_of_sixteen_mebibytes_goes_through_the_broker(kafka: KafkaForTests) -> None:
+def test_the_largest_record_goes_through_the_broker(kafka: KafkaForTests) -> None:
     """The size limits of the pipeline hold in the broker."""
     topic = kafka.topic_prefix() + "large"
     create_topic(kafka.bootstrap, topic)
-    produce(kafka.bootstrap, topic, bytes(16 * 1024 * 1024))
-    assert len(consume_all(kafka.bootstrap, topic, 1)[0]) == 16 * 1024 * 1024
+    produce(kafka.bootstrap, topic, bytes(RECORD_BYTES_MAX))
+    assert len(consume_all(kafka.bootstrap, topic, 1)[0]) == RECORD_BYTES_MAX
 
 
 def test_topics_are_not_made_by_accident(kafka: KafkaForTests) -> None:

@@ -62,12 +62,37 @@ def test_topics_are_those_of_the_table_unless_somebody_chooses() -> None:
         ("SURESCALE_JOB_PARTITIONS", "0", 1),
         ("SURESCALE_CLUSTER_PARTITIONS", "-1", 1),
         ("SURESCALE_RETENTION_HOURS", "1", 2),
+        ("SURESCALE_REPLICAS", "-1", 0),
     ],
 )
 def test_topics_that_could_not_carry_the_pipeline_are_refused(variable: str, said: str, least: int) -> None:
     """A window of an hour would lose its first minutes before its last ones come."""
     with pytest.raises(SettingsError, match=rf"^{variable}: must be at least {least}, not {said}$"):
         from_environment(TopicSettings, {variable: said})
+
+
+def test_of_three_copies_two_are_acknowledged_and_what_is_left_to_the_broker_is_not_set() -> None:
+    """Of two copies one is enough, since one broker must be able to fail."""
+    for replicas, acknowledged in (("2", None), ("3", "2"), ("5", "2")):
+        made = from_environment(TopicSettings, {"SURESCALE_REPLICAS": replicas}).topics()
+        assert {topic.config().get("min.insync.replicas") for topic in made} == {acknowledged}
+    left = from_environment(TopicSettings, {"SURESCALE_TOPICS_LEAVE": " compression.type, min.cleanable.dirty.ratio,"}).topics()
+    for topic in left:
+        kept = TOPICS[topic.name].config()
+        assert topic.config() == {name: kept[name] for name in kept.keys() - {"compression.type", "min.cleanable.dirty.ratio"}}
+
+
+@pytest.mark.parametrize("name", ["cleanup.policy", "retention.ms", "compresion.type", "message.timestamp.type"])
+def test_what_the_pipeline_relies_on_cannot_be_left_to_the_broker(name: str) -> None:
+    """Settings of jobs would expire, and windows wait for clocks."""
+    with pytest.raises(SettingsError, match=rf"^SURESCALE_TOPICS_LEAVE: '{name}' cannot be left to the broker; only compression"):
+        from_environment(TopicSettings, {"SURESCALE_TOPICS_LEAVE": f"compression.type,{name}"})
+
+
+def test_more_copies_than_kafka_can_are_refused() -> None:
+    """Before its protocol is asked to carry the number."""
+    with pytest.raises(SettingsError, match=r"^SURESCALE_REPLICAS: 32768 is more than Kafka can"):
+        from_environment(TopicSettings, {"SURESCALE_REPLICAS": "32768"})
 
 
 def test_a_prefix_stands_before_every_name_and_comes_off_again() -> None:
