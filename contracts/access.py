@@ -48,7 +48,7 @@ _READERS: dict[str, tuple[Role, ...]] = {
     topics.SNAPSHOTS: ("agent", "state-service"),
     topics.JOB_TOPOLOGY: ("monitor", "rescaler", "state-service"),
     topics.JOB_SETTINGS: ("agent", "rescaler", "state-service"),
-    topics.CLUSTER_TOPOLOGY: ("rescaler", "state-service"),
+    topics.CLUSTER_TOPOLOGY: ("monitor", "rescaler", "state-service"),  # the monitor: what slots have cost
     topics.ENGINE_EVENTS: ("rescaler", "state-service"),
     topics.POLICY_RELEASES: ("agent", "state-service"),
     topics.DECISIONS: ("rescaler", "state-service"),

@@ -298,6 +298,17 @@ class Host(Part, frozen=True, kw_only=True):
     zone: Label = ""
 
 
+SLOT_PRICES_MAX = 32
+"""Days of which a cluster's record knows what a slot cost: as many as a job's costs are shown for, and the one before."""
+
+
+class SlotPrice(Part, frozen=True, kw_only=True):
+    """What a slot costs from an instant on, in dollars per second, where the engine places."""
+
+    at_ms: TimeMs
+    per_s: Annotated[float, Meta(ge=0)]
+
+
 class ClusterTopology(Message, frozen=True, kw_only=True, tag="cluster/1"):
     """The hosts of a cluster with their units. Dead hosts are not listed."""
 
@@ -307,6 +318,8 @@ class ClusterTopology(Message, frozen=True, kw_only=True, tag="cluster/1"):
     hosts: tuple[Host, ...]
     engine: Capabilities = SIMULATED
     worker_price_per_s: Annotated[float, Meta(ge=0)] | None = None  # dollars, of a worker whose host nobody knows; null: unknown
+    slot_prices: Annotated[tuple[SlotPrice, ...], Meta(max_length=SLOT_PRICES_MAX)] = ()
+    """The last price of each day on which it changed, oldest first: this topic keeps only the newest record."""
 
 
 EventKind = Literal[

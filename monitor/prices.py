@@ -1,4 +1,4 @@
-"""What hosts and workers cost, as ``SURESCALE_PRICES`` says. Pure."""
+"""What hosts and workers cost, as ``SURESCALE_PRICES`` says, and what slots have cost. Pure."""
 
 import math
 from collections.abc import Iterable
@@ -8,7 +8,8 @@ from fnmatch import fnmatchcase
 from msgspec.structs import replace
 
 from surescale.contracts.errors import SettingsError
-from surescale.contracts.messages import ClusterTopology
+from surescale.contracts.messages import SLOT_PRICES_MAX, ClusterTopology, SlotPrice
+from surescale.contracts.rent import DAY_S, slot_price_per_s
 
 WORKER = "worker"
 """Stands for one worker of a consumer group, where the engine knows no hosts."""
@@ -66,3 +67,27 @@ class PriceTable:
 
 
 NO_PRICES = PriceTable()
+
+
+class PriceHistory:
+    """What a slot of a cluster has cost, for days that are priced later."""
+
+    def __init__(self, known: ClusterTopology | None = None) -> None:
+        """``known``: what was last said of the cluster; None: nothing."""
+        self._prices = known.slot_prices if known is not None else ()
+
+    def noted(self, topology: ClusterTopology) -> ClusterTopology:
+        """Return a topology with the last price of each day on which it changed.
+
+        What was said of times to come does not count: its clock was wrong.
+        """
+        price = None if topology.engine.places == "commanded" else slot_price_per_s(topology)
+        past = tuple(each for each in self._prices if each.at_ms <= topology.at_ms)
+        if price is not None:
+            day_ms = topology.at_ms - topology.at_ms % (DAY_S * 1000)
+            before = tuple(each for each in past if each.at_ms < day_ms)
+            if not past or past[-1].per_s != price:
+                is_new = not before or before[-1].per_s != price
+                past = (*before, SlotPrice(at_ms=topology.at_ms, per_s=price)) if is_new else before
+        self._prices = past[-SLOT_PRICES_MAX:]
+        return replace(topology, slot_prices=self._prices)

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from confluent_kafka import KafkaException, Message
 
 from surescale.contracts.errors import RecordRejected
-from surescale.contracts.messages import JobTopology, MinuteMarker, TaskSample
+from surescale.contracts.messages import ClusterTopology, JobTopology, MinuteMarker, TaskSample
 from surescale.contracts.settings import PipelineSettings
-from surescale.contracts.topics import CLOCK, JOB_TOPOLOGY, TASK_METRICS
+from surescale.contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_TOPOLOGY, TASK_METRICS
 from surescale.contracts.wire import decode
+from surescale.engines.settings import ClusterSettings
 from surescale.runtime.backoff import Throttle
 from surescale.runtime.kafka import LogReader
 from surescale.runtime.printable import printable
@@ -61,6 +62,19 @@ def last_topologies(settings: PipelineSettings) -> list[JobTopology]:
     reader = LogReader(settings, [JOB_TOPOLOGY])
     try:
         return list({topology.job: topology for topology in parsed(reader.read_to_end(), JobTopology)}.values())
+    finally:
+        reader.close()
+
+
+def last_cluster(settings: ClusterSettings) -> ClusterTopology | None:
+    """Return what was last published of this cluster's hosts, if anything was.
+
+    Raises:
+        KafkaException: the broker does not answer.
+    """
+    reader = LogReader(settings, [CLUSTER_TOPOLOGY])
+    try:
+        return {each.cluster: each for each in parsed(reader.read_to_end(), ClusterTopology)}.get(settings.cluster)
     finally:
         reader.close()
 

@@ -29,8 +29,8 @@ from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavail
 from surescale.engines.registry import NO_ACTUATOR
 from surescale.monitor import metrics
 from surescale.monitor.first_sizes import FirstSizes
-from surescale.monitor.prices import NO_PRICES, PriceTable
-from surescale.monitor.progress import OtherMonitors, last_markers, last_topologies, own_header
+from surescale.monitor.prices import NO_PRICES, PriceHistory, PriceTable
+from surescale.monitor.progress import OtherMonitors, last_cluster, last_markers, last_topologies, own_header
 from surescale.monitor.settings import MonitorSettings
 from surescale.runtime.backoff import Stopped, Throttle, wait_for
 from surescale.runtime.beats import BEAT_EVERY_S, TurnLock, beat, beside, pause
@@ -195,7 +195,8 @@ class Monitor:
             shared = Reports(producer(self._settings, **{"linger.ms": LINGER_MS}), self._stop)
             takes_commands = self._settings.chosen.actuators[self._settings.actuator_kind] is not NO_ACTUATOR
             prices = PriceTable.of(self._settings.prices)
-            cluster = ClusterWatcher(self._source, self._outbox(shared), takes_commands=takes_commands, prices=prices)
+            said = self._read("what was last said of the hosts", lambda: last_cluster(self._settings))
+            cluster = ClusterWatcher(self._source, self._outbox(shared), takes_commands=takes_commands, prices=prices, known=said)
             jobs = self._await_source()
             with contextlib.suppress(SourceUnavailable, DeliveryFailed):  # Kafka's time is known before a minute is dated
                 cluster.publish_changes()
@@ -357,6 +358,7 @@ class ClusterWatcher:
         *,
         takes_commands: bool = True,
         prices: PriceTable = NO_PRICES,
+        known: ClusterTopology | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Send nothing yet.
@@ -366,12 +368,14 @@ class ClusterWatcher:
             outbox: takes the records.
             takes_commands: False if there is no actuator, so that nobody is to act on the jobs, whatever the engine can do.
             prices: of the hosts.
+            known: what was last said of the cluster; None: nothing.
             now_s: a clock.
         """
         self._source = source
         self._outbox = outbox
         self._takes_commands = takes_commands
         self._prices, self._told_unpriced = prices, ""
+        self._past_prices = PriceHistory(known)
         self._lock = TurnLock()
         self._now_s = now_s
         self._sent_s = 0.0
@@ -385,7 +389,7 @@ class ClusterWatcher:
             if topology is not None and not self._takes_commands:
                 topology = replace(topology, engine=replace(topology.engine, acts="none"))
             if topology is not None:
-                topology = self._prices.priced(topology)
+                topology = self._past_prices.noted(self._prices.priced(topology))
                 self._say_unpriced(topology)
             is_due = self._now_s() - self._sent_s >= HOSTS_AGAIN_S
             if topology is not None and (topology != self._topology or is_due):

@@ -20,7 +20,6 @@ WINDOWS_KEPT = 240
 EVENTS_KEPT = 500
 DAYS_KEPT = 31
 """Days of which a job's sums are kept, with the present one."""
-PRICES_KEPT = DAYS_KEPT + 1  # the price that the first of the days began with too
 _TASK_MINUTES_KEPT = 120_000  # of all tasks of a job: four hours of 500 tasks, two of a thousand
 
 TIMELINES = (*_OF_JOBS, "balances", "events", "prices", "dead-letters")

@@ -53,13 +53,6 @@ class TaskMinutesAt(msgspec.Struct, frozen=True, kw_only=True):
     tasks: TaskMinutes
 
 
-class SlotPriceAt(msgspec.Struct, frozen=True, kw_only=True):
-    """What a slot of a cluster costs from an instant on, in dollars per second, where the engine places."""
-
-    at_ms: int
-    per_s: float
-
-
 class CommandDocument(Appended[RescheduleCommand], frozen=True, kw_only=True):
     """A command and its progress."""
 

@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from surescale.contracts.messages import ClockSegment, ClusterTopology, EngineEvent, JobTopology, MinuteMarker, TaskSample
+from surescale.contracts.messages import (
+    ClockSegment,
+    ClusterTopology,
+    EngineEvent,
+    JobTopology,
+    MinuteMarker,
+    SlotPrice,
+    TaskSample,
+)
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import CLOCK, CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS
 from surescale.contracts.wire import decode, encode
@@ -29,6 +37,7 @@ from tests.support.command_line import started
 from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
 from tests.support.fake_flink import FakeFlink, QuickClock, fake_flink
 from tests.support.metrics import scraped
+from tests.support.view_pipeline import send
 from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
@@ -95,11 +104,11 @@ class MonitorPipeline:
 
 
 @contextlib.contextmanager
-def watching(settings: PipelineSettings, flink: FakeFlink, jobs: str = "") -> Iterator[None]:
+def watching(settings: PipelineSettings, flink: FakeFlink, jobs: str = "", prices: str = "") -> Iterator[None]:
     """Run a monitor in front of a fake Flink, under a clock on which a minute takes a second and a half."""
     own = MonitorSettings(
         bootstrap=settings.bootstrap, topic_prefix=settings.topic_prefix, engine="flink", engine_url=flink.url, cluster="flink",
-        jobs=jobs,
+        jobs=jobs, prices=prices,
     )  # fmt: skip
     stop = threading.Event()
     monitor = Monitor(own, FlinkSource(own, QuickClock), stop=stop, log=logging.getLogger("test"))
@@ -295,6 +304,19 @@ def test_two_pipelines_share_a_cluster_by_their_jobs(kafka: KafkaForTests, tmp_p
     finally:
         first.close()
         second.close()
+
+
+def test_what_slots_have_cost_is_told_on_by_the_next_monitor(pipeline: MonitorPipeline) -> None:
+    """The topic of the hosts keeps only the newest record, so it carries the prices of the days before."""
+    yesterday = SlotPrice(at_ms=86_400_000, per_s=0.5)
+    said = ClusterTopology(cluster="flink", version=1, at_ms=86_400_000, hosts=(), slot_prices=(yesterday,))
+    send(pipeline.settings, (CLUSTER_TOPOLOGY, "flink", said))
+    with fake_flink("2.3.0", "running") as flink, watching(pipeline.settings, flink, prices="*=3600"):
+        told = lambda: decode(pipeline.read(CLUSTER_TOPOLOGY)[-1], ClusterTopology)  # noqa: E731
+        wait_until(lambda: len(told().slot_prices) == 2, what="the prices")
+        found = told()
+    slots = found.hosts[0].slots or 0
+    assert found.slot_prices == (yesterday, SlotPrice(at_ms=found.at_ms, per_s=1 / slots))
 
 
 def test_a_malformed_sample_travels_as_it_is(pipeline: MonitorPipeline, engine: EngineStub) -> None:

@@ -74,6 +74,13 @@ MESSAGES: dict[str, Message] = {
     "cluster": m.ClusterTopology(
         cluster="sim", version=1, at_ms=0, hosts=(m.Host(host="m1", units=(1, 2), price_per_s=0.0024, zone="a"),)
     ),
+    "cluster-prices": m.ClusterTopology(
+        cluster="sim",
+        version=2,
+        at_ms=9,
+        hosts=(),
+        slot_prices=(m.SlotPrice(at_ms=5, per_s=0.0001), m.SlotPrice(at_ms=9, per_s=0.5)),
+    ),
     "engine-event": m.EngineEvent(cluster="sim", sequence=4, event_id="9.4", at_ms=9, kind="host_lost", host="m1"),
     "job-settings": JobSettings(job=JOB, version=2, mode="advise", policy="static", set_by="ana", set_at_ms=5, **LIMITS),
     "job-settings-memory": JobSettings(job=JOB, version=3, gc_pressure_max=0.5, heap_usage_max=0.9, set_by="ana", **LIMITS),

@@ -17,7 +17,7 @@ from surescale.contracts.ids import cluster_of, command_id
 from surescale.contracts.job_labels import in_force
 from surescale.contracts.job_limits import all_bounds, at_time, minimum_within, most_in_words, total_limit
 from surescale.contracts.job_settings import JobSettings
-from surescale.contracts.messages import ClusterTopology, DeadLetter, EngineEvent, JobTopology
+from surescale.contracts.messages import SLOT_PRICES_MAX, ClusterTopology, DeadLetter, EngineEvent, JobTopology, SlotPrice
 from surescale.contracts.modes import mode_in_force
 from surescale.contracts.own_acts import WHY, own_act_of
 from surescale.contracts.releases import Release
@@ -67,7 +67,6 @@ from surescale.services.state.record_documents import (
     CommandDocument,
     DecisionDocument,
     OwnActDocument,
-    SlotPriceAt,
     TaskMinutesAt,
     WindowDocument,
     record_in,
@@ -325,8 +324,8 @@ class Queries(View):
         steps = [command_id(topology.job, topology.generation, step) for step in range(STEPS_MAX)]
         commands = read.each("command", self._bodies("commands", topology.job, steps), Appended[RescheduleCommand])
         sums = self._client.hgetall(self._key(keys.days(topology.job)))
-        told = self._latest("prices", hosts.cluster, keys.PRICES_KEPT)
-        prices = [each.record for each in read.each("prices", told, Appended[SlotPriceAt])]
+        told = self._latest("prices", hosts.cluster, SLOT_PRICES_MAX)
+        prices = [each.record for each in read.each("prices", told, Appended[SlotPrice])]
         return job_rent(topology, hosts, commands[-1].record if commands else None, sums, prices)
 
     def _required(self, kind: str, job: str, of: str) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 
 from surescale.contracts.commands import RescheduleCommand
 from surescale.contracts.figures import known_count
-from surescale.contracts.messages import ClusterTopology, JobTopology
+from surescale.contracts.messages import ClusterTopology, JobTopology, SlotPrice
 from surescale.contracts.plurals import counted
 from surescale.contracts.rent import (
     DAY_S,
@@ -27,7 +27,6 @@ from surescale.contracts.topology import units_of
 from surescale.runtime.instants import to_the_minute
 from surescale.services.state.documents import JobRent, SummedCost
 from surescale.services.state.fleet_documents import ClusterRent
-from surescale.services.state.record_documents import SlotPriceAt
 
 NO_SUMS: Mapping[str, str] = MappingProxyType({})
 DAY_MS: Final = DAY_S * 1000
@@ -40,7 +39,7 @@ def job_rent(
     cluster: ClusterTopology,
     command: RescheduleCommand | None,
     sums: Mapping[str, str] = NO_SUMS,
-    prices: Sequence[SlotPriceAt] = (),
+    prices: Sequence[SlotPrice] = (),
 ) -> JobRent | None:
     """Return a job's hosts, its rent, and its savings; None where no price is known.
 
@@ -63,7 +62,7 @@ def job_rent(
 
 
 def _slots_rent(
-    topology: JobTopology, cluster: ClusterTopology, sums: Mapping[str, str], prices: Sequence[SlotPriceAt]
+    topology: JobTopology, cluster: ClusterTopology, sums: Mapping[str, str], prices: Sequence[SlotPrice]
 ) -> JobRent | None:
     price = slot_price_per_s(cluster)
     if price is None:
@@ -85,7 +84,7 @@ def _slots_rent(
     )
 
 
-def _days(sums: Mapping[str, str], prices: Sequence[SlotPriceAt], present: float) -> tuple[SummedCost, ...]:
+def _days(sums: Mapping[str, str], prices: Sequence[SlotPrice], present: float) -> tuple[SummedCost, ...]:
     """Return the days, the newest first. ``present``: dollars a second of a slot, where no price is remembered."""
     by_day: dict[int, dict[str, int]] = {}
     for place, told in sums.items():
@@ -108,7 +107,7 @@ def _days(sums: Mapping[str, str], prices: Sequence[SlotPriceAt], present: float
     return tuple(found)
 
 
-def _price_of(day: int, prices: Sequence[SlotPriceAt], present: float) -> float:
+def _price_of(day: int, prices: Sequence[SlotPrice], present: float) -> float:
     """Return the last price by the end of a day; before the first that is remembered, that one."""
     known = [each.per_s for each in prices if each.at_ms < (day + 1) * DAY_MS] or [each.per_s for each in prices[:1]]
     return known[-1] if known else present

@@ -4,7 +4,7 @@ A document in the view is a record as `Appended` has it. A window's record is it
 summary too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -17,7 +17,15 @@ from surescale.contracts.decisions import Decision, ShadowDecision, TaskDecision
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.ids import cluster_of, split_job
 from surescale.contracts.job_settings import JobSettings
-from surescale.contracts.messages import ClockSegment, ClusterTopology, DeadLetter, EngineEvent, JobTopology
+from surescale.contracts.messages import (
+    SLOT_PRICES_MAX,
+    ClockSegment,
+    ClusterTopology,
+    DeadLetter,
+    EngineEvent,
+    JobTopology,
+    SlotPrice,
+)
 from surescale.contracts.pauses import is_of_all_jobs
 from surescale.contracts.releases import Release, Slot
 from surescale.contracts.rent import slot_price_per_s
@@ -37,7 +45,7 @@ from surescale.contracts.windows import decode_window
 from surescale.contracts.wire import decode, encode, learned
 from surescale.services.state import keys
 from surescale.services.state.fleet_documents import answer_of
-from surescale.services.state.record_documents import SlotPriceAt, TaskMinutesAt
+from surescale.services.state.record_documents import TaskMinutesAt
 from surescale.services.state.write.operations import AddMember, DropField, Operation, Remember, SetField
 
 DAY_MS = 24 * 60 * MINUTE_MS
@@ -119,18 +127,16 @@ def _cluster_topology(record: Record) -> tuple[Operation, ...]:
         return (DropField(keys.cluster(_key(record)), "topology"),)
     hosts = decode(record.value, ClusterTopology)
     newest = SetField(keys.cluster(hosts.cluster), "topology", _document(record, hosts))
-    return AddMember(keys.CLUSTERS, hosts.cluster), newest, *_slot_price(record, hosts)
+    return AddMember(keys.CLUSTERS, hosts.cluster), newest, *_slot_prices(record, hosts)
 
 
-def _slot_price(record: Record, hosts: ClusterTopology) -> tuple[Operation, ...]:
-    """Remember what a slot costs: the last price of each day on which there was news of the hosts."""
-    price = None if hosts.engine.places == "commanded" else slot_price_per_s(hosts)
-    if price is None:
-        return ()
-    told = SlotPriceAt(at_ms=hosts.at_ms, per_s=price)
-    day = str(hosts.at_ms // DAY_MS)
-    body = _document(record, told)
-    return (Remember("prices", hosts.cluster, day, told.at_ms, body, keys.PRICES_KEPT, "prices", latest_wins=True),)
+def _slot_prices(record: Record, hosts: ClusterTopology) -> Iterator[Operation]:
+    """Remember what a slot cost on each day that the monitor tells, or what it costs now where it tells none."""
+    told = hosts.slot_prices
+    price = None if told or hosts.engine.places == "commanded" else slot_price_per_s(hosts)
+    for each in told if price is None else (SlotPrice(at_ms=hosts.at_ms, per_s=price),):
+        day, body = str(each.at_ms // DAY_MS), _document(record, each)
+        yield Remember("prices", hosts.cluster, day, each.at_ms, body, SLOT_PRICES_MAX, "prices", latest_wins=True)
 
 
 def _policy_release(record: Record) -> tuple[Operation, ...]:

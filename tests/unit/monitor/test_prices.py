@@ -2,9 +2,10 @@
 
 import pytest
 
+from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.errors import SettingsError
-from surescale.contracts.messages import ClusterTopology, Host
-from surescale.monitor.prices import NO_PRICES, PriceTable
+from surescale.contracts.messages import SLOT_PRICES_MAX, ClusterTopology, Host
+from surescale.monitor.prices import NO_PRICES, PriceHistory, PriceTable
 from surescale.monitor.settings import MonitorSettings
 
 HOSTS = ClusterTopology(cluster="prod", version=1, at_ms=0, hosts=(Host(host="tm-1", slots=4), Host(host="gpu-1", slots=2)))
@@ -37,3 +38,43 @@ def test_what_cannot_be_a_price_is_refused_by_the_settings(text: str) -> None:
     """With the entry and the form."""
     with pytest.raises(SettingsError, match=r"SURESCALE_PRICES: '.*': write HOST=DOLLARS_AN_HOUR"):
         MonitorSettings(prices=text)
+
+
+DAY_MS = 86_400_000
+
+
+def costing(price: float, at_ms: int, *, places: str = "itself") -> ClusterTopology:
+    """A cluster of one slot at a price, at an instant."""
+    engine = Capabilities(engine="flink", acts="counts", places=places)  # type: ignore[arg-type]  # one of its words
+    hosts = (Host(host="tm-1", slots=1, price_per_s=price),)
+    return ClusterTopology(cluster="prod", version=at_ms, at_ms=at_ms, hosts=hosts, engine=engine)
+
+
+def told(history: PriceHistory, *looks: tuple[float, int]) -> list[tuple[int, float]]:
+    """Return what the history tells after these looks, at hours of days: (price, hour)."""
+    for price, hour in looks:
+        found = history.noted(costing(price, hour * DAY_MS // 24))
+    return [(each.at_ms // (DAY_MS // 24), each.per_s) for each in found.slot_prices]
+
+
+def test_the_last_price_of_each_day_on_which_it_changed_is_told() -> None:
+    """One that holds for days is told once; one that comes back within a day never was."""
+    assert told(PriceHistory(), (1.0, 3), (1.0, 5), (1.0, 30), (1.0, 60)) == [(3, 1.0)]
+    assert told(PriceHistory(), (1.0, 3), (2.0, 5), (3.0, 30), (4.0, 31), (4.0, 60)) == [(5, 2.0), (31, 4.0)]
+    assert told(PriceHistory(), (1.0, 3), (2.0, 30), (1.0, 31), (1.0, 60)) == [(3, 1.0)]
+    assert told(PriceHistory(), (1.0, 3), (0.0, 30), (1.0, 60)) == [(3, 1.0)], "an unknown price changes nothing"
+
+
+def test_another_monitor_tells_on_what_the_one_before_said() -> None:
+    """But not of times to come, and nobody tells where the rescaler places or nobody gave a price."""
+    first = PriceHistory().noted(costing(1.0, 5 * DAY_MS))
+    assert told(PriceHistory(first), (2.0, 6 * 24)) == [(5 * 24, 1.0), (6 * 24, 2.0)]
+    assert told(PriceHistory(first), (2.0, 4 * 24)) == [(4 * 24, 2.0)]
+    assert PriceHistory().noted(costing(1.0, 5, places="commanded")).slot_prices == ()
+    assert PriceHistory().noted(costing(0.0, 5)).slot_prices == ()
+
+
+def test_the_oldest_days_go() -> None:
+    """What is shown of a job is a month."""
+    found = told(PriceHistory(), *((float(day), day * 24) for day in range(1, 100)))
+    assert found == [(day * 24, float(day)) for day in range(100 - SLOT_PRICES_MAX, 100)]

@@ -13,6 +13,7 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.messages import ClusterTopology, Host
 from surescale.contracts.windows import encode_window
 from surescale.contracts.wire import encode
+from surescale.monitor.prices import PriceHistory
 from surescale.services.state import keys
 from surescale.services.state.api import make_app
 from surescale.services.state.connection import connect
@@ -24,7 +25,7 @@ from surescale.services.state.read.queries import Queries
 from surescale.services.state.read.stored import UnreadableView
 from surescale.services.state.read.tables import print_job, print_jobs
 from surescale.services.state.text_reader import as_text
-from surescale.services.state.write.operations import Remember, condensed
+from surescale.services.state.write.operations import Operation, Remember, condensed
 from surescale.services.state.write.projections import Record, project
 from surescale.services.state.write.view_store import ViewStore
 from tests.support.builders import JOB, window_at
@@ -251,6 +252,36 @@ def test_a_jobs_days_cost_what_a_slot_cost_then(client: redis.Redis, queries: Qu
     prices = Keys("sparse-")(keys.timeline("prices", "sim"))
     assert client.zcard(prices) == keys.DAYS_KEPT + 1
     assert store.is_whole()
+
+
+def test_a_view_built_from_the_newest_record_of_the_hosts_prices_the_days_alike(client: redis.Redis) -> None:
+    """All that its topic keeps; the monitor tells in it what slots have cost."""
+    engine, history, at = Capabilities(engine="flink", acts="counts", places="itself"), PriceHistory(), {("decisions", 0): 0}
+    records = []
+    for day, price in ((100, 1.0), (101, 2.0), (102, 2.0), (104, 5.0)):
+        hosts = (Host(host="tm", slots=1, price_per_s=price),)
+        at_ms = day * 24 * 60 * MINUTE_MS
+        told = history.noted(ClusterTopology(cluster="sim", version=at_ms, at_ms=at_ms, hosts=hosts, engine=engine))
+        records.append(Record(topics.CLUSTER_TOPOLOGY, 0, day, b"sim", encode(told), 7))
+    sums = (("minutes", 1), ("slots", 1))
+    others: list[Operation] = [
+        *project(Record(topics.JOB_TOPOLOGY, 0, 1, JOB.encode(), TOPOLOGY, 7)),
+        *(Remember("windows", JOB, str(day), day, b"{}", 9, "windows", day=day, of_day=sums) for day in range(99, 106)),
+    ]
+    dollars = []
+    for prefix, read in (("grown-", records), ("rebuilt-", records[-1:])):
+        store = ViewStore(client, prefix)
+        store.flush()
+        assert store.begin(at, None)
+        for record in read:
+            assert store.write(condensed(list(project(record))), at, at)
+        assert store.write(condensed(others), at, at)
+        assert store.is_whole()
+        rent = Queries(client, prefix).job(JOB).rent
+        assert rent is not None
+        dollars.append([day.dollars for day in rent.days])
+        store.flush()
+    assert dollars == [[300, 300, 120, 120, 120, 60, 60]] * 2
 
 
 def test_an_overview_says_the_same_as_the_whole_job(queries: Queries) -> None:
