@@ -14,7 +14,7 @@ from surescale.contracts.commands import Placement
 from surescale.contracts.messages import ClusterTopology, Host, JobTopology
 from surescale.contracts.topology import RESTING, slots_needed, units_of
 
-DAY_S = 86_400
+DAY_S, MINUTE_S = 86_400, 60
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from surescale.runtime.kafka_clock import KAFKA_CLOCK
 from surescale.runtime.kafka_errors import refusal_of
 from surescale.runtime.metrics import Reading, RoleMetrics, Tally
 from surescale.runtime.tracing.context import Headers
+from surescale.runtime.tracing.conventions import sent
 from surescale.runtime.tracing.setup import tracer_of
 from surescale.runtime.tracing.spans import NO_TRACER, Attributes, Tracer
 from surescale.runtime.watchdog import fault_in_words
@@ -284,7 +285,7 @@ class Monitor:
             return
         watcher = self._jobs.get(job) or JobWatcher(
             job, self._source, self._outbox(shared), cluster, after_ms, self._marked, tracer=self._tracer,
-            known=self._known.get(job),
+            known=self._known.get(job), topic=TopicNames(self._settings.topic_prefix)(TASK_METRICS),
         )  # fmt: skip
         if watcher.is_done:
             return
@@ -428,6 +429,7 @@ class JobWatcher:
         *,
         tracer: Tracer = NO_TRACER,
         known: JobTopology | None = None,
+        topic: str = TASK_METRICS,
     ) -> None:
         """Send nothing yet.
 
@@ -440,7 +442,9 @@ class JobWatcher:
             on_marked: is called for each minute whose marker was sent.
             tracer: begins a trace with each minute.
             known: what was last said of the job; None: nothing.
+            topic: full name of the one for its minutes, as traces name it.
         """
+        self._topic = topic
         self.job = job
         self.outbox = outbox
         self.after_ms = after_ms
@@ -505,7 +509,11 @@ class JobWatcher:
             self._history = self._source.load_history(self.job)
         self._cluster.publish_changes()
         for minute in minutes:
-            attributes: Attributes = {"surescale.job": self.job, "surescale.minute_end_ms": minute.minute_end_ms}
+            attributes: Attributes = {
+                "surescale.job": self.job,
+                "surescale.minute_end_ms": minute.minute_end_ms,
+                **sent(self._topic),
+            }
             with self._tracer.begin("monitor.minute", kind="producer", attributes=attributes) as span:
                 self._send_records(minute)
                 if not self.outbox.await_acknowledged():

@@ -1,7 +1,8 @@
 """HTTP over kept connections, for a service that is asked many times a minute. Never through a proxy; redirects are not followed.
 
 As in ``runtime.http``, the whole answer must come within the time given and within a number of bytes. A status that is no success
-is an answer like any other: the caller knows what it means. Imports only the standard library.
+is an answer like any other: the caller knows what it means. Imports only the standard library. Within the call of a client that is traced, each
+request has a span.
 """
 
 import selectors
@@ -20,8 +21,11 @@ from urllib.parse import urlsplit
 from surescale.runtime.beats import beat
 from surescale.runtime.http import ANSWER_BYTES_MAX, DeadlineResponse, NoAnswer, read_body
 from surescale.runtime.printable import one_line
+from surescale.runtime.tracing.conventions import ERROR_TYPE, STATUS_CODE, requested
+from surescale.runtime.tracing.spans import span_at_work
 
 IDLE_MAX = 8  # connections kept; more are closed after their answer
+_WRONG_FROM = 400
 _SAFE_TO_REPEAT = frozenset({"GET", "PUT", "DELETE"})
 
 
@@ -77,6 +81,29 @@ class ConnectionPool:
             NoAnswer: there is no whole answer of at most ``bytes_max`` bytes within ``timeout_s``.
         """
         beat()
+        scheme = "https" if self._is_secure else "http"
+        about = requested(method, scheme, self._host, self._port, self._base + path.partition("?")[0])
+        with span_at_work().request(method, about) as span:
+            try:
+                answer = self._answered(method, path, body, headers, timeout_s, bytes_max)
+            except Exception as error:
+                span.note({ERROR_TYPE: type(error).__name__})
+                raise
+            span.note({STATUS_CODE: answer.status})
+            if answer.status >= _WRONG_FROM:
+                span.note({ERROR_TYPE: str(answer.status)})
+                span.fail(answer.reason)
+            return answer
+
+    def _answered(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        timeout_s: float,
+        bytes_max: int,
+    ) -> Answer:
         deadline_s = time.monotonic() + timeout_s
         request = partial(self._ask_on, method=method, path=self._base + path, body=body, headers=dict(headers or {}))
         try:

@@ -26,6 +26,7 @@ from surescale.contracts.addresses import SECRET_NAMES, STARS
 from surescale.contracts.errors import SettingsError
 from surescale.runtime.backoff import Throttle
 from surescale.runtime.printable import printable
+from surescale.runtime.tracing.spans import span_at_work
 
 NAME = "surescale.librdkafka"
 _SAY_EVERY_S = 30.0
@@ -166,7 +167,7 @@ class TextLines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (the name is logging's)
         """Return the line without a traceback."""
-        fields = ", ".join(f"{name} {value}" for name, value in fields_of(record).items())
+        fields = ", ".join(f"{name} {value}" for name, value in {**fields_of(record), **_place_in_trace()}.items())
         return printable(super().formatMessage(record) + (f" ({fields})" if fields else ""))
 
     def formatException(self, exc_info: Any) -> str:  # noqa: N802  (the name is logging's)
@@ -195,6 +196,7 @@ class JsonLines(logging.Formatter):
             "role": getattr(record, "role", self._role),
             "logger": record.name,
             "message": self._clean(record.getMessage()),
+            **_place_in_trace(),
         }
         if fields := fields_of(record):
             document["fields"] = {name: self._plain(value) for name, value in fields.items()}
@@ -216,6 +218,12 @@ class JsonLines(logging.Formatter):
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
     """Return the ``extra`` fields, sorted by name."""
     return {name: value for name, value in sorted(vars(record).items()) if name not in _OWN_KEYS}
+
+
+def _place_in_trace() -> dict[str, str]:
+    """Return the ids of the work that a line is written in, as OpenTelemetry calls them; nothing where nothing is traced."""
+    context = span_at_work().context
+    return {} if context is None else {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
 
 
 def without_secrets(text: str, secrets: frozenset[str] = frozenset()) -> str:

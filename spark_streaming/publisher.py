@@ -15,6 +15,7 @@ from surescale.contracts.wire import encode
 from surescale.runtime.kafka import producer
 from surescale.runtime.kafka_errors import refusal_of
 from surescale.runtime.tracing.context import parsed
+from surescale.runtime.tracing.conventions import processed
 from surescale.runtime.tracing.spans import NO_TRACER, Attributes, Span, Tracer
 from surescale.spark_streaming.minutes import Refused
 
@@ -94,7 +95,11 @@ class Publisher:
         if not self._tracer.is_on:
             return []
         above = parsed(traces.get((window.job, window.window_end_ms)))
-        attributes: Attributes = {"surescale.job": window.job, "surescale.minute_end_ms": window.window_end_ms}
+        attributes: Attributes = {
+            "surescale.job": window.job,
+            "surescale.minute_end_ms": window.window_end_ms,
+            **processed(self._topic(TASK_METRICS)),
+        }
         span = self._tracer.begin("spark.window", above, kind="consumer", attributes=attributes, began_ns=began_ns)
         span.note({"surescale.window_id": window.id, "surescale.completeness": window.completeness})
         self._spans.append(span)

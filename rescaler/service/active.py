@@ -63,7 +63,7 @@ def activate(
     """
     writer = transactions(settings, members, stop)
     writer.see_time()
-    traces = Traces(tracer)
+    traces = Traces(tracer, settings.topic_prefix, settings.cluster)
     records = remembered(settings, status.count, traces)
     controller = Controller(Cluster(settings.cluster), settings.control(), records, timed=traces.timed)
     with contextlib.ExitStack() as opened:

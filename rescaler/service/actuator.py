@@ -33,7 +33,7 @@ from surescale.runtime.backoff import Throttle
 from surescale.runtime.beats import beat, beside
 from surescale.runtime.kafka import REQUEST_TIMEOUT_S, consumer, partitions_of
 from surescale.runtime.topic_records import headers_of
-from surescale.runtime.tracing.spans import Span
+from surescale.runtime.tracing.spans import Span, at_work
 
 POLL_S = 0.05
 STOP_WITHIN_S = 10.0
@@ -167,9 +167,10 @@ class ActuatorThread:
             for job in sorted(self._open):
                 begun = self._open[job]
                 work = begun.work
-                self._report(self._stepped(begun, now_ms, wall_ms), begun)
-                if work.away and self._seldom.is_time():
-                    self._log.warning("waiting for the engine: %s", work.away)
+                with at_work(begun.span):
+                    self._report(self._stepped(begun, now_ms, wall_ms), begun)
+                    if work.away and self._seldom.is_time():
+                        self._log.warning("waiting for the engine: %s", work.away)
                 if work.ended:
                     del self._open[job]
                     begun.end()

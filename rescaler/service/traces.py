@@ -19,8 +19,17 @@ from typing import NamedTuple, TypeVar
 from surescale.contracts.commands import Outcome, Progress, RescheduleCommand
 from surescale.contracts.decisions import Decision
 from surescale.contracts.steps import Timed, untimed
+from surescale.contracts.topics import (
+    DECISIONS,
+    RESCHEDULE_COMMANDS,
+    RESCHEDULE_EVENTS,
+    TopicNames,
+    actuator_group,
+    rescaler_group,
+)
 from surescale.rescaler.control.effects import Effects, StateRecord
 from surescale.runtime.tracing.context import GivenHeaders, Headers, TraceContext, context_of
+from surescale.runtime.tracing.conventions import processed, sent
 from surescale.runtime.tracing.spans import NO_SPAN, NO_TRACER, Attributes, Span, Tracer
 
 KEPT_MAX = 10_000
@@ -49,8 +58,12 @@ class _Place:
 class Traces:
     """Spans of one active rescaler and its actuator. Without a tracer nothing is kept, and every question has an empty answer."""
 
-    def __init__(self, tracer: Tracer = NO_TRACER) -> None:
-        self._tracer = tracer
+    def __init__(self, tracer: Tracer = NO_TRACER, topic_prefix: str = "", cluster: str = "") -> None:
+        """``topic_prefix`` and ``cluster``: of the pipeline, for the names of topics and groups."""
+        self._tracer, topic = tracer, TopicNames(topic_prefix)
+        self._decides_on = processed(topic(DECISIONS), rescaler_group(topic_prefix, cluster))
+        self._works_on = processed(topic(RESCHEDULE_COMMANDS), actuator_group(topic_prefix, cluster))
+        self._commands_to, self._reports_to = sent(topic(RESCHEDULE_COMMANDS)), sent(topic(RESCHEDULE_EVENTS))
         self._decisions: dict[str, _Place] = {}
         self._commands: dict[str, TraceContext] = {}
         self._parts: list[tuple[str, str, int, int]] = []
@@ -109,7 +122,8 @@ class Traces:
         above = context_of(headers)
         if above is not None:
             self._read.append((command.command_id, above))
-        return self._tracer.begin("actuator.command", above, kind="consumer", attributes=_about(command))
+        about = {**_about(command), **self._works_on}
+        return self._tracer.begin("actuator.command", above, kind="consumer", attributes=about)
 
     def call(self, name: str, work: Span) -> Span:
         """Return the span of one call to an engine. For the actuator's thread."""
@@ -126,6 +140,7 @@ class Traces:
             "surescale.job": decision.job,
             "surescale.decision_id": decision.decision_id,
             "surescale.action": decision.action,
+            **self._decides_on,
         }
         above = context_of(handled.headers)
         span = self._tracer.begin("rescaler.decision", above, kind="consumer", attributes=attributes, began_ns=began_ns)
@@ -162,7 +177,8 @@ class Traces:
     def _command(self, command: RescheduleCommand, began_ns: int) -> Span:
         place = self._decisions.get(command.decision_id)
         above = place.context if place is not None else None
-        span = self._tracer.begin("rescaler.command", above, kind="producer", attributes=_about(command), began_ns=began_ns)
+        about = {**_about(command), **self._commands_to}
+        span = self._tracer.begin("rescaler.command", above, kind="producer", attributes=about, began_ns=began_ns)
         if span.context is not None:
             _keep(self._commands, command.command_id, span.context)
         return span
@@ -173,6 +189,7 @@ class Traces:
             "surescale.command_id": progress.command_id,
             "surescale.status": progress.status,
             "surescale.duration_ms": progress.duration_ms,
+            **self._reports_to,
         }
         above = self._commands.get(progress.command_id)
         span = self._tracer.begin("rescaler.report", above, kind="producer", attributes=about, began_ns=began_ns)

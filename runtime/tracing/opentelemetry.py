@@ -2,12 +2,14 @@
 
 import logging
 import random
+import uuid
+from contextlib import ExitStack
 from typing import Self
 
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.environment_variables import OTEL_SERVICE_NAME
-from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_NAMESPACE, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
@@ -16,7 +18,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status,
 from surescale.runtime.backoff import Throttle
 from surescale.runtime.threads import background
 from surescale.runtime.tracing.context import Headers, TraceContext
-from surescale.runtime.tracing.spans import Attributes, Kind, Span
+from surescale.runtime.tracing.spans import NO_SPAN, Attributes, Kind, Span, at_work
 
 _log = logging.getLogger("surescale.traces")
 CLOSE_WITHIN_S = 3.0
@@ -42,8 +44,12 @@ class OpenTelemetryTracer:
         from importlib.metadata import version
         from os import environ
 
-        own = {} if environ.get(OTEL_SERVICE_NAME) else {SERVICE_NAME: f"surescale-{role}"}
-        resource = Resource.create({SERVICE_VERSION: version("surescale"), "surescale.role": role, **own})
+        told = Resource.create().attributes  # of this process, and of OTEL_RESOURCE_ATTRIBUTES, which wins
+        own = {SERVICE_NAMESPACE: "surescale", SERVICE_INSTANCE_ID: str(uuid.uuid4()), SERVICE_VERSION: version("surescale")}
+        own = {name: value for name, value in own.items() if name not in told}
+        if not environ.get(OTEL_SERVICE_NAME):
+            own[SERVICE_NAME] = f"surescale-{role}"
+        resource = Resource.create({"surescale.role": role, **own})
         self._provider = TracerProvider(resource=resource, id_generator=_Ids(), shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(_exporter(exporter)))
         self._tracer = self._provider.get_tracer("surescale", version("surescale"))
@@ -66,7 +72,7 @@ class OpenTelemetryTracer:
             attributes=dict(attributes or {}),
             start_time=began_ns,
         )
-        return _OpenTelemetrySpan(found)
+        return _OpenTelemetrySpan(found, self if kind == "client" else None)
 
     def close(self) -> None:
         """Export what has ended, in a thread that is left behind if the receiver hangs."""
@@ -84,8 +90,9 @@ class OpenTelemetryTracer:
 class _OpenTelemetrySpan:
     """A span of the SDK."""
 
-    def __init__(self, span: trace.Span) -> None:
-        self._span = span
+    def __init__(self, span: trace.Span, tracer: OpenTelemetryTracer | None = None) -> None:
+        """``tracer``: begins the spans of its requests; None: they have none."""
+        self._span, self._tracer, self._work = span, tracer, ExitStack()
         made = span.get_span_context()
         self._context = TraceContext(made.trace_id, made.span_id, made.trace_flags.sampled)
 
@@ -114,11 +121,17 @@ class _OpenTelemetrySpan:
         """End it, now or at this wall time."""
         self._span.end(at_ns)
 
+    def request(self, name: str, attributes: Attributes) -> Span:
+        """Begin the span of a request; see ``runtime.tracing.spans.Span``."""
+        return NO_SPAN if self._tracer is None else self._tracer.begin(name, self._context, kind="client", attributes=attributes)
+
     def __enter__(self) -> Self:
+        self._work.enter_context(at_work(self))
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """End it; an exception is named and passes."""
+        self._work.close()
         if error is not None:
             self.fail(f"{type(error).__name__}: {error}")
         self.end()

@@ -1,6 +1,8 @@
 """What a role needs to trace its work, and the tracer of a role that traces nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Literal, Protocol, Self
 
 from surescale.runtime.tracing.context import Headers, TraceContext
@@ -36,6 +38,10 @@ class Span(Protocol):
 
     def end(self, at_ns: int | None = None) -> None:
         """End it, now or at this wall time; a span that never ends is not exported."""
+        ...
+
+    def request(self, name: str, attributes: Attributes) -> "Span":
+        """Begin the span of a request that this work makes; one that traces nothing, unless this is a call of a client."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -92,6 +98,10 @@ class _NoSpan:
     def end(self, at_ns: int | None = None) -> None:
         """Do nothing."""
 
+    def request(self, name: str, attributes: Attributes) -> Span:
+        """Return the span of work that nobody traces."""
+        return NO_SPAN
+
     def __enter__(self) -> Self:
         return self
 
@@ -122,3 +132,21 @@ class _NoTracer:
 
 NO_SPAN: Span = _NoSpan()
 NO_TRACER: Tracer = _NoTracer()
+
+
+_AT_WORK: ContextVar[Span] = ContextVar("at_work", default=NO_SPAN)
+
+
+def span_at_work() -> Span:
+    """Return the span of the work that this thread or coroutine is at: log lines name it, and requests are below it."""
+    return _AT_WORK.get()
+
+
+@contextmanager
+def at_work(span: Span) -> Iterator[None]:
+    """Be at the work of a span, which does not end here."""
+    token = _AT_WORK.set(span)
+    try:
+        yield
+    finally:
+        _AT_WORK.reset(token)

@@ -41,6 +41,7 @@ from surescale.runtime.kafka import wait_for_topics
 from surescale.runtime.limited_graphs import Limits
 from surescale.runtime.threads import background
 from surescale.runtime.tracing.context import GivenHeaders, Headers, context_of
+from surescale.runtime.tracing.conventions import processed
 from surescale.runtime.tracing.setup import tracer_of
 from surescale.runtime.tracing.spans import Attributes, Span, Tracer
 from surescale.runtime.watchdog import Watchdog
@@ -69,9 +70,9 @@ class TracedAnswer:
     Of ten windows nine ask for nothing, and cost one look at the clock.
     """
 
-    def __init__(self, tracer: Tracer, headers: GivenHeaders) -> None:
-        """``headers``: of the window's record."""
-        self._tracer, self._headers = tracer, headers
+    def __init__(self, tracer: Tracer, headers: GivenHeaders, record: Attributes) -> None:
+        """``headers``: of the window's record. ``record``: where it came from."""
+        self._tracer, self._headers, self._record = tracer, headers, record
         self._parts: list[tuple[str, int, int]] = []
         self._began_ns = time.time_ns() if tracer.is_on else 0
 
@@ -111,6 +112,7 @@ class TracedAnswer:
 
     def _begun(self, about: Attributes) -> Span:
         above = context_of(self._headers) if self._tracer.is_on else None
+        about = {**about, **self._record}
         return self._tracer.begin("agent.decide", above, kind="consumer", attributes=about, began_ns=self._began_ns)
 
     @contextlib.contextmanager
@@ -379,6 +381,7 @@ class _WindowHandler:
         self.windows = _raw_topic(app, full(SNAPSHOTS))
         self._decisions = _raw_topic(app, full(DECISIONS))
         self._dead_letters = _raw_topic(app, full(DEAD_LETTERS))
+        self._record = processed(full(SNAPSHOTS), agent_group(settings.topic_prefix))
         self._view, self._counts, self._tracer, self._log = view, counts, tracer, log
         limited = settings.policy_seconds > 0
         self._answerer = Decider(
@@ -443,7 +446,7 @@ class _WindowHandler:
         raw, record = event.value, event.message
         self._counts.windows += 1
         self._acknowledgements.begin(event)
-        began_s, traced = time.monotonic(), TracedAnswer(self._tracer, record.headers)
+        began_s, traced = time.monotonic(), TracedAnswer(self._tracer, record.headers, self._record)
         try:
             decision = await asyncio.to_thread(self._answer, raw, traced.timed)
         except RecordRejected as error:
@@ -451,8 +454,8 @@ class _WindowHandler:
             letter = encode(dead_letter(at, raw, error, refused_by="agent"))
             with traced.refused(str(error)) as span:
                 await _send(self._dead_letters, key_of_letter(record.key), letter, span.headers())
+                self._log.warning("%s[%d]@%d is refused: %s", at.topic, at.partition, at.offset, error)
             self._counts.refused(error.reason)
-            self._log.warning("%s[%d]@%d is refused: %s", at.topic, at.partition, at.offset, error)
             self._acknowledgements.done(event)
             return
         if not self._acknowledgements.is_open(event):  # its partition was taken away meanwhile
@@ -483,10 +486,10 @@ class _WindowHandler:
         with answer.traced.of(decision) as span:
             headers = [*span.headers(), *([(OVERTAKEN_BY, str(by_ms).encode())] if by_ms is not None else [])]
             await _send(self._decisions, cluster_of(decision.job).encode(), encode(decision), headers)
+            fields = {"job": decision.job, "decision_id": decision.decision_id, "policy": decision.policy.name}
+            self._log.debug("%s: %s", decision.action, decision.reason, extra=fields)
         self._acknowledgements.done(answer.event)
         self._counts.decided(decision, answer.took_s)
-        fields = {"job": decision.job, "decision_id": decision.decision_id, "policy": decision.policy.name}
-        self._log.debug("%s: %s", decision.action, decision.reason, extra=fields)
         if answer.raw is not None and self._has_shadows:
             looking_on = self._view.shadows(decision.job, decision.span_end_ms)
             self.shadows.offer(answer.raw, decision, answer.took_s * 1000, self._view.of(decision.job), looking_on)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from surescale.contracts.rent import DAY_S
+from surescale.contracts.rent import DAY_S, MINUTE_S
 from surescale.runtime.metrics import SECONDS, Metric, Reading
 from surescale.services.state.documents import JobOverview
 from surescale.services.state.fleet_documents import ShadowSummary
@@ -165,15 +165,15 @@ TASK_DESIRED = Metric(
     labels=_TASK,
 )
 TASK_TARGET = Metric(
-    "surescale_state_task_target_records_per_minute",
+    "surescale_state_task_target_records_per_second",
     "gauge",
-    "Records a minute that would come to the task if nothing before it were held back, by the latest decision.",
+    "Records a second that would come to the task if nothing before it were held back, by the latest decision.",
     labels=_TASK,
 )
 TASK_TRUE = Metric(
-    "surescale_state_task_true_records_per_minute",
+    "surescale_state_task_true_records_per_second",
     "gauge",
-    "Records a minute that the task would process at its present size if it never rested, by the latest decision.",
+    "Records a second that the task would process at its present size if it never rested, by the latest decision.",
     labels=_TASK,
 )
 TASKS_LEFT_OUT = Metric(
@@ -278,7 +278,9 @@ def _a_second(dollars_per_day: float | None) -> float | None:
 
 
 def _in_unit(figure: JobFigure, value: float | None) -> float | None:
-    return value / 1000.0 if value is not None and figure.form == "duration" else value
+    if value is not None and figure.form == "duration":
+        return value / 1000.0
+    return value / MINUTE_S if value is not None and figure.field.endswith("_per_minute") else value
 
 
 def of_tasks(tasks: Iterable[TaskFigures], left_out: int) -> Iterator[Reading]:
@@ -288,8 +290,8 @@ def of_tasks(tasks: Iterable[TaskFigures], left_out: int) -> Iterator[Reading]:
         figures: dict[Metric, float | None] = {
             TASK_PARALLELISM: each.parallelism,
             TASK_DESIRED: each.desired,
-            TASK_TARGET: each.target_rate,
-            TASK_TRUE: each.true_rate,
+            TASK_TARGET: None if each.target_rate is None else each.target_rate / MINUTE_S,
+            TASK_TRUE: None if each.true_rate is None else each.true_rate / MINUTE_S,
         }
         labels = (each.job, each.task)
         yield from (Reading(metric, float(value), labels) for metric, value in figures.items() if value is not None)

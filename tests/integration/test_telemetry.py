@@ -15,6 +15,9 @@ from surescale.contracts.topics import (
     RESCHEDULE_EVENTS,
     SNAPSHOTS,
     TopicNames,
+    actuator_group,
+    agent_group,
+    rescaler_group,
 )
 from surescale.contracts.window_history import WindowHistory
 from surescale.contracts.windows import encode_window
@@ -121,6 +124,22 @@ def test_one_trace_leads_from_a_window_to_the_applied_change(
     assert (work.events, work.is_error) == (("accepted", "applied"), False)
     assert decided.attributes["surescale.decision_id"] == work.attributes["surescale.decision_id"]
     assert {span.service for span in receiver.spans} == {"surescale-agent", "surescale-rescaler"}
+    full, prefix = TopicNames(pipeline.settings.topic_prefix), pipeline.settings.topic_prefix
+    for name, operation, topic, group in (
+        ("agent.decide", "process", SNAPSHOTS, agent_group(prefix)),
+        ("rescaler.decision", "process", DECISIONS, rescaler_group(prefix, "sim")),
+        ("rescaler.command", "send", RESCHEDULE_COMMANDS, None),
+        ("actuator.command", "process", RESCHEDULE_COMMANDS, actuator_group(prefix, "sim")),
+        ("rescaler.report", "send", RESCHEDULE_EVENTS, None),
+    ):
+        about = {key: value for key, value in receiver.named(name)[0].attributes.items() if key.startswith("messaging.")}
+        assert about.pop("messaging.consumer.group.name", None) == group
+        assert about == {
+            "messaging.system": "kafka",
+            "messaging.operation.type": operation,
+            "messaging.operation.name": operation,
+            "messaging.destination.name": full(topic),
+        }
     for topic in (DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS):
         assert {at.trace_id for at in headers_on(pipeline, topic) if at is not None} == {0x5E}
         assert None not in headers_on(pipeline, topic)

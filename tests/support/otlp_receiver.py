@@ -16,7 +16,7 @@ from tests.support.waiting import wait_until
 class ReceivedSpan:
     """One span as it came over the wire."""
 
-    service: str
+    resource: dict[str, Any]
     name: str
     trace_id: str
     span_id: str
@@ -26,6 +26,11 @@ class ReceivedSpan:
     is_error: bool
     began_ns: int
     ended_ns: int
+
+    @property
+    def service(self) -> str:
+        """The service that sent it."""
+        return str(self.resource["service.name"])
 
 
 @dataclass
@@ -80,17 +85,22 @@ def otlp_receiver() -> Iterator[OtlpReceiver]:
 def spans_of(request: Any) -> Iterator[ReceivedSpan]:
     """The spans of one request."""
     for resource in request.resource_spans:
-        (service,) = (each.value.string_value for each in resource.resource.attributes if each.key == "service.name")
+        of_resource = plain(resource.resource.attributes)
         for span in (span for scope in resource.scope_spans for span in scope.spans):
             yield ReceivedSpan(
-                service=service,
+                resource=of_resource,
                 name=span.name,
                 trace_id=span.trace_id.hex(),
                 span_id=span.span_id.hex(),
                 parent_id=span.parent_span_id.hex(),
-                attributes={each.key: getattr(each.value, each.value.WhichOneof("value")) for each in span.attributes},
+                attributes=plain(span.attributes),
                 events=tuple(event.name for event in span.events),
                 is_error=span.status.code == 2,
                 began_ns=span.start_time_unix_nano,
                 ended_ns=span.end_time_unix_nano,
             )
+
+
+def plain(attributes: Any) -> dict[str, Any]:
+    """Attributes as they are in Python."""
+    return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in attributes}

@@ -15,6 +15,7 @@ from surescale.contracts.messages import ClusterTopology, JobTopology, SlotPrice
 from surescale.contracts.plurals import counted
 from surescale.contracts.rent import (
     DAY_S,
+    MINUTE_S,
     occupancy_of,
     priced_hosts,
     prices_of,
@@ -31,7 +32,6 @@ from surescale.services.state.fleet_documents import ClusterRent
 NO_SUMS: Mapping[str, str] = MappingProxyType({})
 DAY_MS: Final = DAY_S * 1000
 MONTH_DAYS: Final = 30
-MINUTE_S: Final = 60
 
 
 def job_rent(
