@@ -1,8 +1,8 @@
 """HTTP over kept connections, for a service that is asked many times a minute. Never through a proxy; redirects are not followed.
 
 As in ``runtime.http``, the whole answer must come within the time given and within a number of bytes. A status that is no success
-is an answer like any other: the caller knows what it means. Imports only the standard library. Within the call of a client that is traced, each
-request has a span.
+is an answer like any other: the caller knows what it means. Imports only the standard library. Within a client's call
+that is traced, each request has a span.
 """
 
 import selectors

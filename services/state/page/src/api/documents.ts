@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is b5ec66881e994bde7b1da849ddd55ff82c6a712e127593cb528b6cf03f9a1ec5.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 4fbeac2d97d3601899e49fd0f0cf1a3e38378d417d133526fc44ba779e3bf6e4.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -1418,6 +1418,8 @@ export type components = {
             engine: components["schemas"]["Capabilities"];
             /** @default null */
             worker_price_per_s: number | null;
+            /** @default [] */
+            slot_prices: components["schemas"]["SlotPrice"][];
         };
         /**
          * Host
@@ -1444,6 +1446,14 @@ export type components = {
             price_per_s: number;
             /** @default  */
             zone: string;
+        };
+        /**
+         * SlotPrice
+         * @description What a slot costs from an instant on, in dollars per second, where the engine places.
+         */
+        SlotPrice: {
+            at_ms: number;
+            per_s: number;
         };
         /**
          * AppendedClusterMemory
@@ -2091,6 +2101,7 @@ export type ClusterDocument = components['schemas']['ClusterDocument'];
 export type AppendedClusterTopology = components['schemas']['AppendedClusterTopology'];
 export type ClusterTopology = components['schemas']['ClusterTopology'];
 export type Host = components['schemas']['Host'];
+export type SlotPrice = components['schemas']['SlotPrice'];
 export type AppendedClusterMemory = components['schemas']['AppendedClusterMemory'];
 export type ClusterMemory = components['schemas']['ClusterMemory'];
 export type AppendedBalanceMemory = components['schemas']['AppendedBalanceMemory'];
