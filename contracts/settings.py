@@ -97,7 +97,8 @@ class PipelineSettings(Settings):
     topic_prefix: str = ""
     """Prefix of every topic name; a replay has its own."""
     redis_url: str = "redis://127.0.0.1:6379/0"
-    """Redis address of the views; rediss:// for TLS."""
+    """Redis address of the views; rediss:// for TLS; redis+sentinel://one:26379,two:26379/NAME/0 for the master of that name
+    that Sentinels know (rediss+sentinel:// for TLS)."""
     redis_password_file: str = ""
     """File with the password towards Redis, read for each connection; empty: what the address says. That names the user."""
     redis_ca_file: str = ""
@@ -225,7 +226,8 @@ class PipelineSettings(Settings):
     def _check_redis_security(self) -> None:
         if bool(self.redis_certificate_file) != bool(self.redis_key_file):
             raise SettingsError("SURESCALE_REDIS_CERTIFICATE_FILE and SURESCALE_REDIS_KEY_FILE: set both, or neither")
-        if (self.redis_ca_file or self.redis_certificate_file) and not self.redis_url.startswith("rediss://"):
+        uses_tls = self.redis_url.startswith(("rediss://", "rediss+sentinel://"))
+        if (self.redis_ca_file or self.redis_certificate_file) and not uses_tls:
             raise SettingsError(
                 "SURESCALE_REDIS_CA_FILE and _CERTIFICATE_FILE: the address in SURESCALE_REDIS_URL uses no TLS; "
                 "write rediss:// there, or unset them"

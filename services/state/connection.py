@@ -10,13 +10,17 @@ from urllib.parse import unquote, urlsplit
 
 import redis
 from redis.credentials import CredentialProvider
+from redis.sentinel import Sentinel
 
 from surescale.contracts.addresses import without_password
 from surescale.contracts.errors import SettingsError, reason_of
-from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.settings import PORT_MAX, PipelineSettings
 from surescale.services.state.text_reader import away
 
 REDIS_TIMEOUT_S = 5.0
+TLS = ("rediss://", "rediss+sentinel://")
+_SENTINELS = ("redis+sentinel://", "rediss+sentinel://")
+_SENTINEL_PORT = 26379
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,8 @@ class Credentials:
         """Return the library's options for an address."""
         options: dict[str, object] = {}
         if self.password_file:
-            options["credential_provider"] = _FromFile(unquote(urlsplit(url).username or ""), Path(self.password_file))
-        if url.startswith("rediss://"):
+            options["credential_provider"] = _FromFile(unquote(_user(url)), Path(self.password_file))
+        if url.startswith(TLS):
             files = {"ca_certs": self.ca_file, "certfile": self.certificate_file, "keyfile": self.key_file}
             options |= {f"ssl_{name}": path for name, path in files.items() if path}
         return options
@@ -47,6 +51,12 @@ class Credentials:
         """Return an address as the library wants it: without the user, if the password comes from a file."""
         scheme, slashes, rest = url.partition("//")
         return f"{scheme}{slashes}{rest.rpartition('@')[2]}" if self.password_file else url
+
+
+def _user(url: str) -> str:
+    """Return the user of an address, which may name several hosts."""
+    who, at, _ = url.partition("//")[2].partition("/")[0].rpartition("@")
+    return who.partition(":")[0] if at else ""
 
 
 class _FromFile(CredentialProvider):
@@ -85,6 +95,8 @@ def connect(redis_url: str, credentials: Credentials = Credentials()) -> redis.R
         f"SURESCALE_REDIS_URL: {without_password(redis_url)!r} is not an address of Redis; set one there or with --redis, like "
         "redis://user:password@host:6379/0, with / ? # @ of the password written as %2F %3F %23 %40"
     )
+    if redis_url.startswith(_SENTINELS):
+        return _by_sentinels(redis_url, credentials)
     if "@" in re.sub(r"^[^/]*//[^/?#]*", "", redis_url.partition("?")[0]):  # outside of host and user
         raise wrong
     try:
@@ -97,6 +109,51 @@ def connect(redis_url: str, credentials: Credentials = Credentials()) -> redis.R
         )
     except ValueError:
         raise wrong from None
+
+
+def _by_sentinels(redis_url: str, credentials: Credentials) -> redis.Redis:
+    """Return a client that asks Sentinels who the master is, each time that it connects."""
+    wrong = SettingsError(
+        f"SURESCALE_REDIS_URL: {without_password(redis_url)!r} is not an address of Sentinels; write it like "
+        "redis+sentinel://user:password@one:26379,two:26379/NAME/0, where NAME is what they call the master, with / ? # @ of the "
+        "password written as %2F %3F %23 %40"
+    )
+    _, _, rest = redis_url.partition("//")
+    place, _, path = rest.partition("/")
+    who, _, hosts = place.rpartition("@")
+    name, _, database = path.partition("/")
+    user, _, password = (unquote(part) for part in who.partition(":"))
+    try:
+        asked = [_sentinel(host) for host in hosts.split(",")]
+    except ValueError:
+        raise wrong from None
+    if not name or re.search(r"[/?#@\s]", name) or not (database or "0").isdecimal():
+        raise wrong
+    options = {"socket_timeout": REDIS_TIMEOUT_S, "socket_connect_timeout": REDIS_TIMEOUT_S}
+    if redis_url.startswith(TLS):
+        options["ssl"] = True
+    shown = credentials.options(redis_url)
+    certificates = {option: value for option, value in shown.items() if option.startswith("ssl_")}
+    if not credentials.password_file:
+        shown |= {"username": user or None, "password": password or None}
+    sentinels = Sentinel(asked, sentinel_kwargs={**options, **certificates})  # type: ignore[no-untyped-call]
+    client: redis.Redis = sentinels.master_for(  # type: ignore[no-untyped-call]
+        name, db=int(database or 0), decode_responses=True, **options, **shown
+    )
+    return client
+
+
+def _sentinel(text: str) -> tuple[str, int]:
+    """Return host and port of a Sentinel.
+
+    Raises:
+        ValueError: it is none.
+    """
+    parts = urlsplit(f"//{text}")
+    port = _SENTINEL_PORT if parts.port is None else parts.port
+    if not parts.hostname or parts.netloc != text or not 0 < port <= PORT_MAX or re.search(r"\s", text):
+        raise ValueError(text)
+    return parts.hostname, port
 
 
 def evicts(client: redis.Redis) -> str:
