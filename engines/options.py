@@ -11,12 +11,12 @@ _engine = click.option(
 _source = click.option(
     "--source",
     type=click.Choice(sorted({kind for each in engines().values() for kind in each.sources})),
-    help="Where figures come from (default: SURESCALE_SOURCE, else as is usual for the engine).",
+    help="Where metrics come from (default: SURESCALE_SOURCE, else the engine itself).",
 )
 _actuator = click.option(
     "--actuator",
     type=click.Choice(sorted({kind for each in engines().values() for kind in each.actuators})),
-    help="What carries out commands (default: SURESCALE_ACTUATOR, else as is usual for the engine).",
+    help="What carries out commands (default: SURESCALE_ACTUATOR, else the engine itself; for kafka: none).",
 )
 _engine_url = click.option(
     "--engine-url",

@@ -22,11 +22,11 @@ class ClusterSettings(PipelineSettings):
     engine: str = "simulated"
     """Kind of engine that runs the jobs: simulated, flink, kafka (jobs are consumer groups), or one that was installed."""
     source: str = ""
-    """Where the figures of the jobs come from: simulated, flink, consumer-group or prometheus; empty: as is usual for the
-    engine."""
+    """Where the jobs' metrics come from: simulated, flink, consumer-group or prometheus; empty: the engine itself, which for
+    kafka is the broker (consumer-group)."""
     actuator: str = ""
-    """What carries out commands: simulated, flink, processes, compose, kubernetes, or none (jobs are only watched); empty: as is
-    usual for the engine, which for kafka is none."""
+    """What carries out commands: simulated, flink, processes, compose, kubernetes, or none (jobs are only watched); empty: the
+    engine itself, and for kafka none."""
     engine_url: str = "http://127.0.0.1:8090"
     """Address of the engine's API; only the monitor and the rescaler's actuator use it. If Flink is highly available: those of
     all JobManagers, with commas between."""

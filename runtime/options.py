@@ -127,7 +127,7 @@ by = click.option("--by", help="Who makes this change (default: user@host).")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 seed = click.option("--seed", type=int, help="Seed of every decision (default: SURESCALE_SEED, else 0).")
 default_policy = click.option(
-    "--policy", help="Policy of jobs without one, while no release names one (default: SURESCALE_POLICY, else sure)."
+    "--policy", help="Policy for jobs to which neither settings nor a release give one (default: SURESCALE_POLICY, else sure)."
 )
 
 

@@ -54,7 +54,7 @@ def list_workers() -> None:
 def stop_workers(jobs: tuple[str, ...]) -> None:
     """Let all workers of a job finish, and wait for their end.
 
-    They finish what they have in hand, and stay stopped.
+    They finish and commit the records that they are working on, and stay stopped.
     """
     reconciler = _reconciler()
     jobs = _known(jobs, reconciler.store.jobs())

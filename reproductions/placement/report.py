@@ -1,4 +1,4 @@
-"""The paper's comparison as Markdown: every generated table of docs/placement.md in one text."""
+"""The paper's comparison as Markdown: every generated table of docs/notebook/placement.md in one text."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def comparison(results: Mapping[str, Mapping[str, AlgorithmResult]] | None = Non
 
 
 def ranking_part() -> str:
-    """Return Table 3's order and Figure 9's hosts, from the shares in docs/placement.md."""
+    """Return Table 3's order and Figure 9's hosts, from the shares in docs/notebook/placement.md."""
     request = PlaceRequest("cetsa", cluster(with_history=True), *JOBS["W1"], NETWORK)
     order = [request.hosts[at].id for at in problem_of(request).by_efficiency]
     answer = place(request)

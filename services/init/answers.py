@@ -31,6 +31,7 @@ from surescale.services.doctor import checks
 from surescale.services.doctor.kafka_checks import KafkaChecks
 from surescale.services.local_stack.java import find_java
 from surescale.services.local_stack.servers import find_redis_server
+from surescale.services.state.connection import Credentials, connect
 from surescale.services.state.settings import StateSettings
 
 OWN_REDIS_PORT = 6390
@@ -73,6 +74,18 @@ class FoundGroup:
         wait = f"{least}{counted(self.waiting, 'record')} {'waits' if self.waiting == 1 else 'wait'}"
         rest = wait if self.has_data else "none has come yet; figures begin with the first"
         return f"{self.group}: {what}, {rest}"
+
+
+def check_form(bootstrap: str | None, cluster: str, flink_url: str | None, redis_url: str | None) -> None:
+    """Check what can be known wrong of answers that were given before anybody is asked.
+
+    Raises:
+        SettingsError: an address or a name is none.
+    """
+    settings = from_environment(PipelineSettings, bootstrap=bootstrap, cluster=cluster, redis_url=redis_url)
+    if flink_url is not None:
+        from_environment(SourceSettings, engine="flink", engine_url=flink_url, cluster=cluster)
+    connect(settings.redis_url, Credentials.of(settings)).close()
 
 
 def checked_kafka(bootstrap: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _NO_WORKERS = "--mode: act needs something that starts workers; add --command, or begin with advise"
+_ONE_GROUP = "--command: starts the workers of one group; name it with --group, and add the others to the file"
 _KAFKA = "127.0.0.1:9092"
 _WRITTEN = frozenset({"ENGINE", "CLUSTER", "BOOTSTRAP", "REDIS_URL", "POLICY", "SPAN_MINUTES", "ENGINE_URL", "FILE", "ACTUATOR",
                       "WORKERS_FOLDER", "GROUPS_FILE"})  # fmt: skip
@@ -66,9 +67,14 @@ def command(
         raise SettingsError(_NO_WORKERS)
     if flink is not None and (groups or start_with):
         raise SettingsError("--flink: scales the jobs of Flink, not groups; leave out --group and --command")
+    if start_with and len(groups) > 1:
+        raise SettingsError(_ONE_GROUP)
     check_folder(out, option="--out")
     if out.exists() and not yes and not (asks and click.confirm(f"{out} is there; write it anew?")):
         raise SettingsError(f"--out: {out} is there; give --yes to write it anew, or name another file")
+    cluster = cluster or os.environ.get("SURESCALE_CLUSTER") or ("kafka" if flink is None else "flink")
+    redis_url = redis_url or os.environ.get("SURESCALE_REDIS_URL")
+    answers.check_form(bootstrap, cluster, flink, redis_url)
     _quiet()
     answers.check_java()
     usual = os.environ.get("SURESCALE_BOOTSTRAP", _KAFKA)
@@ -78,7 +84,6 @@ def command(
     found: tuple[FoundGroup, ...] = ()
     words: tuple[str, ...] = ()
     jobs: list[str] = []
-    cluster = cluster or os.environ.get("SURESCALE_CLUSTER") or ("kafka" if flink is None else "flink")
     if flink is not None:
         findings, jobs = answers.checked_flink(flink, cluster)
         for finding in findings:
@@ -91,7 +96,6 @@ def command(
             settings |= {"actuator": "processes", "workers_folder": "workers"}
     if mode == "act" and flink is None and not words:
         raise SettingsError(_NO_WORKERS)
-    redis_url = redis_url or os.environ.get("SURESCALE_REDIS_URL")
     if redis_url is None and asks:
         redis_url = click.prompt("Redis (empty: up starts one)", "", show_default=False)
     own_redis = not redis_url
@@ -131,7 +135,7 @@ def _command(given: str | None, groups: "tuple[FoundGroup, ...]", asks: bool) ->
     from surescale.services.init import answers
 
     if given and len(groups) > 1:
-        raise SettingsError("--command: starts the workers of one group; name it with --group, and add the others to the file")
+        raise SettingsError(_ONE_GROUP)
     if len(groups) > 1:
         return ()
     words = _answer("Command that starts one worker (empty: advice only)", given, "", answers.checked_command, asks)

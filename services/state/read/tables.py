@@ -58,7 +58,7 @@ def print_jobs(jobs: Sequence[JobOverview]) -> None:
     console.print(fitting(columns, console.width))
     ends = [job.window_end_ms for job in jobs if job.window_end_ms is not None]
     if ends:
-        console.print(f"figures of the minute up to {to_the_minute(max(ends))} UTC; `surescale job show JOB` shows one job")
+        console.print(f"as of {to_the_minute(max(ends))} UTC; `surescale job show JOB` shows one job")
     for _, stale in at_fault(jobs):
         console.print(plain(stale.words, _BAD))
     for job in jobs:

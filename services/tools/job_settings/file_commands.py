@@ -86,6 +86,9 @@ def export(settings: "PipelineSettings", patterns: tuple[str, ...]) -> None:
     from surescale.services.job_settings.files import exported
     from surescale.services.job_settings.snapshot import read_jobs
 
+    for pattern in patterns:
+        if "/" not in pattern:
+            raise SettingsError(f"JOB: {pattern!r} is no name of a job; write CLUSTER/NAME, or a pattern like CLUSTER/*")
     known = read_jobs(settings)
     for pattern in patterns:
         if not any(fnmatchcase(job, pattern) for job in known.names):

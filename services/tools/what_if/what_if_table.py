@@ -99,7 +99,7 @@ def _sentence(name: str, minus: BaselineDifference, report: WhatIfReport) -> str
     if minus.is_shown:
         return f"{told}: unchecked" if name in CHECKED and minus.model_error is None else told
     is_off = minus.model_error is not None and abs(minus.mean) <= minus.model_error
-    return f"{told}: not shown, {f'the world was off by {minus.model_error:.3g}' if is_off else 'within chance'}"
+    return f"{told}: not significant, {f'the world was off by {minus.model_error:.3g}' if is_off else 'within chance'}"
 
 
 def _notes(report: WhatIfReport) -> list[str]:

@@ -78,6 +78,7 @@ def test_a_wrong_command_line_is_one_line(arguments: tuple[str, ...], says: str)
             "SURESCALE_ENGINE_URL: 'foo' is not the address of an engine; set one like http://",
         ),
         (("policy", "twin", "--out", "/nowhere/a.json"), "--out: folder /nowhere does not exist; create it first"),
+        (("job", "export", "sim"), "JOB: 'sim' is no name of a job; write CLUSTER/NAME, or a pattern like CLUSTER/*"),
         (("demo", "--policy", "nope"), "--policy: there is no policy 'nope'; known: "),
         (("demo", "--policy", "shure"), "--policy: there is no policy 'shure'; did you mean sure?"),
         (("demo", "--standbys", "99"), "--standbys: 99 copies do not fit on 5 other hosts; give at most 5"),

@@ -17,7 +17,7 @@ from reproductions.placement.paper import FIGURE_9_HOSTS, JOBS, NETWORK, RANKING
 from surescale.rescaler.placement import ALGORITHMS, PlaceRequest, place
 from surescale.rescaler.placement.problem import problem_of
 
-PAGE = Path(__file__).parents[4] / "docs" / "placement.md"
+PAGE = Path(__file__).parents[4] / "docs" / "notebook" / "placement.md"
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_every_claim_has_a_figure_and_a_reason(results):
 
 
 def test_page_and_plots_are_what_the_command_writes(tmp_path):
-    """docs/placement.md and docs/figures are up to date with `surescale dev bench placement --page`; the page has every plot."""
+    """The notebook's page and plots are up to date with `surescale dev bench placement --page`; the page has every plot."""
     page = tmp_path / PAGE.name
     page.write_text(
         re.sub("(begin -->).*?(<!-- bench-placement: end)", r"\1 \2", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
