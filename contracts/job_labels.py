@@ -19,6 +19,7 @@ from surescale.contracts.limits_in_words import NONE, READ_EACH, read_task
 from surescale.contracts.modes import AMBIGUOUS_LABEL, LABEL_PREFIX, MODE_LABEL
 from surescale.contracts.objectives import read_objective
 from surescale.contracts.plain_words import in_plain_words, words_of
+from surescale.contracts.suggestions import meant
 from surescale.contracts.wire import learned
 
 FIELDS = {setting.option: field for field, setting in SETTINGS.items() if field != "mode"}
@@ -39,10 +40,13 @@ def written(mode: str | None, limits: Mapping[str, object], where: str) -> dict[
         SettingsError: a limit is unknown, or cannot be read.
     """
     labels = {f"{LABEL_PREFIX}{name}": str(value) for name, value in limits.items()}
-    unknown = [name for name in limits if name not in NAMES]
-    if unknown or (problems := unreadable(labels)):
-        why = f"there is no limit {unknown[0]!r}" if unknown else problems[0]
-        raise SettingsError(f"{where}: {why}; known: {', '.join(NAMES)}")
+    for name, value in limits.items():
+        if name not in NAMES:
+            raise SettingsError(f"{where}: there is no limit {name!r}; {meant(name, NAMES)}")
+        try:
+            read_limit(STEPS[0] if name == STEP else FIELDS[name], str(value).strip())
+        except (SettingsError, ValueError) as error:
+            raise SettingsError(f"{where}.{name}: {str(value)[:40]!r} cannot be read: {error}") from None
     return labels | ({MODE_LABEL: mode} if mode else {})
 
 

@@ -17,6 +17,7 @@ _KINDS = {
 }
 _EXPECTED = re.compile(r"Expected `([a-z |]+)`(?:, got `\w+`)?( of length)?(?: (>=|>|<=|<) (\S+))?")
 _SIGNS = {">=": "at least ", ">": "more than ", "<=": "at most ", "<": "less than "}
+_PATTERN = re.compile(r"Expected `str` matching regex '(.*)'")
 _ENUM = re.compile(r"Invalid enum value (?:'(.*)'|(.*))")
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
@@ -43,6 +44,8 @@ def in_plain_words(said: str, known: Iterable[str] = ()) -> str:
     if (chosen := _ENUM.fullmatch(said)) and words:
         word = chosen[1] if chosen[2] is None else chosen[2]
         return f"{word!r} is not one of {', '.join(words)}" + _near(word, words)
+    if pattern := _PATTERN.fullmatch(said):
+        return f"must fit the pattern {pattern[1]}"
     if missing := _MISSING.fullmatch(said):
         return f"{missing[1]!r} is missing"
     if unknown := _UNKNOWN.fullmatch(said):

@@ -84,6 +84,8 @@ def in_words(error: msgspec.ValidationError, document: Any, form: Any) -> str:
     said, _, path = str(error).partition(_OF_A_KEY if of_key else " - at `$")
     keys = list(_keys(str(error), _STEP.findall(path), document, form))
     kinds = _kinds(inspect.type_info(form), keys)
+    if of_key:
+        keys += next(([key] for key, alone in _each_alone(document, keys) if _error(alone, form) == str(error)), [])
     names = [name for each in kinds for name in (_key_words(each) if of_key else words_of(each) or _field_names(each))]
     return f"{'.'.join(map(str, keys))}{': ' if keys else ''}{in_plain_words(said, names)}"
 

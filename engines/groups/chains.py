@@ -120,8 +120,11 @@ def read_chains(path: Path) -> dict[str, Chain]:
         SettingsError: it cannot be read or is invalid; names the field and the fix in one line.
     """
     jobs = _FILE.read(path, dict[PlainName, _Job], may_be_empty=True)
-    where = f"{SETTING}: {path}: limits"
-    chains = {name: Chain(name, dict(job.groups), written(job.mode, job.limits, where)) for name, job in jobs.items()}
+    where = f"{SETTING}: {path}"
+    chains = {
+        name: Chain(name, dict(job.groups), written(job.mode, job.limits, f"{where}: {name}.limits"))
+        for name, job in jobs.items()
+    }
     for chain in chains.values():
         _check(chain, path)
     _check_groups_once(chains.values(), path)

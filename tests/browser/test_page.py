@@ -157,6 +157,10 @@ def test_a_task_has_a_page_with_its_last_hours(page: "Page", served: Served, vie
         "Size", "Load", "Busy", "Backlog", "Latency",
     ]  # fmt: skip
     assert "at most" in (page.locator("figure.chart").first.get_attribute("aria-label") or "")
+    choice, time = page.get_by_label("Show the last").bounding_box(), page.locator(".charts-at").bounding_box()
+    assert choice is not None
+    assert time is not None
+    assert choice["y"] + choice["height"] <= time["y"], "the time lies on the choice of range"
     assert violations(page) == []
     with page.expect_request(lambda request: request.url.endswith(f"/tasks/{quote(name, safe='')}?minutes=30")):
         page.get_by_label("Show the last").select_option("30 minutes")

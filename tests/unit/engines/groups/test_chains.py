@@ -62,8 +62,8 @@ def test_limits_of_a_chain_become_labels_of_its_job(tmp_path: Path) -> None:
         ('reads = ["orders"]', "reads = 7", r"shop\.groups\.parse\.reads: must be a list, like"),
         ('reads = ["orders"]', 'raeds = ["orders"]', r"shop\.groups\.parse: there is no field 'raeds'; did you mean reads\?"),
         ('mode = "advise"', 'mode = "on"', "shop.mode: 'on' is not one of act, advise, observe"),
-        ('mode = "advise"', "limits = {maxx = 3}", "limits: there is no limit 'maxx'; known: min, max"),
-        ('mode = "advise"', "limits = {max = nan}", "limits: label surescale.max is ignored: 'nan' cannot be read"),
+        ('mode = "advise"', "limits = {maxx = 3}", r"shop\.limits: there is no limit 'maxx'; did you mean max\?"),
+        ('mode = "advise"', "limits = {max = nan}", r"shop\.limits\.max: 'nan' cannot be read: must be a whole number"),
         ('metrics = "http://{host}:{number}/metrics"', "", r"shop\.groups\.count: busy is set without metrics, where a member"),
         ('busy = "busy_seconds_total"', "", ""),  # of Java clients
         ("{number}", "{port}", r"shop\.groups\.count\.metrics: .*only {host} and {number} can be filled in"),
@@ -77,7 +77,7 @@ def test_limits_of_a_chain_become_labels_of_its_job(tmp_path: Path) -> None:
         (
             '[shop.groups.count.workers]\ncommand = ["count", "--index", "{index}"]',
             'kubernetes = { namespace = "shop", name = "../pods" }',
-            r"shop\.groups\.count\.kubernetes\.name: Expected `str` matching regex",
+            r"shop\.groups\.count\.kubernetes\.name: must fit the pattern",
         ),
         ("[shop]", "[shop", "docs/consumers.md shows the form"),
     ],

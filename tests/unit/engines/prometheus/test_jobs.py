@@ -63,7 +63,7 @@ def test_limits_become_labels_of_the_job(tmp_path: Path) -> None:
     assert labels == {"surescale.mode": "advise", "surescale.max": "12", "surescale.align": "False"}
     found = in_force(JobSettings(job="prod/orders"), labels)
     assert (found.parallelism_max, found.align) == (12, False)
-    with pytest.raises(SettingsError, match=r"jobs.toml: orders.limits: there is no limit 'maxx'; known: min, max"):
+    with pytest.raises(SettingsError, match=r"jobs.toml: orders.limits: there is no limit 'maxx'; did you mean max"):
         job_of(tmp_path, OWN.replace('mode = "advise"', "limits = {maxx = 12}"))
 
 
@@ -115,7 +115,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "figure": ({"figures": {"speed": "x"}}, r"'speed' is not one of .*queued.*docs/prometheus.md"),
     "mapping": ({"mapping": "storm"}, r"j\.mapping: 'storm' is not one of .*flink"),
     "field": ({"tusk": "a"}, r"there is no field 'tusk'; did you mean task"),
-    "label": ({"task": "task-name"}, r"matching regex"),
+    "label": ({"task": "task-name"}, r"must fit the pattern"),
     "word": ({"figures": {"records_in": "x{$job}", "records_out": "y"}}, r"\$job is unknown; only \$tasks"),
     "topics": ({"figures": {"records_in": "x", "records_out": "y", "arrived": 'z{topic=~"$reads"}'}}, "no task has the topics"),
     "unit": (
