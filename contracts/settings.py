@@ -12,7 +12,8 @@ from typing import Any, Self, TypeVar, get_type_hints
 
 from surescale.contracts.addresses import is_http, without_password, wrong_broker
 from surescale.contracts.errors import RecordRejected, SettingsError
-from surescale.contracts.ids import split_job
+from surescale.contracts.free_text import checked_text
+from surescale.contracts.ids import NAME_LETTERS_MAX, split_job
 from surescale.contracts.own_acts import OwnAct
 
 S = TypeVar("S", bound="Settings")
@@ -156,10 +157,13 @@ class PipelineSettings(Settings):
             )
         try:
             split_job(f"{self.cluster}/job")
+            checked_text("SURESCALE_PIPELINE", self.pipeline)
         except RecordRejected:
             raise SettingsError(
                 f"SURESCALE_CLUSTER: {self.cluster!r} is not a name; set one without slashes, which is not '.', '..' or '*'"
             ) from None
+        if len(self.cluster) > NAME_LETTERS_MAX:
+            raise SettingsError(f"SURESCALE_CLUSTER: has {len(self.cluster)} characters; give at most {NAME_LETTERS_MAX}")
         if not 0 <= self.health_port <= PORT_MAX:
             raise SettingsError(f"SURESCALE_HEALTH_PORT: {self.health_port} is not a port; set 1 to {PORT_MAX}, or 0 for none")
         if not 1 <= self.span_minutes <= SPAN_MINUTES_MAX:
@@ -284,5 +288,5 @@ def parse(name: str, text: str, kind: object) -> object:
             return number
     except (KeyError, ValueError):
         wanted = "true or false" if kind is bool else "a whole number" if kind is int else "a number"
-        raise SettingsError(f"{name}: {text!r} is not {wanted}; correct or unset it") from None
+        raise SettingsError(f"{name}: {text[:40]!r} is not {wanted}; correct or unset it") from None
     return text

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import inspect
 
 from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.foreign_files import contents
 from surescale.contracts.plain_words import in_plain_words, words_of
 from surescale.contracts.wire import learned
 
@@ -40,7 +41,7 @@ class SettingsFile:
         """
         name, _, table = (str(path), "", "") if path.exists() else str(path).rpartition("#")
         try:
-            text = Path(name or path).read_bytes()
+            text = contents(name or path)
         except OSError as error:
             raise SettingsError(f"{self.at(path)} cannot be read ({reason_of(error)}); name a readable file") from None
         decode = msgspec.json.decode if (name or str(path)).endswith(".json") else msgspec.toml.decode

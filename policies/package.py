@@ -8,10 +8,12 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from surescale.contracts.errors import UNREADABLE, SurescaleError
+from surescale.contracts.errors import UNREADABLE, SurescaleError, reason_of
+from surescale.contracts.foreign_files import contents
 from surescale.policies.features import FEATURE_VERSION, SLOTS_SHA256
 
 CARD = "card.json"
+FILE_BYTES_MAX = 64 * 2**20
 
 Minutes = Annotated[int, Meta(ge=1, le=1_440)]
 StaleMinutes = Annotated[int, Meta(ge=0, le=1_440)]
@@ -85,6 +87,6 @@ def read_file(folder: Path, name: str) -> bytes:
         PackageRejected: it cannot be read.
     """
     try:
-        return (folder / name).read_bytes()
+        return contents(folder / name, FILE_BYTES_MAX)
     except OSError as error:
-        raise PackageRejected(f"{folder.name}/{name} cannot be read: {error.strerror}") from None
+        raise PackageRejected(f"{folder.name}/{name} cannot be read: {reason_of(error)}") from None

@@ -6,6 +6,7 @@ A package lies in ``folder/<name>``, or in ``folder/<hash>`` where several versi
 import hashlib
 from pathlib import Path
 
+from surescale.contracts.foreign_files import contents
 from surescale.contracts.messages import ReleaseTarget
 from surescale.policies.onnx_sessions import Opener
 from surescale.policies.package import CARD
@@ -49,6 +50,6 @@ def folder_of(setting: str) -> Path:
 def card_hash(package: Path) -> str:
     """Return the hash of a package's card, which covers its files; "" if there is no card."""
     try:
-        return hashlib.sha256((package / CARD).read_bytes()).hexdigest()
+        return hashlib.sha256(contents(package / CARD)).hexdigest()
     except OSError:
         return ""

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from surescale.contracts.errors import UNREADABLE
+from surescale.contracts.foreign_files import contents
 
 FILE = "scores.json"
 
@@ -46,7 +47,7 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
 def read_scores(package: Path) -> Scores | None:
     """Return a package's scores, None if it has none that can be read."""
     try:
-        return msgspec.json.decode((package / FILE).read_bytes(), type=Scores)
+        return msgspec.json.decode(contents(package / FILE), type=Scores)
     except (OSError, *UNREADABLE):
         return None
 

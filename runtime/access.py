@@ -6,9 +6,9 @@ rotated one takes effect at once; certificates are read when the client is made.
 
 import ssl
 from dataclasses import dataclass
-from pathlib import Path
 
 from surescale.contracts.errors import SurescaleError, reason_of
+from surescale.contracts.foreign_files import contents
 from surescale.runtime.kafka_security import client_context
 
 
@@ -43,7 +43,7 @@ class Access:
         if not self.token_file:
             return {}
         try:
-            token = Path(self.token_file).read_text(encoding="ascii").strip()
+            token = contents(self.token_file).decode("ascii").strip()
         except OSError as error:
             raise TokenUnreadable(
                 f"{self.settings}_TOKEN_FILE: {self.token_file} cannot be read ({reason_of(error)}); set it to a readable file"

@@ -14,7 +14,7 @@ HEADERS = {
 }
 """Of every answer: no page of anybody else makes use of it."""
 BROKEN = "this request cannot be answered; the log of the service says why"
-_QUOTES = re.compile(r":?\s*(?:\n|\(|b?['\"])")  # where words end and a piece of the request begins
+_QUOTES = re.compile(r":?\s*(?:\n|\(|(?<![A-Za-z])b?['\"])")  # where words end and a piece of the request begins
 _KEPT = frozenset({"allow", "retry-after", "www-authenticate"})
 
 Refusal = Callable[[int, str], bytes]

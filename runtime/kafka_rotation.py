@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException
 
 from surescale.contracts.errors import SettingsError, SurescaleError
+from surescale.contracts.foreign_files import contents
 from surescale.contracts.settings import PipelineSettings
 from surescale.runtime.kafka_security import Credentials, credentials, is_encrypted, ssl_context, uses_tokens
 from surescale.runtime.threads import background
@@ -142,7 +143,7 @@ class SecretFiles:
         found: dict[str, bytes | None] = {}
         for name, path in self._paths.items():
             try:
-                found[name] = path.read_bytes()
+                found[name] = contents(path)
             except OSError:
                 found[name] = None
         return found

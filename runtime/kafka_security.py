@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.foreign_files import contents
 from surescale.contracts.settings import PipelineSettings
 
 PLAINTEXT = "PLAINTEXT"
@@ -189,7 +190,7 @@ def _existing(name: str, path: str) -> str:
 
 def _text(name: str, path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return contents(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "it is not text"
         raise SettingsError(f"SURESCALE_{name}: {path!r} cannot be read ({reason}); set it to a readable file") from None

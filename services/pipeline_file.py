@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from surescale.contracts.errors import UNREADABLE, SettingsError, SurescaleError, reason_of
+from surescale.contracts.foreign_files import contents
 from surescale.contracts.settings import PARTS, PipelineSettings, parse
 from surescale.contracts.suggestions import meant
 from surescale.runtime.logs import LogSettings
@@ -186,7 +187,7 @@ def read(path: Path) -> PipelineFile:
     """
     where = str(path)
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(contents(path).decode())
     except OSError as error:
         raise SettingsError(f"{where}: cannot be read ({reason_of(error)}); `surescale init` writes such a file") from None
     except UNREADABLE as error:

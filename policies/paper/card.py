@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from surescale.contracts.errors import UNREADABLE
+from surescale.contracts.foreign_files import contents
 from surescale.contracts.messages import Text
 from surescale.policies.drift import Ranges
 from surescale.policies.features import SURE_WIDTH
@@ -77,7 +78,7 @@ class PaperPackage:
 def is_paper_package(folder: Path) -> bool:
     """Return whether a folder holds a card of this kind, and not one of the default policy."""
     try:
-        fields = msgspec.json.decode((folder / CARD).read_bytes())
+        fields = msgspec.json.decode(contents(folder / CARD))
     except (OSError, *UNREADABLE):
         return False
     return isinstance(fields, dict) and "paper_format" in fields

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from surescale.contracts.errors import UNREADABLE, SettingsError, reason_of
+from surescale.contracts.foreign_files import contents
 from surescale.contracts.job_labels import STEP, STEPS, read_limit
 from surescale.contracts.job_settings import SETTINGS, JobSettings
 from surescale.contracts.limits_in_words import READ_EACH, in_words, read_task
@@ -90,7 +91,7 @@ def read_entries(path: Path) -> list[Entry]:
 
 def _entries(file: Path) -> list[Entry]:
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = tomllib.loads(contents(file).decode())
     except OSError as error:
         raise SettingsError(f"{file}: cannot be read: {reason_of(error)}") from None
     except UNREADABLE as error:

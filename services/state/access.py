@@ -7,14 +7,14 @@ import re
 import ssl
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
 
 from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.foreign_files import contents
 
 TOKEN_CHARACTERS_MIN = 16
 _BEARER = "bearer "
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
-_HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^:\[\]]+))(:\d+)?")
+_HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(:\d+)?")
 
 
 class Unreadable(Exception):
@@ -110,7 +110,7 @@ class _TokenFile:
             stamp = (seen.st_mtime_ns, seen.st_size, seen.st_ino)
             if stamp == self._stamp:
                 return
-            text = Path(self._path).read_text(encoding="ascii")
+            text = contents(self._path).decode("ascii")
         except OSError as error:
             raise Unreadable(f"{self._path} cannot be read ({reason_of(error)}); set it to a readable file") from None
         except UnicodeDecodeError:

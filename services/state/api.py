@@ -229,7 +229,13 @@ def _guarded(tokens: Tokens, hosts: Collection[str]) -> Middleware:
 
     @web.middleware
     async def middleware(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        if not is_own_host(request.headers.get("Host", ""), hosts):
+        # A whole address in place of a path has a host of its own.
+        target = request.raw_path
+        asked = [
+            request.headers.get("Host", ""),
+            *([] if target.startswith("/") else [target.partition("://")[2].partition("/")[0]]),
+        ]
+        if not all(is_own_host(host, hosts) for host in asked):
             raise web.HTTPMisdirectedRequest(text="this host is not known here; name it in SURESCALE_HTTP_HOSTS")
         try:
             is_public = request.path == HEALTH or request.path.startswith(AT) or (request.path == "/" and _is_browser(request))

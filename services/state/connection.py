@@ -14,6 +14,7 @@ from redis.sentinel import Sentinel
 
 from surescale.contracts.addresses import without_password
 from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.foreign_files import contents
 from surescale.contracts.settings import PORT_MAX, PipelineSettings
 from surescale.services.state.text_reader import away
 
@@ -67,7 +68,7 @@ class _FromFile(CredentialProvider):
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
         try:
-            password = self._path.read_text(encoding="utf-8").rstrip("\r\n")
+            password = contents(self._path).decode().rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             reason = reason_of(error) if isinstance(error, OSError) else "it is not text"
             raise redis.AuthenticationError(f"SURESCALE_REDIS_PASSWORD_FILE: {self._path} cannot be read ({reason})") from None

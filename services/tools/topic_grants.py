@@ -11,6 +11,7 @@ import click
 
 from surescale.contracts.access import ROLES, Right, Role, rights
 from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.foreign_files import contents
 from surescale.runtime import options
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def _passwords(folder: Path, principals: Mapping[Role, str]) -> dict[str, bytes]
     for role, principal in principals.items():
         file = folder / role
         try:
-            password = file.read_bytes().rstrip(b"\r\n")
+            password = contents(file).rstrip(b"\r\n")
         except OSError as error:
             raise SettingsError(
                 f"--passwords: {str(file)!r} cannot be read ({reason_of(error)}); write the password of {role} into it, "

@@ -12,13 +12,13 @@ import re
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from surescale.contracts.errors import SurescaleError, reason_of
+from surescale.contracts.foreign_files import contents
 from surescale.runtime.access import Access, TokenUnreadable
 from surescale.runtime.http import NoAnswer
 from surescale.runtime.http_pool import Answer, ConnectionPool, PrivateAddress
@@ -111,7 +111,7 @@ class Webhook:
         if not self._key_file:
             return None
         try:
-            return signing_key(Path(self._key_file).read_text(encoding="ascii"))
+            return signing_key(contents(self._key_file).decode("ascii"))
         except OSError as error:
             raise KeyUnreadable(
                 f"{_SETTING}: {self._key_file} cannot be read ({reason_of(error)}); set it to a readable file"

@@ -41,6 +41,7 @@ from surescale.contracts.rescaler_state import (
 )
 from surescale.contracts.summaries import JobMinute, SummaryHeader, decode_header
 from surescale.contracts.summing_up import header_of
+from surescale.contracts.topology import check_cluster, check_topology
 from surescale.contracts.windows import decode_window
 from surescale.contracts.wire import decode, encode, learned
 from surescale.services.state import keys
@@ -107,6 +108,7 @@ def _job_topology(record: Record) -> tuple[Operation, ...]:
     if record.value is None:
         return (DropField(keys.job(_key(record)), "topology"),)
     topology = decode(record.value, JobTopology)
+    check_topology(topology)
     return *_job_index(topology.job), SetField(keys.job(topology.job), "topology", _document(record, topology))
 
 
@@ -126,6 +128,7 @@ def _cluster_topology(record: Record) -> tuple[Operation, ...]:
     if record.value is None:
         return (DropField(keys.cluster(_key(record)), "topology"),)
     hosts = decode(record.value, ClusterTopology)
+    check_cluster(hosts)
     newest = SetField(keys.cluster(hosts.cluster), "topology", _document(record, hosts))
     return AddMember(keys.CLUSTERS, hosts.cluster), newest, *_slot_prices(record, hosts)
 

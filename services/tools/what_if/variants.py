@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from surescale.contracts.errors import PATH_SHOWN_MAX, UNREADABLE, RecordRejected, SettingsError, SurescaleError, reason_of
+from surescale.contracts.foreign_files import contents
 from surescale.contracts.ids import cluster_of
 from surescale.contracts.job_labels import FIELDS, in_force, read_limit
 from surescale.contracts.job_settings import JobSettings
@@ -167,7 +168,7 @@ def _of_file(path: Path, present: JobSettings) -> dict[str, object]:
     """
     told = str(path)[:PATH_SHOWN_MAX]
     try:
-        raw = path.read_bytes()
+        raw = contents(path)
     except OSError as error:
         raise WhatIfError(f"{told} cannot be read ({reason_of(error)}); name a JSON file of job settings") from None
     try:

@@ -196,3 +196,18 @@ def test_a_span_that_is_no_time_is_refused(minutes: str) -> None:
     """The message names the variable and what may be set."""
     with pytest.raises(SettingsError, match=r"SURESCALE_SPAN_MINUTES: .* set 1 to 1440 minutes"):
         from_environment(PipelineSettings, {"SURESCALE_SPAN_MINUTES": minutes})
+
+
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [
+        ({"cluster": "c" * 101}, "SURESCALE_CLUSTER: has 101 characters; give at most 100"),
+        ({"pipeline": "p" * 257}, "SURESCALE_PIPELINE: has 257 characters; give at most 256"),
+        ({"pipeline": ""}, "SURESCALE_PIPELINE: is empty"),
+        ({"pipeline": "main\x1b[2J"}, "SURESCALE_PIPELINE: has "),
+    ],
+)
+def test_a_name_that_no_record_can_hold_is_refused_at_the_start(settings: dict[str, str], wrong: str) -> None:
+    """Every reader would refuse every record."""
+    with pytest.raises(SettingsError, match=wrong):
+        PipelineSettings(**settings)  # type: ignore[arg-type]  # texts

@@ -216,3 +216,22 @@ async def test_every_answer_says_what_a_browser_may_do_with_it(client: TestClien
         assert "frame-ancestors 'none'" in policy
         assert "unsafe" not in policy
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("http://attacker.example/jobs", 421),
+        ("http://attacker.example:80@127.0.0.1/jobs", 421),
+        ("HTTP://attacker.example", 421),
+        ("http://127.0.0.1:8080/jobs", 200),
+        ("//attacker.example/jobs", 404),
+    ],
+)
+@with_client
+async def test_a_whole_address_must_be_ours_too(client: TestClient[Any, Any], view: SomeJobs, target: str, status: int) -> None:
+    """Whatever the header Host says: a cache in front may go by the address."""
+    reader, writer = await asyncio.open_connection(client.host, client.port)
+    writer.write(f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+    assert int((await reader.read()).split()[1]) == status
+    writer.close()

@@ -1,0 +1,80 @@
+"""Files that would block their reader, or fill its memory."""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from surescale.contracts import foreign_files
+from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.foreign_files import BYTES_MAX, contents
+from surescale.policies.package import PackageRejected, read_file
+from surescale.services.state.access import Tokens
+
+
+def test_a_file_and_what_comes_out_of_a_pipe_are_read(tmp_path: Path) -> None:
+    """A shell makes a pipe of a command that prints a secret; it may take its time, and print in pieces."""
+    (tmp_path / "file").write_bytes(b"a secret")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    os.mkfifo(tmp_path / "pipe")
+
+    def fill() -> None:
+        with (tmp_path / "pipe").open("wb", buffering=0) as pipe:
+            pipe.write(b"a ")
+            pipe.write(b"secret")
+
+    writer = threading.Thread(target=fill)
+    writer.start()
+    assert contents(tmp_path / "pipe") == b"a secret"
+    writer.join()
+    assert contents(tmp_path / "link") == b"a secret"
+
+
+@pytest.fixture(params=["sparse", "zero", "pipe", "held", "loop", "folder"])
+def odd(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file that has no end, says nothing, is larger than any memory, or is none."""
+    monkeypatch.setattr(foreign_files, "WITHIN_S", 0.2)
+    path, held = tmp_path / "odd", None
+    match request.param:
+        case "sparse":
+            with path.open("wb") as file:
+                file.truncate(2**40)
+        case "zero":
+            path.symlink_to("/dev/zero")
+        case "pipe":
+            os.mkfifo(path)
+        case "held":
+            os.mkfifo(path)
+            held = os.open(path, os.O_RDWR)  # a writer that says nothing
+        case "loop":
+            path.symlink_to(path)
+        case "folder":
+            path.mkdir()
+    yield path
+    if held is not None:
+        os.close(held)
+
+
+def test_no_file_blocks_its_reader_or_fills_its_memory(odd: Path) -> None:
+    """The error has one line of reason."""
+    with pytest.raises(OSError, match=r"(?i)too large|does not end|too many levels|is a directory") as refused:
+        contents(odd)
+    assert "\n" not in reason_of(refused.value)
+
+
+def test_neither_tokens_nor_packages_are_read_beyond_a_limit(odd: Path) -> None:
+    """Each says which file it is."""
+    with pytest.raises(SettingsError, match=r"^SURESCALE_HTTP_TOKEN_FILE: .*odd cannot be read"):
+        Tokens(str(odd))
+    with pytest.raises(PackageRejected, match=r"/odd cannot be read: "):
+        read_file(odd.parent, "odd")
+
+
+def test_a_file_of_exactly_the_limit_is_read(tmp_path: Path) -> None:
+    """One byte more is not."""
+    (tmp_path / "file").write_bytes(bytes(BYTES_MAX))
+    assert len(contents(tmp_path / "file")) == BYTES_MAX
+    with pytest.raises(OSError, match="too large"):
+        contents(tmp_path / "file", BYTES_MAX - 1)
