@@ -242,6 +242,8 @@ def _in_words(error: Exception) -> str:
 
 
 _NAT64 = IPv6Network("64:ff9b::/96")
+_ISATAP = 0x5EFE  # the third quarter of an address that ends in one of version 4, for a tunnel
+_GLOBAL, _DOCUMENTATION = IPv6Network("2000::/3"), IPv6Network("3fff::/20")
 
 
 class PrivateAddress(ValueError):
@@ -255,7 +257,10 @@ def is_public(address: str) -> bool:
     [True, False, False, False, False]
     """
     found = ip_address(address.partition("%")[0])
-    return all(each.is_global and not each.is_multicast for each in (found, *_inside(found)))
+    inside = _inside(found)
+    if found in _DOCUMENTATION or (isinstance(found, IPv6Address) and found not in _GLOBAL and not inside):
+        return False  # Python takes a network for global of which it knows nothing
+    return all(each.is_global and not each.is_multicast for each in (found, *inside))
 
 
 def connect_publicly(
@@ -288,5 +293,6 @@ def _inside(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
     """Return the addresses of version 4 that one of version 6 stands for."""
     if isinstance(address, IPv4Address):
         return []
-    nat64 = IPv4Address(int(address) & 0xFFFF_FFFF) if address in _NAT64 else None
-    return [each for each in (address.ipv4_mapped, address.sixtofour, nat64) if each is not None]
+    last = IPv4Address(int(address) & 0xFFFF_FFFF)
+    is_last = address in _NAT64 or int(address) >> 32 & 0xFDFF_FFFF == _ISATAP
+    return [each for each in (address.ipv4_mapped, address.sixtofour, last if is_last else None) if each is not None]

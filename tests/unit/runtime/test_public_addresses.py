@@ -33,6 +33,15 @@ PUBLIC, METADATA = "192.0.43.8", "169.254.169.254"
         ("2002:a9fe:a9fe::1", False),
         ("64:ff9b::a9fe:a9fe", False),
         ("64:ff9b::c000:2b08", True),
+        ("64:ff9b:1::a9fe:a9fe", False),  # a network's own translator, which leads into that network
+        ("::127.0.0.1", False),
+        ("::ffff:0:7f00:1", False),
+        ("fec0::1", False),
+        ("5f00::1", False),
+        ("3fff::1", False),
+        ("2606:4700::5efe:a9fe:a9fe", False),
+        ("2606:4700::200:5efe:a00:1", False),
+        ("2606:4700::5efe:c000:2b08", True),
     ],
 )
 def test_only_addresses_on_the_internet_are_public(address: str, public: bool) -> None:
