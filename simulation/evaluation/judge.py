@@ -15,7 +15,17 @@ from surescale.policies.policy import SPAN_MINUTES, Policy
 from surescale.policies.registry import FORECAST, RULES, Unavailable, load_policy, policy_names
 from surescale.policies.rules.fixed import Static
 from surescale.policies.rules.forecast import ForecastRule
-from surescale.simulation.evaluation import ceiling, clairvoyant, oracle
+from surescale.simulation.evaluation.clairvoyant import (
+    CEILING,
+    CLAIRVOYANT,
+    ORACLE,
+    RULE,
+    ClairvoyantRule,
+    follow_ceiling,
+    follow_clairvoyant,
+    follow_oracle,
+    tuned_clairvoyant,
+)
 from surescale.simulation.evaluation.closed_loop import LoopOutcome, Trial, follow
 from surescale.simulation.evaluation.hours import HOUR_MINUTES
 from surescale.simulation.evaluation.protocol import Runs, Split, place_runs, split
@@ -32,7 +42,6 @@ from surescale.simulation.model.world_file import SECOND_MINUTES, WorldFile
 from surescale.simulation.model.worlds import CALM, World, world_named
 
 BATCHES_RESTART_MS_MAX = (SPAN_MINUTES - 1) * MINUTE_MS
-CLAIRVOYANT = (oracle.NAME, clairvoyant.NAME, ceiling.NAME)  # they know the future and are never ranked
 STATIC = "static"
 
 OnProgress = Callable[[str, float], None]  # stage, share done
@@ -199,7 +208,7 @@ def check_played(names: Sequence[str], setting: Setting) -> None:
     Raises:
         EvaluationError: the ceiling is among them, and the mode is not the one that it is known in.
     """
-    if ceiling.NAME in names and setting.terms.mode != "clean":
+    if CEILING in names and setting.terms.mode != "clean":
         raise EvaluationError("--policy: the ceiling is known in mode clean only, where sizes are one family; take oracle")
 
 
@@ -207,14 +216,14 @@ def judge(name: str, setting: Setting, told: OnProgress) -> JudgedPolicy:
     """Calibrate a policy on the calibration part, if it can be calibrated, and run it on what follows."""
     ground, trial = setting.ground, setting.trial
     running: Callable[[float], None] = lambda share: told("runs", share)  # noqa: E731
-    if name == oracle.NAME:
-        return JudgedPolicy(name, oracle.follow_oracle(trial, best_static(ground).sizes, running))
-    if name == ceiling.NAME:
+    if name == ORACLE:
+        return JudgedPolicy(name, follow_oracle(trial, best_static(ground).sizes, running))
+    if name == CEILING:
         check_played((name,), setting)
-        return JudgedPolicy(name, ceiling.follow_ceiling(trial, running))
-    if name == clairvoyant.NAME:
-        rule = clairvoyant.tuned_clairvoyant(ground)
-        return JudgedPolicy(name, clairvoyant.follow_clairvoyant(rule, trial, running), constants=_fields(rule))
+        return JudgedPolicy(name, follow_ceiling(trial, running))
+    if name == RULE:
+        rule = tuned_clairvoyant(ground)
+        return JudgedPolicy(name, follow_clairvoyant(rule, trial, running), constants=_fields(rule))
     if name == STATIC and setting.asked.tuned:
         sizes = dict(zip(setting.job.graph.tasks, best_static(ground).sizes.tolist(), strict=True))
         return replace(judge_policy(Static(sizes=tuple(sizes.items())), setting, told), sizes=sizes)
@@ -240,5 +249,5 @@ def _tuned(name: str, policy: Policy, setting: Setting, ground: CalibrationPart,
     return tune(space, ground, lambda share: told("calibrates", share))
 
 
-def _fields(rule: clairvoyant.ClairvoyantRule) -> dict[str, Constant]:
+def _fields(rule: ClairvoyantRule) -> dict[str, Constant]:
     return {"utilisation": rule.utilisation, "need": rule.need, "saving": rule.saving}

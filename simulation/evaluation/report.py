@@ -13,10 +13,9 @@ import msgspec
 
 from surescale.contracts.objectives import in_words
 from surescale.policies.registry import FORECAST, RULES
-from surescale.simulation.evaluation.ceiling import NAME as CEILING
+from surescale.simulation.evaluation.clairvoyant import CEILING, CLAIRVOYANT, ORACLE
 from surescale.simulation.evaluation.hours import Hours, interval, paired
-from surescale.simulation.evaluation.judge import CLAIRVOYANT, STATIC, JudgedPolicy, Setting
-from surescale.simulation.evaluation.oracle import NAME as ORACLE
+from surescale.simulation.evaluation.judge import STATIC, JudgedPolicy, Setting
 from surescale.simulation.evaluation.search import Constant
 from surescale.simulation.load.jobs import Load
 from surescale.simulation.loops.terms import Mode

@@ -151,7 +151,7 @@ def _show(report: "EvaluationReport", text: str | None) -> None:
 def _names(policies: tuple[str, ...], folder: str) -> list[str]:
     from surescale.policies.registry import check_policy
     from surescale.runtime.limited_graphs import opener_for
-    from surescale.simulation.evaluation.ceiling import NAME as CEILING
+    from surescale.simulation.evaluation.clairvoyant import CEILING
     from surescale.simulation.evaluation.judge import EvaluationError, known_names, usable
 
     if folder and not Path(folder).is_dir():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.archive import load_graph, load_job
-from surescale.simulation.evaluation.ceiling import follow_ceiling
+from surescale.simulation.evaluation.clairvoyant import follow_ceiling
 from surescale.simulation.evaluation.closed_loop import Trial, drive
 from surescale.simulation.evaluation.hours import Hours, hours_of
 from surescale.simulation.evaluation.judge import EvaluationError, EvaluationRequest, judge, setting_of

@@ -5,11 +5,10 @@ import pytest
 
 from surescale.policies.registry import load_policy
 from surescale.policies.rules.fixed import Static
-from surescale.simulation.evaluation.clairvoyant import SETTINGS, Foresight, clairvoyant_hours
+from surescale.simulation.evaluation.clairvoyant import SETTINGS, Foresight, clairvoyant_hours, follow_oracle
 from surescale.simulation.evaluation.closed_loop import follow
 from surescale.simulation.evaluation.hours import Hours
 from surescale.simulation.evaluation.judge import EvaluationRequest, setting_of
-from surescale.simulation.evaluation.oracle import follow_oracle
 from surescale.simulation.evaluation.static import best_static
 from tests.unit.simulation.cases import chain, workload
 from tests.unit.simulation.evaluation.cases import quiet, setting, wave
