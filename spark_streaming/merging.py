@@ -21,13 +21,12 @@ from surescale.contracts.windows import Window
 from surescale.runtime.kafka import producer
 from surescale.runtime.tracing.setup import tracer_of
 from surescale.runtime.tracing.spans import Tracer
-from surescale.spark_streaming.collected import reached, split
 from surescale.spark_streaming.manifest import FOLDER, Manifest, SavedState
 from surescale.spark_streaming.pipeline_clock import PipelineClock
 from surescale.spark_streaming.places import place_of
 from surescale.spark_streaming.publisher import Publisher
 from surescale.spark_streaming.settings import SparkSettings
-from surescale.spark_streaming.stages import parse_batch
+from surescale.spark_streaming.stages import parsed, reached
 from surescale.spark_streaming.state import StateRefused
 from surescale.spark_streaming.state_files import Memory, StateFiles
 
@@ -133,14 +132,12 @@ def summary_of(row: bytes) -> Merged:
 
 
 def _merged(batches: Iterable["pa.RecordBatch"], work: Work) -> Merged | None:
-    import pyarrow as pa
-
     times = _Times()
     with times.of("read"):
-        parsed = [parse_batch(batch) for batch in batches if batch.num_rows]
-        if not parsed:
+        given = [batch for batch in batches if batch.num_rows]
+        if not given:
             return None
-        records, unparsed = split(pa.Table.from_batches(parsed))
+        records, unparsed = parsed(given)
         offsets = reached(records, unparsed)
     partitions = tuple(offsets) if work.partitions is None else work.partitions
     worker = _worker(work.query, work.settings)
@@ -168,7 +165,7 @@ def _merged(batches: Iterable["pa.RecordBatch"], work: Work) -> Merged | None:
         partitions=partitions,
         state=state,
         offsets=offsets,
-        records=sum(each.num_rows for each in parsed),
+        records=sum(each.num_rows for each in given),
         samples=fed.samples,
         late=fed.late,
         windows=len(fed.windows) - len(too_large),

@@ -1,15 +1,20 @@
-"""Parses raw records into columns, on executors. It decodes with the same code as every other role, so a refused record carries
-the exact reason and field path.
+"""Parses a task's raw records into the columns of the merge step. It decodes with the same code as every other role, so a refused
+record carries the exact reason and field path. No Spark session, no I/O.
 """
 
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from surescale.contracts.errors import RecordRejected
+import numpy as np
+
+from surescale.contracts.errors import UNREADABLE, RecordRejected
+from surescale.contracts.ids import split_job
 from surescale.contracts.messages import MinuteMarker, TaskSample, beginning_of
 from surescale.contracts.wire import decode, decoder
 from surescale.runtime.tracing.context import LENGTH, TRACEPARENT
-from surescale.spark_streaming.columns import FIGURE_COLUMNS
+from surescale.spark_streaming.columns import ABSENT, COLUMN, FIGURE_COLUMNS, SAMPLE_COLUMNS, Int64, Records
+from surescale.spark_streaming.minutes import Refused
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -20,17 +25,17 @@ TRACE = "traceparent"
 """Column of the header of that name, where the query reads headers: only while the job traces."""
 _IS_TRACE = f"each -> each.key = '{TRACEPARENT}' AND octet_length(each.value) = {LENGTH}"
 _TRACE_OF_HEADERS = f"try_element_at(filter(headers, {_IS_TRACE}), 1).value AS {TRACE}"
-INTEGER_COLUMNS = ("subtask", "attempt", "sampled_at_ms", *FIGURE_COLUMNS)
-
-Row = tuple[object, ...]
-_NO_FIGURES: Row = (None,) * len(INTEGER_COLUMNS)
+_INTEGERS = ("subtask", "attempt", "sampled_at_ms", *FIGURE_COLUMNS)
+_OWN = [COLUMN[name] for name in _INTEGERS]
+_COORDINATES = [COLUMN["partition"], COLUMN["offset"]]
+_integers_of = attrgetter(*_INTEGERS)
+_NO_INTEGERS = (0,) * len(_INTEGERS)
 _MICROSECONDS_PER_MS = 1_000
 _RECORD = TaskSample | MinuteMarker  # made once: building a union takes as long as decoding a record
-_figures_of = attrgetter(*INTEGER_COLUMNS)
 
 
 def source_columns(records: "DataFrame", *, with_headers: bool = False) -> "DataFrame":
-    """Return the columns of the source that ``parse_batch`` takes.
+    """Return the columns of the source that ``parsed`` takes.
 
     ``with_headers``: the column ``headers`` of the source travels too, as far as it is a ``traceparent``.
     """
@@ -38,54 +43,83 @@ def source_columns(records: "DataFrame", *, with_headers: bool = False) -> "Data
     return records.selectExpr(*(f"`{name}`" for name in SOURCE_COLUMNS), *header)
 
 
-def parsed_schema() -> "pa.Schema":
-    """Return the columns of parsed records: a sample, a marker (``raw`` but no ``task``) or a refusal (``reason`` set)."""
+def parsed(batches: Iterable["pa.RecordBatch"]) -> tuple[Records, tuple[Refused, ...]]:
+    """Return the good and the refused records of batches with the columns ``SOURCE_COLUMNS``, and perhaps ``TRACE``.
+
+    They are sorted by (partition, offset). Spark usually delivers them so, and a job's minutes depend on it.
+    """
     import pyarrow as pa
 
-    return pa.schema(
-        [
-            ("partition", pa.int32()),
-            ("offset", pa.int64()),
-            ("append_ms", pa.int64()),
-            ("job", pa.string()),  # null in a refused record
-            ("task", pa.string()),  # null in a marker
-            *((name, pa.int64()) for name in INTEGER_COLUMNS),  # null where the engine does not know it
-            ("raw", pa.binary()),  # a marker's whole record, or the beginning of a refused one
-            ("key", pa.binary()),  # of a refused record
-            ("reason", pa.string()),
-            ("field", pa.string()),
-            ("message", pa.string()),
-            (TRACE, pa.binary()),  # null without the header, and where headers are not read
-        ]
+    table = pa.Table.from_batches(batches)
+    if not _is_ordered(table.column("partition").to_numpy(), table.column("offset").to_numpy()):
+        table = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
+    at = np.column_stack([table.column("partition").to_numpy(), table.column("offset").to_numpy()]).astype(np.int64)
+    jobs, tasks = _Numbers(), _Numbers()
+    good, job, task, integers = list[int](), list[int](), list[int](), list[int | None]()
+    markers, refused = dict[int, MinuteMarker](), list[Refused]()
+    decoded = decoder(_RECORD).decode
+    for row, (key, value) in enumerate(zip(table.column("key").to_pylist(), table.column("value").to_pylist(), strict=True)):
+        try:
+            message = decoded(value or b"")
+            if message.job not in jobs:
+                split_job(message.job)
+        except (RecordRejected, *UNREADABLE):
+            refused.append(_refused(at[row].tolist(), key, value))
+            continue
+        if type(message) is TaskSample:
+            task.append(tasks[message.task])
+            integers += _integers_of(message)
+        else:
+            markers[len(good)] = message
+            task.append(0)
+            integers += _NO_INTEGERS
+        job.append(jobs[message.job])
+        good.append(row)
+    samples = np.zeros((len(good), len(SAMPLE_COLUMNS)), dtype=np.int64)
+    samples[:, COLUMN["task"]] = task
+    samples[:, _COORDINATES] = at[good]
+    samples[:, _OWN] = pa.array(integers, pa.int64()).fill_null(ABSENT).to_numpy().reshape(len(good), len(_OWN))
+    append_ms = table.column("timestamp").cast(pa.int64()).to_numpy() // _MICROSECONDS_PER_MS
+    headers = table.column(TRACE) if markers and TRACE in table.column_names else None
+    traces = {} if headers is None else {number: headers[good[number]].as_py() for number in markers}
+    records = Records(
+        jobs=tuple(jobs),
+        job=np.array(job, dtype=np.int32),
+        tasks=tuple(tasks),
+        samples=samples,
+        append_ms=append_ms[good],
+        markers=markers,
+        traces={number: header for number, header in traces.items() if header is not None},
     )
+    return records, tuple(refused)
 
 
-def parse_batch(batch: "pa.RecordBatch") -> "pa.RecordBatch":
-    """Return one row of ``parsed_schema`` per record of a batch with the columns ``SOURCE_COLUMNS``, and perhaps ``TRACE``."""
-    import pyarrow as pa
-
-    schema = parsed_schema()
-    keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
-    rows = [parse_record(key, value) for key, value in zip(keys, values, strict=True)]
-    columns = list(zip(*rows, strict=True)) or [()] * (len(schema) - 4)
-    append_us = batch.column("timestamp").cast(pa.int64()).to_numpy()
-    own = [pa.array(column, field.type) for column, field in zip(columns, list(schema)[3:-1], strict=True)]
-    coordinates = [batch.column("partition"), batch.column("offset"), pa.array(append_us // _MICROSECONDS_PER_MS)]
-    trace = batch.column(TRACE) if TRACE in batch.schema.names else pa.nulls(batch.num_rows, pa.binary())
-    return pa.record_batch([*coordinates, *own, trace], schema=schema)
+def reached(records: Records, refused: Sequence[Refused]) -> dict[int, int]:
+    """Return the offset after the last record of each partition that a batch has records of."""
+    good = records.samples[:, _COORDINATES]
+    at = np.concatenate([good, np.array([each.at for each in refused], dtype=np.int64).reshape(-1, 2)])
+    return {each: int(at[at[:, 0] == each, 1].max()) + 1 for each in np.unique(at[:, 0]).tolist()}
 
 
-def parse_record(key: bytes | None, value: bytes | None) -> Row:
-    """Return the row of one record, without its coordinates."""
+class _Numbers(dict[str, int]):
+    """Names, numbered in the order in which they are first asked for."""
+
+    def __missing__(self, name: str) -> int:
+        """Give a new name the next number."""
+        self[name] = number = len(self)
+        return number
+
+
+def _refused(at: Sequence[int], key: bytes | None, value: bytes | None) -> Refused:
+    """Decode a record again as other roles do, for the reason."""
     try:
-        message = decode(value, _RECORD)
-    except RecordRejected as rejected:
-        return (None, None, *_NO_FIGURES, beginning_of(value), key, rejected.reason, rejected.field, rejected.message)
-    if isinstance(message, MinuteMarker):
-        return (message.job, None, *_NO_FIGURES, value, None, None, None, None)
-    return (message.job, message.task, *_figures_of(message), None, None, None, None, None)
+        decode(value, _RECORD)
+    except RecordRejected as why:
+        return Refused(at[0], at[1], why.reason, why.field, why.message, key, beginning_of(value))
+    raise AssertionError("a record was refused and is not")
 
 
-def marker_of(raw: bytes) -> MinuteMarker:
-    """Return a marker that an executor has validated."""
-    return decoder(MinuteMarker).decode(raw)
+def _is_ordered(partition: Int64, offset: Int64) -> bool:
+    """Return whether the rows are already sorted, as they are when a task reads one partition."""
+    step = np.diff(partition)
+    return bool(((step > 0) | ((step == 0) & (np.diff(offset) > 0))).all())

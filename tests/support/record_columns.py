@@ -9,7 +9,7 @@ from surescale.spark_streaming.columns import ABSENT, COLUMN, FIGURE_COLUMNS, SA
 
 
 def records_of(messages: Sequence[tuple[Coordinates, TaskSample | MinuteMarker]]) -> Records:
-    """Build columns from messages, as the executors and `spark_streaming.collected` do from records."""
+    """Build columns from messages, as `spark_streaming.stages` does from records."""
     jobs = tuple(sorted({message.job for _, message in messages}))
     tasks = tuple(sorted({message.task for _, message in messages if isinstance(message, TaskSample)}))
     job_code, task_code = {name: i for i, name in enumerate(jobs)}, {name: i for i, name in enumerate(tasks)}

@@ -8,16 +8,15 @@ import pytest
 
 from surescale.contracts.messages import MinuteMarker, TaskSample
 from surescale.contracts.wire import encode
-from surescale.spark_streaming.collected import split
-from surescale.spark_streaming.columns import COLUMN
+from surescale.spark_streaming.columns import COLUMN, Records
 from surescale.spark_streaming.columns import Coordinates as At
 from surescale.spark_streaming.minutes import Refused
-from surescale.spark_streaming.stages import SOURCE_COLUMNS, parse_batch, parse_record, parsed_schema, source_columns
+from surescale.spark_streaming.stages import SOURCE_COLUMNS, parsed, source_columns
 from tests.support.record_columns import records_of
 from tests.unit.spark_streaming.pipeline import JOB, marker, sample
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 SCHEMA = (
     "key binary, value binary, partition int, offset long, timestamp timestamp, headers array<struct<key:string,value:binary>>"
@@ -25,16 +24,17 @@ SCHEMA = (
 Row = tuple[bytes | None, bytes | None, int, int]
 
 
-def parsed(frame: "DataFrame", *, with_headers: bool = False) -> pa.Table:
-    """Return what a task that reads these rows parses."""
-    batches = source_columns(frame, with_headers=with_headers).toArrow().combine_chunks().to_batches()
-    return pa.Table.from_batches([parse_batch(each) for each in batches], parsed_schema())
-
-
-def run(spark: "SparkSession", *rows: Row) -> tuple[object, tuple[Refused, ...]]:
+def run(spark: "SparkSession", *rows: Row) -> tuple[Records, tuple[Refused, ...]]:
     """Run the stage over rows that the broker appended at 1,000 ms plus their offset."""
     stamped = [(*row, datetime.fromtimestamp((1_000 + row[3]) / 1_000, UTC), None) for row in rows]
-    return split(parsed(spark.createDataFrame(stamped, SCHEMA)))
+    return run_with_headers(spark, *stamped, with_headers=False)
+
+
+def run_with_headers(
+    spark: "SparkSession", *rows: tuple[object, ...], with_headers: bool = True
+) -> tuple[Records, tuple[Refused, ...]]:
+    """Run the stage over rows of ``SCHEMA``, as a task does that reads them."""
+    return parsed(source_columns(spark.createDataFrame(rows, SCHEMA), with_headers=with_headers).toArrow().to_batches())
 
 
 def raw(message: TaskSample | MinuteMarker, partition: int, offset: int) -> Row:
@@ -72,12 +72,6 @@ def test_refused_records_carry_coordinates_reason_and_payload(spark: "SparkSessi
     ]
 
 
-def test_a_batch_without_rows_has_no_records(spark: "SparkSession") -> None:
-    """The merge step is still called."""
-    records, refused = run(spark)
-    assert (len(records.job), records.jobs, refused) == (0, (), ())
-
-
 def test_only_the_source_columns_are_read(spark: "SparkSession") -> None:
     """Headers and other columns of the source do not travel to the workers."""
     frame = spark.createDataFrame([], SCHEMA)
@@ -97,7 +91,7 @@ def test_the_place_of_a_marker_in_its_trace_travels_with_it(spark: "SparkSession
     ]
     rows = [(*raw(marker(minute), 0, minute), stamp, each) for minute, each in enumerate(headers, 1)]
     rows.append((*raw(sample(60_000), 0, 9), stamp, [("traceparent", good)]))
-    records, refused = split(parsed(spark.createDataFrame(rows, SCHEMA), with_headers=True))
+    records, refused = run_with_headers(spark, *rows)
     assert refused == ()
     assert (len(records.markers), len(records.job)) == (5, 6)
     assert {records.markers[row].minute_end_ms: header for row, header in records.traces.items()} == {60_000: good}
@@ -120,6 +114,7 @@ def test_the_place_of_a_marker_in_its_trace_travels_with_it(spark: "SparkSession
 )
 def test_a_bad_record_names_its_field(value: bytes, reason: str, field: str) -> None:
     """Reason from the closed set, path of the field, and no columns."""
-    row = parse_record(JOB.encode(), value)
-    assert row[:2] == (None, None)
-    assert row[-3:-1] == (reason, field)
+    row = {"key": JOB.encode(), "value": value, "partition": 0, "offset": 7, "timestamp": datetime.fromtimestamp(1, UTC)}
+    records, (refused,) = parsed([pa.RecordBatch.from_pylist([row])])
+    assert len(records.job) == 0
+    assert (refused.at, refused.reason, refused.field) == ((0, 7), reason, field)
