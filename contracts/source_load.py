@@ -42,17 +42,23 @@ def source_load(rows: Mapping[str, Float32], topology: JobTopology, before: Mapp
 
     ``before``: the rows of the minute before, if it was reported.
     """
+    return source_loads([source_minute(rows, topology, before)])[0]
+
+
+def source_minute(
+    rows: Mapping[str, Float32], topology: JobTopology, before: Mapping[str, Float32] | None = None
+) -> SourceMinute:
+    """Return what ``source_loads`` takes of a job's minute; ``before``: the rows of the minute before, if it was reported."""
     specs = [spec for spec in topology.tasks if not spec.upstream and spec.task in rows]
-    if not specs:
-        return math.nan
     sources = [spec.task for spec in specs]
     queued = [before[task][FIGURE["queued_records_last"]] if before and task in before else np.nan for task in sources]
-    is_part = np.array([bool(spec.backlog_partly_unknown) for spec in specs])
-    return source_loads([SourceMinute(np.array([rows[task] for task in sources]), np.array(queued), is_part)])[0]
+    is_part = np.array([bool(spec.backlog_partly_unknown) for spec in specs], dtype=np.bool_)
+    figures = np.array([rows[task] for task in sources], dtype=np.float32).reshape(-1, len(FIGURE))
+    return SourceMinute(figures, np.array(queued, dtype=np.float64), is_part)
 
 
 def source_loads(jobs: Sequence[SourceMinute]) -> list[float]:
-    """Return what ``source_load`` does of each job, computed in one go: NumPy's calls cost more than the work on one job.
+    """Return what ``source_load`` does of each job, in one go: NumPy's calls cost more than the work on one job.
 
     ``demanded`` says how a source's records are counted. Where its broker tells a part of what it reads, that is no load.
     """

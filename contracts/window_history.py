@@ -10,8 +10,8 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.messages import HourlyLoad, JobTopology, Saturation
 from surescale.contracts.saturation import SEEN_MINUTES, remembered
-from surescale.contracts.source_load import source_load
-from surescale.contracts.waits import HourlyWaits
+from surescale.contracts.source_load import SourceMinute, source_load, source_loads, source_minute
+from surescale.contracts.waits import HourlyWaits, WaitedMinute, waits_together
 from surescale.contracts.windows import (
     FIGURES,
     HOUR_MS,
@@ -48,10 +48,12 @@ class MinuteRows(Mapping[str, Float32]):
 
     def __getitem__(self, task: str) -> Float32:
         """Return one task's row."""
-        if not self._index:
-            self._index.update((name, at) for at, name in enumerate(self.tasks))
-        row: Float32 = self.figures[self._index[task]]
+        row: Float32 = self.figures[self._indexed()[task]]
         return row
+
+    def __contains__(self, task: object) -> bool:
+        """Say whether a task reported."""
+        return task in self._indexed()
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the tasks."""
@@ -60,6 +62,11 @@ class MinuteRows(Mapping[str, Float32]):
     def __len__(self) -> int:
         """Return how many tasks reported."""
         return len(self.tasks)
+
+    def _indexed(self) -> dict[str, int]:
+        if not self._index:
+            self._index.update((name, at) for at, name in enumerate(self.tasks))
+        return self._index
 
     def put_into(self, out: Float32, tasks: tuple[str, ...]) -> None:
         """Write the rows of ``tasks`` into float32 [len(tasks), F]; rows of tasks that did not report stay as they are."""
@@ -100,12 +107,14 @@ class WindowHistory:
     _last: _Stacked | None = field(default=None, repr=False, compare=False)
     _sources: tuple[str, ...] = field(default=(), repr=False, compare=False)
     _loads: dict[int, float] = field(default_factory=dict, repr=False, compare=False)  # of these, in the last minutes by end
+    _by_hour: tuple[int, Float32, Float32] | None = field(default=None, repr=False, compare=False)  # of the last window
 
     def add_load_history(self, history: tuple[HourlyLoad, ...], before_ms: int) -> None:
         """Add hours the engine knew before the pipeline started watching; hours the pipeline saw itself are kept.
 
         Hours that start at ``before_ms`` or later are ignored.
         """
+        self._by_hour = None
         for hour in history:
             if hour.hour_start_ms >= before_ms:  # never dropped again, because it never falls behind
                 continue
@@ -127,32 +136,65 @@ class WindowHistory:
 
         Minutes may be skipped (they stay masked) but never go backwards.
         """
+        return close_together([Finished(self, minute_end_ms, rows, topology, counts, closed_append_ms, reached_wall_ms)])[0]
+
+    def _add(self, minute_end_ms: int, rows: Mapping[str, Float32], topology: JobTopology) -> SourceMinute:
+        """Add the rows of a minute; return what its load is computed from."""
         assert minute_end_ms % MINUTE_MS == 0, minute_end_ms
         assert not self.rows or minute_end_ms > max(self.rows), "a closed minute cannot be closed again"
         self.rows[minute_end_ms] = MinuteRows.of(rows)
-        self._add_hour(minute_end_ms, topology)
+        sources = tuple([spec.task for spec in topology.tasks if not spec.upstream])
+        if sources != self._sources:  # the minutes before count those of today, as after a restart
+            self._sources, self._loads = sources, {}
+        first = minute_end_ms - max(self.window_minutes, PEAK_MINUTES) * MINUTE_MS
+        for old in [end for end in self._loads if end <= first]:
+            del self._loads[old]
+        return source_minute(self.rows[minute_end_ms], topology, self.rows.get(minute_end_ms - MINUTE_MS))
+
+    def _stacked(self, minute_end_ms: int, load: float, topology: JobTopology) -> Float32:
+        """Add the minute's load; return the figures of the window that ends with it."""
+        self._loads[minute_end_ms] = load
+        self._add_hour(minute_end_ms, load, topology)
         first = minute_end_ms - self.window_minutes * MINUTE_MS
         for old in [end for end in self.rows if end <= first]:
             del self.rows[old]
-        figures = self._stack(minute_end_ms, topology)
-        back = lambda minutes: self._load(minute_end_ms - minutes * MINUTE_MS, topology)  # noqa: E731
-        self.waits.close(minute_end_ms, figures[-1], topology, lambda: figures, back)
+        return self._stack(minute_end_ms, topology)
+
+    def _waited(self, minute_end_ms: int, figures: Float32, topology: JobTopology) -> WaitedMinute:
+        load = lambda minutes: self._load(minute_end_ms - minutes * MINUTE_MS, topology)  # noqa: E731
+        return WaitedMinute(figures[-1], topology, lambda: figures, load)
+
+    def _window(self, minute: "Finished", figures: Float32, waits_s: Sequence[int]) -> Window:
+        """Add the minute's waits and return its window."""
+        end_ms, topology = minute.minute_end_ms, minute.topology
+        self.waits.add(end_ms, waits_s)
         if not is_simulated(topology.engine):
             lately = of_all_subtasks(figures[-SEEN_MINUTES:])
-            self.saturations = remembered(self.saturations, lately, topology, minute_end_ms)
+            self.saturations = remembered(self.saturations, lately, topology, end_ms)
+        mean, peak = self._hourly(end_ms)
         return Window(
             job=self.job,
-            window_end_ms=minute_end_ms,
+            window_end_ms=end_ms,
             figures=figures,
             topology=topology,
-            hourly_load=hourly_mean(self.hours, minute_end_ms),
-            counts=counts,
-            closed_append_ms=closed_append_ms,
-            reached_wall_ms=reached_wall_ms,
-            hourly_peak=hourly_peak(self.peaks, minute_end_ms),
+            hourly_load=mean,
+            counts=minute.counts,
+            closed_append_ms=minute.closed_append_ms,
+            reached_wall_ms=minute.reached_wall_ms,
+            hourly_peak=peak,
             saturations=self.saturations,
-            waits=self.waits.until(minute_end_ms),
+            waits=self.waits.until(end_ms),
         )
+
+    def _hourly(self, minute_end_ms: int) -> tuple[Float32, Float32]:
+        """Return ``Window.hourly_load`` and ``hourly_peak``; within an hour only their last entries change."""
+        hour = hour_of(minute_end_ms)
+        if self._by_hour is None or self._by_hour[0] != hour:
+            self._by_hour = hour, hourly_mean(self.hours, minute_end_ms), hourly_peak(self.peaks, minute_end_ms)
+        _, mean, peak = self._by_hour
+        records, minutes = self.hours.get(hour, (math.nan, 1))
+        mean[-1], peak[-1] = records / minutes, self.peaks.get(hour, math.nan) / PEAK_MINUTES
+        return mean.copy(), peak.copy()
 
     def _stack(self, minute_end_ms: int, topology: JobTopology) -> Float32:
         tasks = tuple(spec.task for spec in topology.tasks)
@@ -167,14 +209,7 @@ class WindowHistory:
         self._last = _Stacked(minute_end_ms, tasks, figures)
         return figures.copy()  # our copy is safe from changes to the window
 
-    def _add_hour(self, minute_end_ms: int, topology: JobTopology) -> None:
-        sources = tuple(spec.task for spec in topology.tasks if not spec.upstream)
-        if sources != self._sources:  # the minutes before count those of today, as after a restart
-            self._sources, self._loads = sources, {}
-        first = minute_end_ms - max(self.window_minutes, PEAK_MINUTES) * MINUTE_MS
-        for old in [end for end in self._loads if end <= first]:
-            del self._loads[old]
-        load = self._load(minute_end_ms, topology)
+    def _add_hour(self, minute_end_ms: int, load: float, topology: JobTopology) -> None:
         if math.isnan(load):
             return
         hour = hour_of(minute_end_ms)
@@ -194,6 +229,35 @@ class WindowHistory:
 
     def _load_at(self, minute_end_ms: int, topology: JobTopology) -> float:
         return source_load(self.rows.get(minute_end_ms, {}), topology, self.rows.get(minute_end_ms - MINUTE_MS))
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A minute to add to the history of its job; the fields are those of its window."""
+
+    history: WindowHistory
+    minute_end_ms: int
+    rows: Mapping[str, Float32]
+    topology: JobTopology
+    counts: WindowCounts
+    closed_append_ms: int | None
+    reached_wall_ms: int | None
+
+
+def close_together(minutes: Sequence[Finished]) -> list[Window]:
+    """Add minutes of different jobs to their histories and return their windows, as ``WindowHistory.close`` does one by one.
+
+    NumPy's calls cost more than the work on one job.
+    """
+    if not minutes:
+        return []
+    loads = source_loads([each.history._add(each.minute_end_ms, each.rows, each.topology) for each in minutes])
+    figures = [each.history._stacked(each.minute_end_ms, load, each.topology) for each, load in zip(minutes, loads, strict=True)]
+    asked = [each.history._waited(each.minute_end_ms, own, each.topology) for each, own in zip(minutes, figures, strict=True)]
+    return [
+        each.history._window(each, own, waits_s)
+        for each, own, waits_s in zip(minutes, figures, waits_together(asked), strict=True)
+    ]
 
 
 def hour_of(minute_end_ms: int) -> int:

@@ -9,7 +9,6 @@ jobs that stop are computed in one go.
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import numpy as np
 
@@ -17,42 +16,41 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.messages import JobTopology, MinuteMarker
 from surescale.contracts.topology import check_topology
-from surescale.contracts.window_history import WindowHistory
+from surescale.contracts.window_history import Finished, WindowHistory, close_together
 from surescale.contracts.windows import Window, WindowCounts
 from surescale.contracts.wire import encode
 from surescale.spark_streaming.columns import COLUMN, SAMPLE_COLUMNS, Coordinates, Int64, Records, sample_from_row
 from surescale.spark_streaming.figures import NO_BASELINE, Baseline, Bools, ClosingMinute, MinuteFigures, minute_figures
 
-T = TypeVar("T")
-Steps = Generator[T | ClosingMinute, MinuteFigures | None, None]
-
 ROWS_TOGETHER = 8_192
 """Minutes are closed once they have this many rows together: enough that calls cost little, few enough for the cache."""
 
 
-def run_together(jobs: Iterable[Steps[T]]) -> Iterator[list[T]]:
-    """Run all jobs to their ends; yield what they give besides their minutes, in parts, each job's in order."""
-    waiting: deque[tuple[Steps[T], MinuteFigures | None]] = deque((job, None) for job in jobs)
+def run_together(jobs: Iterable["JobSteps"]) -> Iterator[list["Window | Refused"]]:
+    """Run all jobs to their ends; yield their windows and refusals in parts, each job's in order."""
+    waiting = deque(jobs)
     while waiting:
-        given: list[T] = []
-        closing: list[tuple[Steps[T], ClosingMinute]] = []
+        given: list[Window | Refused] = []
+        closing: list[tuple[JobSteps, ClosingMinute]] = []
         rows = 0
         while waiting and rows < ROWS_TOGETHER:
-            job, figures = waiting.popleft()
-            minute = _next_minute(job, figures, given)
-            if minute is not None:
+            job = waiting.popleft()
+            minute = _next_stop(job, None, given)
+            if isinstance(minute, ClosingMinute):
                 closing.append((job, minute))
                 rows += len(minute)
-        yield given
         answers = minute_figures([minute for _, minute in closing])
-        waiting.extendleft(reversed([(job, figures) for (job, _), figures in zip(closing, answers, strict=True)]))
+        finished = [_next_stop(job, figures, given) for (job, _), figures in zip(closing, answers, strict=True)]
+        given += close_together([each for each in finished if isinstance(each, Finished)])
+        yield given
+        waiting.extendleft(reversed([job for job, _ in closing]))
 
 
-def _next_minute(job: Steps[T], figures: MinuteFigures | None, given: list[T]) -> ClosingMinute | None:
-    """Run a job to the next minute that it closes, None at its end; what it gives until then goes to ``given``."""
+def _next_stop(job: "JobSteps", answer: MinuteFigures | None, given: list["Window | Refused"]) -> ClosingMinute | Finished | None:
+    """Run a job to where it stops next, None at its end; what it refuses until then goes to ``given``."""
     try:
-        step = job.send(figures)
-        while not isinstance(step, ClosingMinute):
+        step = job.send(answer)
+        while isinstance(step, Refused):
             given.append(step)
             step = next(job)
     except StopIteration:
@@ -104,7 +102,7 @@ class Fed:
     late: int
 
 
-JobSteps = Steps[Window | Refused]
+JobSteps = Generator[Refused | ClosingMinute | Finished, MinuteFigures | None, None]
 
 
 @dataclass(slots=True)
@@ -271,14 +269,7 @@ class JobMinutes:
         yield from self._refuse_rows(found.unknown, tasks, "unknown_task", "task", message)
         counts = WindowCounts(samples=found.samples, late=self.late + found.outdated, duplicates=found.duplicates)
         self.late = 0
-        yield self.history.close(
-            end_ms,
-            found.rows,
-            self.topology,
-            counts=counts,
-            closed_append_ms=append_ms,
-            reached_wall_ms=reached_wall_ms,
-        )
+        yield Finished(self.history, end_ms, found.rows, self.topology, counts, append_ms, reached_wall_ms)
 
     def _refuse_rows(self, rows: Int64, tasks: tuple[str, ...], reason: str, name: str, message: str) -> Iterator[Refused]:
         for row in rows:

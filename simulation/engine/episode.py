@@ -22,7 +22,7 @@ from surescale.contracts.commands import RescheduleCommand, TaskChange
 from surescale.contracts.decisions import Decision
 from surescale.contracts.ids import command_id
 from surescale.contracts.messages import HourlyLoad
-from surescale.contracts.waits import HourlyWaits
+from surescale.contracts.waits import HourlyWaits, WaitedMinute
 from surescale.contracts.window_history import add_peak, hour_of, hourly_mean, hourly_peak
 from surescale.contracts.windows import FIGURE, FIGURES, PEAK_MINUTES, Float32, Window
 from surescale.simulation.engine.checked_changes import EngineRefusal
@@ -65,7 +65,8 @@ class WindowBuffer:
         newest = list(islice(reversed(self._minutes), PEAK_MINUTES))
         if not any(each.topology.state == "waiting" for each in newest):
             add_peak(self._peaks, hour, [_load(each) for each in newest])
-        self._waits.close(minute.minute_end_ms, minute.rows, minute.topology, self._figures, self._load_before)
+        waited = WaitedMinute(minute.rows, minute.topology, self._figures, self._load_before)
+        self._waits.close(minute.minute_end_ms, waited)
 
     def window(self) -> Window:
         """Return the window that ends with the last minute added; minutes without subtasks are masked."""
