@@ -80,6 +80,7 @@ class Life:
             topology=JobTopology(job=name, version=0, at_ms=0, tasks=tasks, restart_ms=self.trial.terms.told_restart_ms),
             hourly_load=seen.hourly_load[0].astype(np.float32),
             hourly_peak=seen.hourly_peak[0].astype(np.float32),
+            load_codes=seen.load_codes[0],
         )
 
     def fork(self) -> Life:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from surescale.contracts.block_load import BLOCK_MS, BlockLoads
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.messages import HourlyLoad, JobTopology, Saturation
@@ -94,7 +95,8 @@ class WindowHistory:
     ``rows`` maps a minute's end to the rows of that minute.
     ``hours`` maps an hour's start to (records, known minutes), ``peaks`` to the most records in five consecutive minutes ending
     in it; five minutes with an unknown one among them do not count. ``saturations`` is what is remembered of tasks that never
-    rested; nothing on the simulated engine, whose counters cover all of the work. ``waits`` is how long records waited lately.
+    rested; nothing on the simulated engine, whose counters cover all of the work. ``waits`` is how long records waited lately,
+    ``blocks`` the load of every five minutes.
     """
 
     job: str
@@ -104,6 +106,7 @@ class WindowHistory:
     peaks: dict[int, float] = field(default_factory=dict)
     saturations: tuple[Saturation, ...] = ()
     waits: HourlyWaits = field(default_factory=HourlyWaits)
+    blocks: BlockLoads = field(default_factory=BlockLoads)
     _last: _Stacked | None = field(default=None, repr=False, compare=False)
     _sources: tuple[str, ...] = field(default=(), repr=False, compare=False)
     _loads: dict[int, float] = field(default_factory=dict, repr=False, compare=False)  # of these, in the last minutes by end
@@ -184,6 +187,7 @@ class WindowHistory:
             hourly_peak=peak,
             saturations=self.saturations,
             waits=self.waits.until(end_ms),
+            load_codes=self.blocks.until(end_ms),
         )
 
     def _hourly(self, minute_end_ms: int) -> tuple[Float32, Float32]:
@@ -210,6 +214,9 @@ class WindowHistory:
         return figures.copy()  # our copy is safe from changes to the window
 
     def _add_hour(self, minute_end_ms: int, load: float, topology: JobTopology) -> None:
+        if minute_end_ms % BLOCK_MS == 0:
+            of_block = range(minute_end_ms - BLOCK_MS, minute_end_ms, MINUTE_MS)
+            self.blocks.close(minute_end_ms, [self._load(start + MINUTE_MS, topology) for start in of_block])
         if math.isnan(load):
             return
         hour = hour_of(minute_end_ms)

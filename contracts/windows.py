@@ -16,6 +16,7 @@ import numpy.typing as npt
 import zstandard
 from msgspec import Meta
 
+from surescale.contracts.block_load import BLOCKS, Codes, unknown_blocks
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import UNREADABLE, RecordRejected
 from surescale.contracts.figures import FIGURE_MAX
@@ -122,6 +123,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     hourly_peak: tuple[float | None, ...]
     saturations: tuple[Saturation, ...] = ()
     waits: Annotated[tuple[tuple[_WaitedS, _WaitedMinutes], ...], Meta(max_length=WAITED_HOURS * 60)] = ()
+    load_codes: bytes = b""  # uint16, their bytes shuffled, under zstd; empty: all blocks are unknown
 
 
 def unknown_hours() -> Float32:
@@ -143,6 +145,7 @@ class Window:
         closed_append_ms: broker's append time of the record that closed the newest minute.
         saturations: what is remembered of tasks that never rested (``contracts.saturation``), by task.
         waits: how long records waited in the minutes of the last ``WAITED_HOURS`` (``contracts.waits``).
+        load_codes: uint16 [2304], the mean load of every five minutes of the hours of ``hourly_load`` (``contracts.block_load``).
         unusable: in one line, which figures of a record were no usable numbers, and so count as unknown; empty: none.
     """
 
@@ -157,6 +160,7 @@ class Window:
     hourly_peak: Float32 = field(default_factory=unknown_hours)
     saturations: tuple[Saturation, ...] = ()
     waits: Waits = ()
+    load_codes: Codes = field(default_factory=unknown_blocks)
     unusable: str = ""
 
     @property
@@ -225,6 +229,7 @@ def encode_window(window: Window, packer: zstandard.ZstdCompressor | None = None
         hourly_peak=window.hourly_peak.tolist(),
         saturations=window.saturations,
         waits=window.waits,
+        load_codes=_packed(window.load_codes),
     )
     head = msgspec.json.encode(header, order="deterministic")
     values = np.ascontiguousarray(window.figures, dtype="<f4")
@@ -280,6 +285,7 @@ def decode_window(raw: bytes | None) -> Window:
         hourly_peak=_with_nan(header.hourly_peak),
         saturations=header.saturations,
         waits=header.waits,
+        load_codes=_codes(header.load_codes),
         unusable=_unusable_in_words(is_unusable, header) if is_unusable.any() else "",
     )
 
@@ -299,16 +305,35 @@ def _with_nan(values: tuple[float | None, ...]) -> Float32:
     return np.where(np.abs(told) > FIGURE_MAX, np.nan, told).astype(np.float32)
 
 
+def _packed(codes: Codes) -> bytes:
+    if not codes.any():
+        return b""
+    shuffled = np.ascontiguousarray(codes, dtype="<u2").view(np.uint8).reshape(-1, 2).T.tobytes()
+    packed: bytes = zstandard.ZstdCompressor(level=1).compress(shuffled)
+    return packed
+
+
+def _codes(packed: bytes) -> Codes:
+    if not packed:
+        return unknown_blocks()
+    plain = np.frombuffer(_decompressed(packed, 2 * BLOCKS, "load_codes"), dtype=np.uint8).reshape(2, -1)
+    return np.ascontiguousarray(plain.T).view("<u2").reshape(-1).astype(np.uint16, copy=False)
+
+
 def _figures(body: bytes, shape: tuple[int, int, int]) -> Float32:
-    expected = math.prod(shape) * 4
-    try:
-        shuffled = zstandard.ZstdDecompressor().decompress(body, max_output_size=expected)
-    except (zstandard.ZstdError, MemoryError, OverflowError) as error:  # the latter two: an absurd length
-        raise RecordRejected("invalid_field", "figures", f"cannot decompress: {error}") from None
-    if len(shuffled) != expected:
-        raise RecordRejected("invalid_field", "figures", f"{len(shuffled)} bytes of figures, {expected} expected")
+    shuffled = _decompressed(body, math.prod(shape) * 4, "figures")
     planes = np.frombuffer(shuffled, dtype=np.uint8).reshape(4, -1)
     plain = np.empty((planes.shape[1], 4), dtype=np.uint8)
     for index, plane in enumerate(planes):  # four long strided copies; one transposed copy takes four times as long
         plain[:, index] = plane
     return plain.view("<f4").reshape(shape).astype(np.float32, copy=False)
+
+
+def _decompressed(packed: bytes, expected: int, field: str) -> bytes:
+    try:
+        plain: bytes = zstandard.ZstdDecompressor().decompress(packed, max_output_size=expected)
+    except (zstandard.ZstdError, MemoryError, OverflowError) as error:  # the latter two: an absurd length
+        raise RecordRejected("invalid_field", field, f"cannot decompress: {error}") from None
+    if len(plain) != expected:
+        raise RecordRejected("invalid_field", field, f"{len(plain)} bytes of {field}, {expected} expected")
+    return plain

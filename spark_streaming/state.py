@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from surescale.contracts.block_load import BLOCKS, BlockLoads
 from surescale.contracts.errors import SurescaleError
 from surescale.contracts.messages import JobTopology, Saturation
 from surescale.contracts.waits import HourlyWaits
@@ -90,6 +91,7 @@ def to_arrays(minutes: Minutes) -> Arrays:
 
     Arrays: ``header`` uint8 (JSON); ``hours`` float64 [h] with ``hour_keys`` int64 [h, 3] (job, hour start, known minutes);
     ``hour_peaks`` float64 [h], NaN where unknown; ``waits`` int64 [w, 4] (job, hour start, seconds waited, minutes);
+    ``blocks`` uint16 [J, 2304] and ``newest_blocks`` int64 [J], as ``contracts.block_load`` has them;
     ``baseline`` and ``open`` int64 [b, C] with ``baseline_jobs`` int64 [b]; ``open`` has its lengths in the header.
     """
     jobs = [minutes.jobs[name] for name in sorted(minutes.jobs)]
@@ -108,6 +110,8 @@ def to_arrays(minutes: Minutes) -> Arrays:
         "hours": np.array([records for _, _, records, _ in hours], dtype=np.float64),
         "hour_peaks": np.array([jobs[index].history.peaks.get(hour, np.nan) for index, hour, _, _ in hours], dtype=np.float64),
         "waits": _waits_of(jobs),
+        "blocks": np.array([job.history.blocks.codes for job in jobs], dtype=np.uint16).reshape(-1, BLOCKS),
+        "newest_blocks": np.array([job.history.blocks.newest for job in jobs], dtype=np.int64),
         "baseline": _stacked([job.baseline.samples for job in jobs]),
         "baseline_jobs": np.repeat(np.arange(len(jobs)), [len(job.baseline.samples) for job in jobs]).astype(np.int64),
         "open": _stacked(opened),
@@ -152,7 +156,7 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[np.generic]], parts: Iterable[R
     hours = _by_job(arrays["hour_keys"][:, 0], count)
     every_wait = _int64(arrays.get("waits", np.zeros((0, 4))))  # none in states from before waits were kept
     waits = _by_job(every_wait[:, 0], count)
-    for each, baseline, known, waited in zip(header.jobs, baselines, hours, waits, strict=True):
+    for at, (each, baseline, known, waited) in enumerate(zip(header.jobs, baselines, hours, waits, strict=True)):
         lengths = [opened.samples for opened in each.open]
         chunks = np.split(arrays["open"][first_open : first_open + sum(lengths)], np.cumsum(lengths)[:-1]) if lengths else []
         first_open += sum(lengths)
@@ -166,6 +170,7 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[np.generic]], parts: Iterable[R
                 *_hours_of(arrays, known),
                 each.saturations,
                 _hourly_waits(every_wait[waited]),
+                _block_loads(arrays, at),
             ),
             closed_ms=each.closed_ms,
             highest_ms=each.highest_ms,
@@ -254,6 +259,13 @@ def _hours_of(arrays: Mapping[str, npt.NDArray[np.generic]], own: slice) -> tupl
     keys, records, peaks = arrays["hour_keys"][own].tolist(), arrays["hours"][own].tolist(), arrays["hour_peaks"][own].tolist()
     hours = {hour: (total, minutes) for (_, hour, minutes), total in zip(keys, records, strict=True)}
     return hours, {hour: peak for (_, hour, _), peak in zip(keys, peaks, strict=True) if not math.isnan(peak)}
+
+
+def _block_loads(arrays: Mapping[str, npt.NDArray[np.generic]], job: int) -> BlockLoads:
+    """Return a job's blocks; none in states from before they were kept."""
+    if "blocks" not in arrays:
+        return BlockLoads()
+    return BlockLoads(arrays["blocks"][job].astype(np.uint16), int(_int64(arrays["newest_blocks"])[job]))
 
 
 def _waits_of(jobs: Sequence[JobMinutes]) -> Int64:

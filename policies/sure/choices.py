@@ -17,6 +17,8 @@ from surescale.policies.sure.queue_delay import LEAST
 _EACH_CHOICE = (slice(None), None)  # an axis for the choices
 _UNBOUNDED = 1e9  # records per minute that a task of unknown cost passes
 _CAPACITIES = np.geomspace(0.75, 6.0, 36)  # as multiples of the mean expected load: from overload to one sixth busy
+LASTING_MINUTES = 10  # a rise that is over sooner needs no preparation
+REACH_BUSY = 0.9  # of capacity, that a timetable brings
 CALM_CHANGE = 0.05  # a job is calm only while the median change of its load from hour to hour is below this
 
 
@@ -113,6 +115,9 @@ def choices_of(planning: Planning, given: PlanningInput, work: Work, caution: fl
     least, most = _within_step(given, seen)
     kept = is_young(planning, given.measured) | is_falling(planning, expected)
     least = np.where(kept[:, None], np.maximum(least, current), least)
+    reach = reach_of(planning, given, work)
+    if reach is not None:
+        least = np.maximum(least, np.minimum(reach, most))
     wanted = work.sizes(load[:, None] * _CAPACITIES, caution)
     wanted = np.clip(wanted, least[:, None], np.maximum(most, least)[:, None])
     sized = work.sized if given.limits.pinned is None else work.sized & ~given.limits.pinned
@@ -126,6 +131,29 @@ def choices_of(planning: Planning, given: PlanningInput, work: Work, caution: fl
     return Choices.of(np.concatenate([current[:, None], changed], axis=1), work, caution), forced
 
 
+def reach_of(planning: Planning, given: PlanningInput, work: Work) -> Int64 | None:
+    """Return the least sizes [B, N] from which later steps still reach in time what a timetable brings; None: there is none.
+
+    A rise that takes several steps begins as many decisions ahead. What the next decision can still reach is no matter of this
+    one.
+    """
+    expected, limits = given.expected, given.limits
+    if expected.shape is None:
+        return None
+    minutes = np.repeat(expected.means, expected.stage_minutes, axis=1) * expected.shape
+    later = np.concatenate([minutes[:, LASTING_MINUTES:], minutes[:, -1:].repeat(LASTING_MINUTES, axis=1)], axis=1)
+    lasts = np.minimum(minutes, later)
+    lead = planning.effect_minutes + planning.restart_minutes
+    reach = np.ones_like(given.current)
+    most = (minutes.shape[1] - lead) // given.span_minutes
+    for steps in range(most, 0, -1):
+        at = lead + steps * given.span_minutes
+        load = lasts[:, at : at + given.span_minutes].max(axis=1)
+        reach = np.maximum(reach, work.sizes(load[:, None] / REACH_BUSY)[:, 0])
+        reach = np.maximum(np.minimum(np.ceil(reach / limits.step_up), reach - 1), 1).astype(np.int64)
+    return np.where(work.sized, reach, 0)
+
+
 def is_young(planning: Planning, measured: Measured) -> Bool:
     """Return [B] whether so few minutes of the load are known that no task shrinks."""
     young: Bool = (~np.isnan(measured.load)).sum(axis=1) < planning.young_minutes
@@ -134,7 +162,7 @@ def is_young(planning: Planning, measured: Measured) -> Bool:
 
 def is_falling(planning: Planning, expected: Expected) -> Bool:
     """Return [B] whether the load of a calm job falls, so that no task shrinks until it has settled."""
-    falling: Bool = (calmness(planning, expected) > 0) & (expected.past.falling > planning.patience)
+    falling: Bool = (expected.shape is None) & (calmness(planning, expected) > 0) & (expected.past.falling > planning.patience)
     return falling
 
 

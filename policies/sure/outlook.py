@@ -54,6 +54,8 @@ class Expected:
         highest_surge: float64 [B], the highest of these peaks, records per minute; NaN if none is known.
         stage_minutes: length of a stage; divides 60.
         past: the hours of the last days.
+        shape: float64 [B, K T], the load of each minute over the mean of its stage, where the job follows a timetable
+            (``policies.sure.timetable``); None: it has none, and stages are even.
     """
 
     hour: Float64
@@ -64,6 +66,7 @@ class Expected:
     highest_surge: Float64
     stage_minutes: int
     past: Past
+    shape: Float64 | None = None
 
 
 @dataclass(frozen=True, slots=True)

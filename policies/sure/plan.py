@@ -27,7 +27,7 @@ from surescale.policies.answer import Float64
 from surescale.policies.graph import Bool, Int64
 from surescale.policies.latency_bound import DRAIN_SHARE, Bound
 from surescale.policies.measure import NOTHING_MINUTES
-from surescale.policies.sure.choices import Choices, Work, calmness, choices_of, is_falling, is_young
+from surescale.policies.sure.choices import Choices, Work, calmness, choices_of, is_falling, is_young, reach_of
 from surescale.policies.sure.hindsight import hindsight
 from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.planning_input import Planning, PlanningInput
@@ -64,8 +64,9 @@ class Planned:
         idle: bool [B], nothing comes or waits, and the least that limits allow is enough for what is expected. Then the fewest
             subtasks are best, and a score is minus their number: nothing else tells sizes apart.
         wide: bool [B], the job is far too wide, and its size is halved though no score says so.
+        rising: bool [B], what a timetable brings takes several steps, and the first of them is due.
         forced: bool [B], the guardrails change the present size in any case; ``holding`` is then what they make of it.
-        gain_needed: float64 [B], by which the best choice must beat holding, per stage like these; 0 where ``forced``.
+        gain_needed: float64 [B], by which the best choice must beat holding, per stage like these; 0 where it must in any case.
         heed: float64 [B], the weight of the past in it, 0 to 1 (``policies.sure.hindsight``).
         blind: bool [B], of no task another size can be judged (``policies.sure.choices.Work.sized``).
         young, falling: bool [B], why no smaller size was compared (``policies.sure.choices.is_young`` and ``is_falling``).
@@ -81,6 +82,7 @@ class Planned:
     changing: Float64
     idle: Bool
     wide: Bool
+    rising: Bool
     forced: Bool
     gain_needed: Float64
     heed: Float64
@@ -101,7 +103,9 @@ def plan(planning: Planning, given: PlanningInput) -> Planned:
     choices, forced = choices_of(planning, given, work, limits.caution)
     curve = waiting_by_bursts(expected.burst, expected.stage_minutes, planning.bound)
     heed, constant = hindsight(planning, expected, curve, choices, work, limits)
-    is_followed = (expected.past.width > FOLLOWED_WIDTH) & (heed == 0)
+    if expected.shape is not None:  # what comes is known, so neither the last days as a constant nor rest beats following
+        heed = np.zeros_like(heed)
+    is_followed = (expected.shape is not None) | ((expected.past.width > FOLLOWED_WIDTH) & (heed == 0))
     calm = np.where(is_followed, 0.0, calmness(planning, expected))
     unrest = np.maximum(given.restarts, planning.calm_restarts * calm)
     waiting = waiting_inside(given.measured, given.graph)
@@ -115,13 +119,20 @@ def plan(planning: Planning, given: PlanningInput) -> Planned:
     idle = _is_idle(given, expected, work)
     values = np.where(idle[:, None], -choices.subtasks * stages[:, None], values)
     values = np.where(allowed, values, -np.inf)
-    best, holding = values.argmax(axis=1), values[rows, held]
+    holding = values[rows, held]
+    rising = np.zeros(len(values), dtype=np.bool_)
+    reach = reach_of(planning, given, work)
+    if reach is not None:
+        short: Bool = (choices.sizes < reach[:, None]).any(axis=-1)
+        rising = np.asarray(short[rows, held] & ~(short | ~allowed).all(axis=1))
+        values = np.where(rising[:, None] & short, -np.inf, values)
+    best = values.argmax(axis=1)
     doubt = WALK_GAIN * np.minimum(walk, WALK_MOST)
     gain_min = planning.gain_min * (1.0 + planning.again * unrest + doubt)
     gain_min = gain_min + planning.hindsight_gain * (1.0 + PAST_DOUBT * doubt) * past
     gain_min = gain_min + REVERSED * planning.forced_restart * (1.0 + PAST_DOUBT * doubt) * heed
-    needed = np.where(forced | idle, 0.0, gain_min)
-    acts = forced | (values[rows, best] - holding > needed)
+    needed = np.where(forced | idle | rising, 0.0, gain_min)
+    acts = forced | rising | (values[rows, best] - holding > needed)
     wide = _is_far_too_wide(planning, expected, choices) & ~acts & allowed[:, -1]
     best, acts = np.where(wide, values.shape[1] - 1, best), acts | wide
     return Planned(
@@ -132,6 +143,7 @@ def plan(planning: Planning, given: PlanningInput) -> Planned:
         changing=values[rows, best] / stages,
         idle=idle,
         wide=wide,
+        rising=rising,
         forced=forced,
         gain_needed=needed / stages,
         heed=heed,
@@ -234,6 +246,8 @@ def _arrivals(expected: Expected, loads: Float64) -> Float64:
     scenarios, minutes = loads.shape[1], loads.shape[2] * expected.stage_minutes
     order = (np.arange(minutes) + SHIFT_MINUTES * np.arange(scenarios)[:, None]) % expected.burst.shape[1]
     arrivals: Float64 = np.repeat(loads, expected.stage_minutes, axis=-1) * expected.burst[:, order]
+    if expected.shape is not None:
+        arrivals *= expected.shape[:, None, :minutes]
     return arrivals
 
 

@@ -12,6 +12,7 @@ from surescale.policies.graph import Int64, JobGraph
 from surescale.policies.latency_bound import Bound, restart_late_minutes
 from surescale.policies.limits import Limits
 from surescale.policies.measure import Measured
+from surescale.policies.policy import SPAN_MINUTES
 from surescale.policies.sure.outlook import Expected
 
 LATER_POWER = 2.0  # of a restart's length, in the price of a later one
@@ -93,6 +94,7 @@ class PlanningInput:
         graph: of all of them.
         limits: of all of them.
         restarts: int64 [B], restarts in the window.
+        span_minutes: from one decision to the next.
     """
 
     expected: Expected
@@ -101,3 +103,4 @@ class PlanningInput:
     graph: JobGraph
     limits: Limits
     restarts: Int64
+    span_minutes: int = SPAN_MINUTES

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from surescale.contracts.block_load import decoded
 from surescale.contracts.decisions import Candidates, ChangeScore, LoadOutlook
 from surescale.contracts.job_limits import RESTART_ASSUMED_S, is_simulated
 from surescale.contracts.messages import JobTopology
@@ -28,6 +29,7 @@ from surescale.policies.sure.planning_input import (
     with_objective,
     with_restart,
 )
+from surescale.policies.sure.timetable import followed
 
 CANDIDATES_MOST = 12  # sizes in the explanation of one decision, beside the present and the best
 LATE_LEAST = 0.05  # minutes that more subtasks must spare to be told of
@@ -74,6 +76,7 @@ class SurePolicy:
         expected = self.card.base.outlook.expect(measured.load[None], hours, end[None], peaks)
         if question.settings.calibrated_spread is True:
             expected = calibrated(self.card.base.outlook, expected, hours)
+        expected = followed(expected, measured.load, decoded(window.load_codes), window.hourly_load, window.window_end_ms)
         if not (np.isfinite(expected.means).all() and np.isfinite(expected.spread).all()):
             return PolicyFailed(NOT_EXPECTED)
         given = PlanningInput(
@@ -83,6 +86,7 @@ class SurePolicy:
             graph=graph,
             limits=question.limits,
             restarts=restarts_seen(figures)[None],
+            span_minutes=self.span_minutes,
         )
         is_assumed = question.restart_seconds is None and not is_simulated(window.topology.engine)
         restart_seconds = RESTART_ASSUMED_S if is_assumed else question.restart_seconds
@@ -110,6 +114,8 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
     low, high, spread = float(expected.means.min()), float(expected.means.max()), float(expected.spread[0].mean())
     load = f"Expecting {low:,.0f} to {high:,.0f} records a minute over the next {_hours(expected):g} hours"
     load += f", give or take {spread:.0%}"
+    if expected.shape is not None:
+        load += ", as its timetable has it"
     if planned.heed[0] > 0:
         load += ", taking the last days into account"
     if planned.idle[0]:
@@ -122,6 +128,8 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
         )
     if planned.wide[0]:
         return f"{load}: the present {have} subtasks are far too many, so they become {best} whatever a restart costs."
+    if planned.rising[0]:
+        return f"{load}: it takes several steps from the present {have} subtasks, so they become {best} in time."
     if planned.blind[0]:
         return f"{load}: no other size can be judged, so the present {have} subtasks stay."
     if changing <= holding:

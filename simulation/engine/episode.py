@@ -17,6 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
+from surescale.contracts.block_load import BLOCK_MINUTES, BlockLoads
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.commands import RescheduleCommand, TaskChange
 from surescale.contracts.decisions import Decision
@@ -46,6 +47,7 @@ class WindowBuffer:
     _hours: dict[int, tuple[float, int]] = field(default_factory=dict)  # start -> records, known minutes
     _peaks: dict[int, float] = field(default_factory=dict)  # start -> most records in five minutes
     _waits: HourlyWaits = field(default_factory=HourlyWaits)
+    _blocks: BlockLoads = field(default_factory=BlockLoads)
 
     @classmethod
     def after(cls, history: tuple[HourlyLoad, ...], window_minutes: int) -> "WindowBuffer":
@@ -65,6 +67,9 @@ class WindowBuffer:
         newest = list(islice(reversed(self._minutes), PEAK_MINUTES))
         if not any(each.topology.state == "waiting" for each in newest):
             add_peak(self._peaks, hour, [_load(each) for each in newest])
+        ended = list(islice(reversed(self._minutes), BLOCK_MINUTES))
+        loads = [math.nan if each.topology.state == "waiting" else _load(each) for each in ended]
+        self._blocks.close(minute.minute_end_ms, loads)
         waited = WaitedMinute(minute.rows, minute.topology, self._figures, self._load_before)
         self._waits.close(minute.minute_end_ms, waited)
 
@@ -79,6 +84,7 @@ class WindowBuffer:
             hourly_load=hourly_mean(self._hours, last.minute_end_ms),
             hourly_peak=hourly_peak(self._peaks, last.minute_end_ms),
             waits=self._waits.until(last.minute_end_ms),
+            load_codes=self._blocks.until(last.minute_end_ms),
         )
 
     def _figures(self) -> Float32:

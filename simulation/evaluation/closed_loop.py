@@ -221,4 +221,5 @@ class Serving:
             hourly_peak=seen.hourly_peak[row].astype(np.float32),
             saturations=self._topologies.saturations(seen, row, topology),
             waits=() if seen.waits_s is None else counted_waits(seen.waits_s[row]),
+            load_codes=seen.load_codes[row],
         )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from surescale.contracts.block_load import BLOCK_MINUTES, BLOCKS, HOUR_BLOCKS, Codes, coded, unknown_blocks
 from surescale.contracts.windows import HOURS, PEAK_MINUTES
 from surescale.simulation.loops.terms import Bool, Float64, Int64
 
@@ -64,6 +65,34 @@ class HourlyPeaks:
     def before(self, minute: Int64) -> Float64:
         """Return float64 [B, 192], the peaks of the hours up to ``minute`` [B]; NaN outside the trace."""
         return _before(self.days, self.so_far, minute)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCodes:
+    """The mean load of every five minutes of a workload, as ``contracts.block_load`` codes it.
+
+    Attributes:
+        days: uint16 [blocks + 2305, 2304], the eight days before every block of the trace; unknown outside it and where a minute
+            does not count.
+    """
+
+    days: Codes
+
+    @classmethod
+    def of(cls, requests: Int64 | Float64, masked: Bool | None = None) -> "BlockCodes":
+        """Return the blocks of a workload; ``masked`` minutes do not count."""
+        load = np.asarray(requests, dtype=np.float64) if masked is None else np.where(masked, np.nan, requests)
+        whole = coded(load[: len(load) // BLOCK_MINUTES * BLOCK_MINUTES].reshape(-1, BLOCK_MINUTES).mean(axis=1))
+        unknown = unknown_blocks()
+        return cls(np.lib.stride_tricks.sliding_window_view(np.concatenate([unknown, whole, unknown]), BLOCKS))
+
+    def before(self, minute: Int64) -> Codes:
+        """Return uint16 [B, 2304], the blocks of the hours up to ``minute`` [B]; later ones and those outside the trace: 0."""
+        hours = (minute - 1) // 60 + 1
+        blocks = self.days[np.minimum(hours * HOUR_BLOCKS, len(self.days) - 1)]
+        passed = BLOCKS - -(-(60 * hours - minute) // BLOCK_MINUTES)
+        found: Codes = np.where(np.arange(BLOCKS) < passed[:, None], blocks, 0).astype(np.uint16)
+        return found
 
 
 def _days(whole: Float64) -> Float64:

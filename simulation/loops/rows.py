@@ -25,13 +25,14 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from surescale.contracts.block_load import Codes
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.windows import FIGURES, WAITED_HOURS, Float32
 from surescale.policies.graph import JobGraph
 from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload
 from surescale.simulation.loops.batches_core import BatchRows
-from surescale.simulation.loops.hourly import HourlyLoads, HourlyPeaks
+from surescale.simulation.loops.hourly import BlockCodes, HourlyLoads, HourlyPeaks
 from surescale.simulation.loops.pressure_core import PressureRows
 from surescale.simulation.loops.records_core import RecordRows
 from surescale.simulation.loops.terms import Bool, Core, Float64, Int64, Span, Terms, flow_span
@@ -82,7 +83,7 @@ Number = TypeVar("Number", np.float64, np.bool_)
 class Observed:
     """What a policy sees of B rows: figures [B, L, N, F], window ends [B], hourly loads and peaks [B, 192], sizes [B, N].
 
-    Where there is a bound on latency it also sees how long records waited.
+    ``load_codes`` [B, 2304] are those of ``Window``. Where there is a bound on latency it also sees how long records waited.
     """
 
     figures: Float32
@@ -90,6 +91,7 @@ class Observed:
     hourly_load: Float64
     hourly_peak: Float64
     current: Int64
+    load_codes: Codes
     waits_s: Float64 | None = None  # [B, W] of the last day's minutes, NaN where unknown; None: nobody counts them
 
 
@@ -125,6 +127,7 @@ class LoopRows:
             hourly_load=self._load.hours.before(self._minute),
             hourly_peak=self._load.peaks.before(self._minute),
             current=self._core.parallelism,
+            load_codes=self._load.blocks.before(self._minute),
             waits_s=None if self._waits_s is None else self._of_whole_hours(self._waits_s),
         )
 
@@ -204,7 +207,7 @@ class _Load:
         minutes: its length; after the last minute comes the first.
         requests: per length m, float64 [minutes, m]: the m minutes from each minute on.
         counted: the same as bool: whether they count; None if all minutes do.
-        hours, peaks: what forecasts look back on.
+        hours, peaks, blocks: what forecasts look back on.
         arrivals: when each record came.
         trace_start_ms: start of the first minute.
     """
@@ -214,6 +217,7 @@ class _Load:
     counted: dict[int, Bool] | None
     hours: HourlyLoads
     peaks: HourlyPeaks
+    blocks: BlockCodes
     arrivals: Arrivals
     trace_start_ms: int
 
@@ -227,6 +231,7 @@ class _Load:
             counted=_stretches(~masked, lengths) if masked.any() else None,
             hours=HourlyLoads.of(workload.requests, masked),
             peaks=HourlyPeaks.of(workload.requests, masked),
+            blocks=BlockCodes.of(workload.requests, masked),
             arrivals=Arrivals.of(workload.requests),
             trace_start_ms=workload.trace_start_ms,
         )

@@ -293,4 +293,5 @@ class _Windows:
             hourly_load=seen.hourly_load[0].astype(np.float32),
             hourly_peak=seen.hourly_peak[0].astype(np.float32),
             waits=() if seen.waits_s is None else counted_waits(seen.waits_s[0]),
+            load_codes=seen.load_codes[0],
         )

@@ -10,6 +10,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
+from surescale.contracts.block_load import BLOCK_MINUTES, decoded
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import SurescaleError
 from surescale.contracts.messages import TaskSpec
@@ -176,13 +177,17 @@ def _workload(recorded: Recorded, first_window: Window) -> Workload:
     before = (begins_ms - hour_ms) // MINUTE_MS
     newest_ms = (first_window.window_end_ms - 1) // HOUR_MS * HOUR_MS  # the hour that the window ends in
     past = np.full(HOURS * HOUR_MINUTES + before, np.nan)
+    blocks = decoded(first_window.load_codes).reshape(HOURS, -1)
     for at in range(HOURS + 1):
         back = (newest_ms - hour_ms) // HOUR_MS + HOURS - at
         place = HOURS - 1 - back
         if 0 <= place < HOURS:
-            past[at * HOUR_MINUTES : (at + 1) * HOUR_MINUTES] = _minutes_of(
-                float(first_window.hourly_load[place]), float(first_window.hourly_peak[place]), len(past) - at * HOUR_MINUTES
-            )
+            own = np.repeat(blocks[place], BLOCK_MINUTES)[: len(past) - at * HOUR_MINUTES]
+            if np.isnan(own).any():
+                own = _minutes_of(
+                    float(first_window.hourly_load[place]), float(first_window.hourly_peak[place]), len(past) - at * HOUR_MINUTES
+                )
+            past[at * HOUR_MINUTES : (at + 1) * HOUR_MINUTES] = np.minimum(np.rint(own), REQUESTS_MAX)
     requests = np.concatenate([past, load])
     if not np.nan_to_num(load).any():
         raise WhatIfError(f"{recorded.job}: the load is unknown: no source reported what came in; record while sources report")
@@ -197,5 +202,4 @@ def _minutes_of(mean: float, peak: float, room: int) -> Float64:
     rest = max(0.0, (HOUR_MINUTES * mean - PEAK_MINUTES * high) / (HOUR_MINUTES - PEAK_MINUTES))
     minutes: Float64 = np.full(HOUR_MINUTES, rest)
     minutes[_PEAK_AT : _PEAK_AT + PEAK_MINUTES] = high
-    whole: Float64 = np.minimum(np.rint(minutes), REQUESTS_MAX)[:room]
-    return whole
+    return minutes[:room]

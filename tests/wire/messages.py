@@ -328,6 +328,15 @@ def window_bytes_with_peaks() -> bytes:
     return encode_window(windows[-1])
 
 
+def window_bytes_with_blocks() -> bytes:
+    """Return the bytes of a small window after ten minutes, of which the second five brought more."""
+    history = WindowHistory(job=JOB, window_minutes=1)
+    windows = [
+        history.close(end * MINUTE_MS, {"source": row(records_in=60 * (1 + end // 6))}, topology()) for end in range(1, 11)
+    ]
+    return encode_window(windows[-1])
+
+
 def window_bytes_with_waits() -> bytes:
     """Return the bytes of a small window in whose minutes 30 and 90 of 60 records a minute waited."""
     history = WindowHistory(job=JOB, window_minutes=2)

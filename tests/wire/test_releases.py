@@ -26,7 +26,7 @@ from surescale.services.state.write.projections import Record, project
 from surescale.services.tools.recording.format import Header, RawRecord, RecordedTopic, Recording, RecordingWriter
 from tests.support.builders import JOB
 from tests.unit.services.tools.recording.windows import FIRST_MINUTE, windows
-from tests.wire.messages import MESSAGES, window_bytes, window_bytes_with_peaks, window_bytes_with_waits
+from tests.wire.messages import MESSAGES, window_bytes, window_bytes_with_blocks, window_bytes_with_peaks, window_bytes_with_waits
 
 RELEASES = sorted((Path(__file__).parent / "releases").iterdir())
 NEWEST = RELEASES[-1]
@@ -35,6 +35,7 @@ RECORDING = "recording.ssrec"
 WINDOWS = {
     "window.bin": window_bytes,
     "window-peaks.bin": window_bytes_with_peaks,
+    "window-blocks.bin": window_bytes_with_blocks,
     "window-waits.bin": window_bytes_with_waits,
 }
 TOPIC_OF = {
@@ -97,7 +98,10 @@ def test_a_window_of_a_release_still_reads(release: Path, name: str) -> None:
     """
     frozen, today = (release / name).read_bytes(), WINDOWS[name]()
     assert frozen[:4] == today[:4]
-    assert msgspec.json.encode(_as_far_as(json.loads(_head(frozen)), json.loads(_head(today)))) == _head(frozen)
+    told, now = json.loads(_head(frozen)), json.loads(_head(today))
+    if told.pop("load_codes", ""):  # packed by zstd; earlier windows have none
+        np.testing.assert_array_equal(decode_window(frozen).load_codes, decode_window(today).load_codes)
+    assert _as_far_as(told, now) == told
     assert decode_window(frozen).figures.tobytes() == decode_window(today).figures.tobytes()
     np.testing.assert_array_equal(decode_window(frozen).hourly_peak, decode_window(today).hourly_peak)
 

@@ -196,7 +196,7 @@ def test_a_history_that_was_kept_and_read_back_goes_on_with_the_same_peaks() -> 
     rows = {"source": row(records_in=10.0), "other": row(records_in=1_000.0)}
     for minute in range(1, 6):
         kept.close(minute * MINUTE_MS, rows, topology())
-    saved = (dict(kept.rows), dict(kept.hours), dict(kept.peaks), kept.saturations, deepcopy(kept.waits))
+    saved = (dict(kept.rows), dict(kept.hours), dict(kept.peaks), kept.saturations, deepcopy(kept.waits), deepcopy(kept.blocks))
     back = WindowHistory(kept.job, kept.window_minutes, *saved)
     after = [each.close(6 * MINUTE_MS, rows, wider) for each in (kept, back)]
     assert encode_window(after[0]) == encode_window(after[1])

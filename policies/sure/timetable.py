@@ -1,0 +1,232 @@
+"""The timetable of a load: what came at the same times of its own period, five minutes by five minutes. No fitted constants.
+
+Nights, office hours, weekends and jobs that run every four hours come back at the same minute, and so does a load whose period is
+no day. The outlook knows the past by the hour and the day only. Here the period is looked for among all from two hours to two
+days, and a week: the lag after which the load is like itself again although it has moved away in between. What came at the same
+times of earlier periods is then expected, corrected by how far the last minutes were from it.
+
+How far this was off on the job's own last day is its standard deviation. The timetable takes the place of the outlook where that
+is at most half of what "as on earlier days" was off, or would be off by knowing no more than hours.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from surescale.contracts.block_load import BLOCK_MINUTES, BLOCK_MS, HOUR_BLOCKS, first_block
+from surescale.policies.answer import Float64
+from surescale.policies.forecast import TINY, log_ratio
+from surescale.policies.graph import Bool, Int64
+from surescale.policies.sure.outlook import SPREAD, SURGE_HOURS, SURGE_MAX, Expected
+from surescale.policies.sure.past import Past
+
+DAY, WEEK = 24 * HOUR_BLOCKS, 7 * 24 * HOUR_BLOCKS
+PERIOD_LEAST, PERIOD_MOST = 2 * HOUR_BLOCKS, 2 * DAY  # beside a week
+PAIRS_LEAST = DAY // 2  # blocks that are known a period apart
+REPEATS = 0.15  # a load repeats if it differs by at most this share of what two of its blocks differ by on average
+RETURNS = 0.25  # and by at most this share of what it differed by after some shorter lag
+AS_GOOD = 1.25  # the shortest period counts whose difference is at most so many times the least
+NOISE = 4e-4  # a difference of two per cent is none
+MOVES_LEAST = 0.04  # variance of the logarithm below which there is nothing to follow
+OTHER_DAYS = 0.25  # most of a week's blocks that may differ from those a day before, or one week is no timetable
+KIND_BLOCKS = 2 * HOUR_BLOCKS  # another kind of day differs for at least so long; what is shorter is a burst
+LATELY = 5  # periods that are averaged
+LEVEL = 0.02  # of the highest load is added before logarithms: what is less matters to no size
+JUMP_LEAST = float(np.log(2.0))
+EDGES = float(np.sqrt(2 * 15 / 1440))
+BETTER = 0.5  # times what "as on earlier days" was off, or less
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Blocks of the last eight days up to now.
+
+    Attributes:
+        load: float64 [n], records per minute; NaN where unknown.
+        level: what is added before logarithms.
+        log: float64 [n], logarithm of the mean of the ``width`` blocks up to each, with the level.
+        width: blocks of a stage.
+    """
+
+    load: Float64
+    level: float
+    log: Float64
+    width: int
+
+
+def followed(expected: Expected, load: Float64, blocks: Float64, hourly_load: npt.NDArray[np.floating], end_ms: int) -> Expected:
+    """Return the outlook [1, ..] as the job's timetable has it, where it has one and that is more certain; else the same.
+
+    Args:
+        expected: the outlook of one job.
+        load: [L], of the last minutes.
+        blocks: [2304], as decoded from ``Window.load_codes``.
+        hourly_load: [192]; its hours stand for blocks that are unknown.
+        end_ms: the end of the window.
+    """
+    seen = _seen(blocks, hourly_load, end_ms, expected.stage_minutes)
+    if seen is None:
+        return expected
+    at_most = BETTER * max(_days_error(expected.past), _hours_error(seen))
+    period = _period(seen.log) if at_most >= SPREAD[0] else None
+    if period is None:
+        return expected
+    stages, now = expected.means.shape[1], len(seen.log)
+    marks = seen.width * np.arange(1, stages + 1)
+    usual = _usual(seen.log, period, int(marks[-1]))  # [n + ahead]
+    off = seen.log - usual[:now]
+    share, spread = _errors(off, marks)
+    if not spread.mean() < at_most:
+        return expected
+    logs = usual[now + marks - 1] + share * np.nan_to_num(off[-1])
+    loads = _usual(seen.load, period, int(marks[-1]))
+    before, coming = loads[:now], loads[now:]
+    if not (np.isfinite(logs).all() and np.isfinite(coming).all()):
+        return expected
+    return replace(
+        expected,
+        means=np.maximum(np.exp(logs) - seen.level, TINY)[None],
+        spread=spread.clip(*SPREAD)[None],
+        burst=_bursts(load, before, seen.level)[None],
+        surges=_surges(seen, before)[None],
+        shape=_shape(coming + seen.level, seen.width)[None],
+    )
+
+
+def _days_error(past: Past) -> float:
+    """Return how far the last three days' hours were from what could be expected of them: root mean square of the logarithm."""
+    off = np.square(log_ratio(past.loads[0], past.expected[0]))
+    known = ~np.isnan(off)
+    return float(np.sqrt(off[known].mean())) if known.any() else 0.0
+
+
+def _hours_error(seen: _Blocks) -> float:
+    """Return what hours do not tell of a load that jumps, as a root mean square over the last day; 0 where it does not.
+
+    The highest jump within a stage is there at two edges at least, each a quarter of an hour off if only hours are known.
+    """
+    rise = np.abs(seen.log[-DAY:] - seen.log[-DAY - seen.width : -seen.width])
+    highest = float(np.fmax.reduce(rise, initial=0.0))
+    return EDGES * highest if highest > JUMP_LEAST else 0.0
+
+
+def _seen(blocks: Float64, hourly_load: npt.NDArray[np.floating], end_ms: int, stage_minutes: int) -> _Blocks | None:
+    """Return what is known of a load; None: too little, or there is none."""
+    width = stage_minutes // BLOCK_MINUTES
+    if width * BLOCK_MINUTES != stage_minutes:
+        return None
+    whole = np.where(np.isnan(blocks), np.repeat(hourly_load, HOUR_BLOCKS), blocks).astype(np.float64)
+    load = whole[: end_ms // BLOCK_MS - first_block(end_ms)]
+    known = load[~np.isnan(load)]
+    level = LEVEL * float(np.percentile(known, 99)) if len(known) >= 2 * PAIRS_LEAST else 0.0
+    if level <= 0.0:
+        return None
+    sums = np.concatenate([[0.0], np.cumsum(np.nan_to_num(load))])
+    unknown = np.concatenate([[0], np.cumsum(np.isnan(load))])
+    means = np.full(len(load), np.nan)
+    is_whole = unknown[width:] == unknown[:-width]
+    means[width - 1 :] = np.where(is_whole, (sums[width:] - sums[:-width]) / width, np.nan)
+    return _Blocks(load, level, np.log(means + level), width)
+
+
+def _period(log: Float64) -> int | None:
+    """Return the period of a load in blocks; None: it has none."""
+    known = ~np.isnan(log)
+    values = np.where(known, log - log[known].mean(), 0.0)
+    variance = float(np.square(values).sum() / known.sum())
+    if variance < MOVES_LEAST:
+        return None
+    differs = _differences(values, known)
+    between = np.maximum.accumulate(np.where(np.isfinite(differs), differs, 0.0))
+    lags, near = np.arange(len(log)), 2.0 * REPEATS * variance
+    repeats = (differs <= near) & (differs <= RETURNS * between)
+    found = lags[repeats & (lags >= PERIOD_LEAST) & (lags <= PERIOD_MOST)]
+    if len(found):
+        least = differs[found].min()
+        first = int(found[differs[found] <= AS_GOOD * least + NOISE][0])
+        return first + int(differs[first : first + first // 8 + 1].argmin())
+    if len(log) > WEEK and repeats[WEEK] and _has_kinds_of_days(np.square(log[DAY:] - log[:-DAY]) > near):
+        return WEEK
+    return None
+
+
+def _differences(values: Float64, known: Bool) -> Float64:
+    """Return [n] the mean square of what values [n] differ by from those a lag before; infinite where too few are known."""
+    size = 2 * len(values)
+    weight, plain, square = (np.fft.rfft(each, size) for each in (known.astype(np.float64), values, np.square(values)))
+    pairs, apart = (
+        np.fft.irfft(product, size)[: len(values)]
+        for product in (
+            weight * weight.conj(),
+            square * weight.conj() + weight * square.conj() - 2.0 * plain * plain.conj(),
+        )
+    )
+    pairs = np.rint(pairs)
+    return np.where(pairs >= PAIRS_LEAST, np.maximum(apart, 0.0) / np.maximum(pairs, 1.0), np.inf)
+
+
+def _has_kinds_of_days(differs: Bool) -> bool:
+    """Return whether a week has days of a few kinds: most blocks [n] are as a day before, and the others differ for hours."""
+    if not 0 < differs.sum() <= OTHER_DAYS * len(differs):
+        return False
+    edges = np.flatnonzero(np.diff(differs, prepend=False, append=False)).reshape(-1, 2)
+    lasts = edges[:, 1] - edges[:, 0]
+    return bool(lasts[lasts >= KIND_BLOCKS].sum() >= (1.0 - OTHER_DAYS) * lasts.sum())
+
+
+def _usual(values: Float64, period: int, ahead: int) -> Float64:
+    """Return [n + ahead] the mean of values [n] at the same times of the last periods, from each one on; NaN: unknown."""
+    size = len(values) + ahead
+    total, known = np.zeros(size), np.zeros(size)
+    told, is_known = np.nan_to_num(values), ~np.isnan(values)
+    for lag in range(period, min(LATELY * period, len(values)) + 1, period):
+        if lag >= ahead:
+            length = min(len(values), size - lag)
+            total[lag : lag + length] += told[:length]
+            known[lag : lag + length] += is_known[:length]
+    return np.where(known > 0, total / np.maximum(known, 1.0), np.nan)
+
+
+def _errors(off: Float64, marks: Int64) -> tuple[Float64, Float64]:
+    """Return for each stage [K] which share of the last deviation stays, and the standard deviation of what is left.
+
+    Infinite if too little of the last day is known.
+    """
+    share, spread = np.zeros(len(marks)), np.full(len(marks), np.inf)
+    for stage, mark in enumerate(marks.tolist()):
+        then, came = off[-DAY - mark : -mark], off[-DAY:]
+        known = ~np.isnan(then) & ~np.isnan(came)
+        if known.sum() < PAIRS_LEAST // 2:
+            continue
+        first, second = then[known], came[known]
+        share[stage] = np.clip((first * second).sum() / max(float(np.square(first).sum()), TINY), 0.0, 1.0)
+        spread[stage] = np.sqrt(np.square(second - share[stage] * first).mean())
+    return share, spread
+
+
+def _bursts(load: Float64, usual: Float64, level: float) -> Float64:
+    """Return [60] the last minutes over what is usual in them [n], scaled to mean 1; unknown ones count as even."""
+    minutes = np.full(60, np.nan)
+    minutes[60 - min(60, len(load)) :] = load[-60:]
+    ratio = (minutes + level) / (np.repeat(usual[-HOUR_BLOCKS:], BLOCK_MINUTES) + level)
+    known = ~np.isnan(ratio)
+    even = np.where(known, ratio, ratio[known].mean() if known.any() else 1.0)
+    scaled: Float64 = even / even.mean()
+    return scaled
+
+
+def _surges(seen: _Blocks, usual: Float64) -> Float64:
+    """Return [24] how far each of the last hours rose above what is usual in it [n], at least 1; NaN where unknown."""
+    ratio = (seen.load + seen.level) / (usual + seen.level)
+    hours = ratio[-SURGE_HOURS * HOUR_BLOCKS :].reshape(SURGE_HOURS, -1)
+    highest: Float64 = np.fmax.reduce(hours, axis=1).clip(1.0, SURGE_MAX)
+    return highest
+
+
+def _shape(coming: Float64, width: int) -> Float64:
+    """Return the load of each minute [K T] over the mean of its stage, from that of each block [K w]."""
+    stages = coming.reshape(-1, width)
+    even = stages / stages.mean(axis=1, keepdims=True)
+    minutes: Float64 = np.repeat(even.ravel(), BLOCK_MINUTES)
+    return minutes

@@ -1,0 +1,140 @@
+"""Loads that follow a timetable: which are recognised, what is expected of them, and that a job is ready when its load rises."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from surescale.contracts.block_load import coded, decoded
+from surescale.contracts.clock import MINUTE_MS
+from surescale.policies.answer import Float64
+from surescale.policies.registry import load_policy
+from surescale.policies.sure.outlook import Expected
+from surescale.policies.sure.policy import SurePolicy
+from surescale.policies.sure.timetable import followed
+from surescale.simulation.evaluation.closed_loop import Serving, settings_of
+from surescale.simulation.evaluation.judge import EvaluationRequest, setting_of
+from surescale.simulation.load.graphs import load_graph
+from surescale.simulation.load.workload import UNDATED_MS, Workload, load_workload
+from surescale.simulation.loops.hourly import BlockCodes, HourlyLoads, HourlyPeaks
+
+DAY = 1440
+LENGTH = 10 * DAY
+
+
+def _drawn(mean: Callable[[Float64], Float64]) -> Workload:
+    """Return Poisson counts around a mean of each minute."""
+    minutes = np.arange(LENGTH, dtype=np.float64)
+    requests = np.random.default_rng(11).poisson(mean(minutes)).astype(np.int64)
+    return Workload("drawn", requests, UNDATED_MS)
+
+
+def _at(load: Workload, minute: int, *, hours_only: bool = False) -> tuple[Expected, Expected]:
+    """Return the outlook at a minute, and what the timetable makes of it."""
+    policy = load_policy("sure", "")
+    assert isinstance(policy, SurePolicy)
+    at, end_ms = np.array([minute]), UNDATED_MS + minute * MINUTE_MS
+    hours, peaks = HourlyLoads.of(load.requests).before(at), HourlyPeaks.of(load.requests).before(at)
+    last = load.requests[minute - 60 : minute].astype(np.float64)
+    expected = policy.card.base.outlook.expect(last[None], hours, np.array([end_ms]), peaks)
+    codes = BlockCodes.of(load.requests).before(at)[0]
+    blocks = np.full(len(codes), np.nan) if hours_only else decoded(codes)
+    return expected, followed(expected, last, blocks, hours[0], end_ms)
+
+
+def _every(period: int, first: int, lasts: int, high: float = 500.0, low: float = 60.0) -> Callable[[Float64], Float64]:
+    return lambda minutes: np.where((minutes - first) % period < lasts, high, low)
+
+
+def _shifts(minutes: Float64) -> Float64:
+    """Seven to half past three on weekdays, ten to two on Saturdays."""
+    day, of_day = minutes // DAY % 7, minutes % DAY
+    weekday = (day < 5) & (of_day >= 420) & (of_day < 930)
+    saturday = (day == 5) & (of_day >= 600) & (of_day < 840)
+    return np.where(weekday | saturday, 400.0, 30.0)
+
+
+RHYTHMS: dict[str, Callable[[Float64], Float64]] = {
+    "every 205 minutes for 35": _every(205, 17, 35),
+    "every six hours for 90 minutes": _every(360, 50, 90),
+    "eleven hours, a wave": lambda minutes: 200.0 - 150.0 * np.cos(2.0 * np.pi * minutes / 660.0),
+    "each night for three hours": _every(DAY, 135, 180, high=900.0, low=20.0),
+    "half past six to eight at night": lambda minutes: np.where((minutes % DAY >= 390) & (minutes % DAY < 1200), 350.0, 2.0),
+    "shifts": _shifts,
+}
+
+
+@pytest.mark.parametrize("name", RHYTHMS)
+def test_what_comes_at_the_same_times_is_expected(name: str) -> None:
+    """To a tenth in every stage of the next two hours, whenever one asks, and where the mean of hours was further off."""
+    load = _drawn(RHYTHMS[name])
+    mean = RHYTHMS[name](np.arange(LENGTH, dtype=np.float64))
+    for minute in range(8 * DAY + 430, 9 * DAY + 900, 170):
+        outlook, found = _at(load, minute)
+        came = mean[minute : minute + 120].reshape(6, 20).mean(axis=1)
+        assert found.shape is not None, minute
+        assert found.means[0] == pytest.approx(came, rel=0.1, abs=0.02 * mean.max()), minute
+        minutes = np.repeat(found.means[0], 20) * found.shape[0]
+        assert np.abs(minutes - mean[minute : minute + 120]).mean() < 0.1 * mean.max(), minute
+        assert found.spread.mean() < outlook.spread.mean()
+
+
+@pytest.mark.parametrize("name", ["clarknet", "nasa", "twitter", "steps@2", "ramp"])
+def test_loads_without_one_are_expected_as_before(name: str) -> None:
+    """Days that are roughly alike and steps are no timetable: the outlook is the same object."""
+    load = load_workload(name)
+    load = replace(load, requests=load.requests[:LENGTH], trace_start_ms=UNDATED_MS)
+    for minute in range(3 * DAY, LENGTH - 120, 790):
+        outlook, found = _at(load, minute)
+        assert found is outlook, minute
+
+
+def test_a_constant_load_has_none() -> None:
+    """There is nothing to follow in noise."""
+    outlook, found = _at(_drawn(lambda minutes: np.full_like(minutes, 150.0)), 9 * DAY)
+    assert found is outlook
+
+
+def test_hours_that_the_engine_knew_stand_for_blocks_that_nobody_saw() -> None:
+    """A job that has just been found follows its timetable by the hour."""
+    mean = _every(360, 60, 120)
+    _, found = _at(_drawn(mean), 8 * DAY + 390, hours_only=True)
+    came = mean(np.arange(8 * DAY + 390.0, 8 * DAY + 510.0)).reshape(6, 20).mean(axis=1)
+    assert found.means[0] == pytest.approx(came, rel=0.1)
+
+
+def test_a_day_that_is_none_of_the_kind_ends_it() -> None:
+    """After a holiday the timetable of weekdays was wrong for a day, so it does not count as certain."""
+    mean = _drawn(_shifts).requests.copy()
+    mean[8 * DAY : 9 * DAY] = np.random.default_rng(1).poisson(30.0, DAY)  # a Tuesday off
+    outlook, found = _at(Workload("holiday", mean, UNDATED_MS), 9 * DAY + 300)
+    assert found is outlook
+
+
+@pytest.mark.parametrize(("period", "first", "lasts"), [(240, 0, 45), (300, 25, 60), (DAY, 500, 400)])
+def test_a_job_is_ready_when_its_load_rises(period: int, first: int, lasts: int) -> None:
+    """Ten times the load takes several steps of twice the size: the last one is done when the load comes."""
+    load = _drawn(_every(period, first, lasts, high=600.0, low=60.0))
+    setting = setting_of(load_graph("word-count"), load, EvaluationRequest(runs=1, calibrate="0:10080", load_parallelism=6.0))
+    policy = load_policy("sure", "")
+    rise = next(minute for minute in range(9 * DAY, LENGTH) if (minute - first) % period == 0)
+    trial = replace(setting.trial, first_minutes=np.array([(rise - 100) // 10 * 10])).at_span(policy.span_minutes)
+    serving = Serving([policy], settings_of(trial.job), trial.job, trial.terms, (0,))
+    rows = trial.rows()
+    while rows.minutes[0] + 2 <= rise:  # a restart begins a minute after its decision, and takes one
+        sizes = serving.sizes(rows)
+        rows.step(sizes)
+    work = trial.job.service_minutes
+    assert (sizes[0, work > 0] / work[work > 0]).min() >= 600.0
+
+
+def test_codes_of_a_workload_are_those_of_its_minutes() -> None:
+    """What policies see of a simulated load is what the pipeline would have kept of it."""
+    load = _drawn(_every(240, 0, 45))
+    blocks = BlockCodes.of(load.requests).before(np.array([9 * DAY + 27]))[0]
+    passed = load.requests[: 9 * DAY + 25].reshape(-1, 5).mean(axis=1)
+    known = blocks > 0
+    assert np.array_equal(blocks[known], coded(passed)[-int(known.sum()) :])
+    assert not known[-7:].any()
+    assert known[:-7].all()
