@@ -12,12 +12,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.job_limits import RESTART_ASSUMED_S
 from surescale.contracts.messages import JobTopology, TaskSample
 
 MEASURED_MAX = 5
 """So many past rescales say how long the next one will stop the job."""
 SEEN_LEAST = 2
-"""A single one says too little: an outage at the same time looks like a part of it."""
+"""A single one says too little, unless it took longer than is assumed: an outage at the same time looks like a part of it."""
 LONGEST_MS = 30 * MINUTE_MS
 """A job that stands still for longer does so for another reason."""
 WHOLE_LEAST = 0.9
@@ -55,8 +56,9 @@ class RestartMeter:
 
     @property
     def restart_ms(self) -> int | None:
-        """Return the median of the last few; None while too few were seen."""
-        return round(statistics.median(self._lengths_ms)) if len(self._lengths_ms) >= SEEN_LEAST else None
+        """Return the median of the last few; None while too few were seen, and none that took longer than is assumed."""
+        is_told = len(self._lengths_ms) >= SEEN_LEAST or any(each > 1_000.0 * RESTART_ASSUMED_S for each in self._lengths_ms)
+        return round(statistics.median(self._lengths_ms)) if is_told else None
 
     def note(self, end_ms: int, look: Look | None, *, is_resting: bool = False) -> None:
         """Take the look at the end of a minute. A minute that was taken before tells nothing.

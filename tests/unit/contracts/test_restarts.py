@@ -83,6 +83,14 @@ def test_a_new_submission_an_outage_and_another_attempt_in_between_are_told_apar
     assert noted(*in_a_row) == (150 + 180) * 1_000 / 2
 
 
+@pytest.mark.parametrize(("stood", "told_ms"), [(2, None), (3, None), (4, 4 * MINUTE_MS), (10, 10 * MINUTE_MS)])
+def test_a_single_long_rescale_is_told_at_once(stood: int, told_ms: int | None) -> None:
+    """To assume less than what was seen would cost as much again; a second one that was shorter counts as much."""
+    one = [ran(1, 1, 60), *[None] * stood, ran(2, 2, 60)]
+    assert noted(*one) == told_ms
+    assert noted(*one, None, ran(3, 1, 60)) == (stood + 1) * MINUTE_MS / 2
+
+
 @pytest.mark.parametrize("tells", [60, None])
 def test_members_that_change_between_two_looks_cost_less_than_can_be_seen(tells: float | None) -> None:
     """A cooperative rebalance of a second."""
