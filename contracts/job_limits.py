@@ -54,6 +54,11 @@ def is_simulated(engine: str) -> bool:
     return engine == SIMULATED.engine
 
 
+def has_members(engine: str) -> bool:
+    """Say whether a job's subtasks are members of consumer groups: each that comes or goes begins an attempt of the job."""
+    return engine == "kafka"
+
+
 def step_up(settings: JobSettings, engine: str) -> float:
     """Return the largest factor by which one decision may widen a task on this kind of engine."""
     return float(effective(settings, "step_up_max", engine))

@@ -80,9 +80,9 @@ def aligned(desired: Int64, current: Int64, dealt: Int64, least: Int64, most: In
     """Return even sizes [.., N] that carry the work of ``desired`` [.., N]; that itself where work divides or nothing changes.
 
     An even size is taken for itself: who asks for it knows what it carries. One that grows may get the next even size instead,
-    if that deals without a remainder and costs little (``COST_MAX``). ``least`` and ``most`` [.., N] limit the choice, and it
-    never turns growth into shrinking or the other way round; where they allow no size that carries so much, it is the fewest
-    that are as fast as ``desired``.
+    if that deals without a remainder and costs little (``COST_MAX``); one that has it keeps it. ``least`` and ``most`` [.., N]
+    limit the choice, and it never turns growth into shrinking or the other way round; where they allow no size that carries so
+    much, it is the fewest that are as fast as ``desired``.
     """
     changes = (dealt > 0) & (desired != current)
     if not changes.any():
@@ -93,7 +93,7 @@ def aligned(desired: Int64, current: Int64, dealt: Int64, least: Int64, most: In
     first = np.where(as_fast == desired, desired, larger(desired, dealt))
     after = larger(first, dealt)
     things = np.maximum(dealt, 1)
-    is_better = grows & (things % np.maximum(first, 1) > 0) & (things % np.maximum(after, 1) == 0)
+    is_better = (grows | (after == current)) & (things % np.maximum(first, 1) > 0) & (things % np.maximum(after, 1) == 0)
     is_cheap = after <= np.minimum(high, np.floor(desired * (1.0 + COST_MAX)))
     even = np.where(is_better & is_cheap, after, first)
     within: Int64 = np.where((desired > dealt) | (first > high), np.minimum(desired, np.maximum(low, as_fast)), even)

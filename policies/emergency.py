@@ -26,7 +26,7 @@ from surescale.contracts.windows import FIGURE, Float32, of_all_subtasks
 from surescale.policies.answer import Float64
 from surescale.policies.dealt import carried
 from surescale.policies.graph import Bool, Int64
-from surescale.policies.measure import WARM_UP_MINUTES, mean_of_last, restarts_seen
+from surescale.policies.measure import WARM_UP_MINUTES, mean_of_last
 from surescale.policies.question import Question
 from surescale.policies.rules.reading import Reading
 from surescale.policies.rules.target_utilisation import CALIBRATED
@@ -142,18 +142,35 @@ def restless_of(question: Question) -> Restless:
     reads as fast as it can never rests at any size.
     """
     figures, topology, settings = question.figures, question.window.topology, question.settings
-    lately = figures[-RESTLESS_MINUTES:].astype(np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        busy = lately[..., FIGURE["busy_ms"]] / (lately[..., FIGURE["parallelism"]] * MINUTE_MS)
-    tasks = question.graph.scalable & (busy >= NEVER_RESTS).all(axis=0)
+    tasks = _worked_on(question)
     if tasks.any():
         tasks &= np.isnan(question.measured.demand(mean_of_last(question.measured.load, len(figures))))
-    if not tasks.any() or not answers_emergencies(settings, topology.engine) or restarts_seen(figures[-WARM_UP_MINUTES:]):
+    if not tasks.any() or not answers_emergencies(settings, topology.engine) or question.restarted[-WARM_UP_MINUTES:].any():
         return Restless(tasks & False, np.zeros_like(question.current))
     has_grown = np.fmin.reduce(figures[..., FIGURE["parallelism"]]) < question.current
     owned = np.array([owners_maximum(settings, spec, topology.engine) is not None for spec in topology.tasks])
     doubled = np.where(owned, 2 * question.current, np.minimum(2 * question.current, UNASKED_MOST))
     return Restless(tasks, np.where(tasks & ~has_grown & (doubled > question.current), doubled, 0))
+
+
+def hidden_load(question: Question) -> float:
+    """Return what a job gets through at present, records a minute, if nobody knows how much more comes to it; else 0.
+
+    That is so where a task never rests and a source tells neither what arrives nor what waits: what it reads is a lower bound.
+    """
+    newest = question.figures[-1, question.graph.by_level[0]]
+    untold = np.isnan(newest[:, [FIGURE["arrived"], FIGURE["queued_records_last"]]]).all(axis=-1)
+    if not untold.any() or not _worked_on(question).any():
+        return 0.0
+    return float(np.nan_to_num(mean_of_last(question.measured.load, RESTLESS_MINUTES)))
+
+
+def _worked_on(question: Question) -> Bool:
+    """Return the tasks [N] that never rested in any of the last ``RESTLESS_MINUTES``."""
+    lately = question.figures[-RESTLESS_MINUTES:].astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        busy = lately[..., FIGURE["busy_ms"]] / (lately[..., FIGURE["parallelism"]] * MINUTE_MS)
+    return question.graph.scalable & (busy >= NEVER_RESTS).all(axis=0)  # False where unknown
 
 
 def present_need(question: Question) -> Int64:
@@ -213,7 +230,9 @@ class _Newest:
         """Return it; None if the load is unknown, or the job stood still or began so lately that records cost more than usual."""
         figures, load = question.figures, question.measured.load
         lately = figures[-WARM_UP_MINUTES:]
-        if len(figures) < 2 or np.isnan(load[-1]) or restarts_seen(lately) or _stood_still(lately, question.graph.scalable):
+        if len(figures) < 2 or np.isnan(load[-1]) or _stood_still(lately, question.graph.scalable):
+            return None
+        if question.restarted[-WARM_UP_MINUTES:].any():
             return None
         newest = figures[-1].astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):

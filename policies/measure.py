@@ -248,9 +248,14 @@ class _SourceReports:
 
 def restarts_seen(figures: Float32) -> Int64:
     """Return [..] in how many minutes of figures [.., L, N, F] an attempt of the job began."""
-    began = (figures[..., FIGURE["restarts"]] > 0).any(axis=-1)  # False where unknown
-    seen: Int64 = began.sum(axis=-1)
+    seen: Int64 = began_in(figures).sum(axis=-1)
     return seen
+
+
+def began_in(figures: Float32) -> Bool:
+    """Return [.., L] the minutes of figures [.., L, N, F] in which an attempt of the job began."""
+    began: Bool = (figures[..., FIGURE["restarts"]] > 0).any(axis=-1)  # False where unknown
+    return began
 
 
 def waiting_told(figures: Float32, graph: JobGraph) -> Bool:

@@ -6,7 +6,7 @@ import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_labels import in_force
-from surescale.contracts.job_limits import at_time, is_simulated
+from surescale.contracts.job_limits import at_time, has_members, is_simulated
 from surescale.contracts.job_settings import JobSettings, LatencyBound
 from surescale.contracts.saturation import not_begun, service_remembered, times_understated
 from surescale.contracts.source_load import read_or_emitted
@@ -14,10 +14,14 @@ from surescale.contracts.windows import FIGURE, Float32, Window
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Bool, Int64, JobGraph, job_graph
 from surescale.policies.limits import Limits
-from surescale.policies.measure import SKEW_MINUTES, Measured, completed, measured_of
+from surescale.policies.measure import SKEW_MINUTES, Measured, began_in, completed, measured_of
 
 LONG_MINUTES = 0.1
 """A record that takes a subtask so long counts as begun with rather than as waiting; of shorter ones hardly any is at work."""
+USUAL_MINUTES = 5
+"""Before a minute in which members came or went, that say what the job gets through."""
+READ_ON_LEAST = 0.8
+"""Share of that, or of what came, that the job gets through in such a minute if it does not stop. One of five members may go."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +91,23 @@ class Question:
         """Return how long a rescale stops the job: as its owner says, else as measured; None: as the policy has it."""
         owner, measured_ms = self.settings.restart_seconds, self.window.topology.restart_ms
         return measured_ms / 1000.0 if owner is None and measured_ms is not None else owner
+
+    @property
+    def restarted(self) -> Bool:
+        """Return [L] the minutes in which the job restarted.
+
+        Of consumer groups not those in which as much was got through as before: a member came or went, and the others read on.
+        """
+        began = began_in(self.figures)
+        if not began.any() or not has_members(self.window.topology.engine):
+            return began
+        sources = self.figures[:, self.graph.by_level[0]].astype(np.float64)
+        read = read_or_emitted(sources[..., FIGURE["records_in"]], sources[..., FIGURE["records_out"]]).sum(axis=-1)
+        for minute in np.flatnonzero(began).tolist():
+            before = read[max(0, minute - USUAL_MINUTES) : minute]
+            usual = np.median(before[~np.isnan(before)]) if (~np.isnan(before)).any() else np.nan
+            began[minute] = not read[minute] >= READ_ON_LEAST * min(usual, np.nan_to_num(self.measured.load[minute], nan=np.inf))
+        return began
 
     def measured_over(self, figures: Float32) -> Measured:
         """Return what was measured, for a policy that sees ``figures``: the question's, cut or padded to the policy's length."""

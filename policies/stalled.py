@@ -4,6 +4,9 @@ A member that waits for a database in the middle of a record counts as busy, sin
 nothing of what a record costs. Counted as work it makes every record of the hour seem dearer, and the job would be sized for
 that while it catches up.
 
+Short outages that come back within the hour are another matter: the time that they take is lost again and again, so it belongs
+to what a record costs.
+
 Long records and rare commits look alike for some minutes: nothing is counted, and then the work of all these minutes at once.
 """
 
@@ -47,15 +50,18 @@ def _of_one(records: Float64, busy_ms: Float64, stood: Bool) -> Bool:
     known = ~np.isnan(records) & ~np.isnan(busy_ms)
     records, busy_ms = np.where(known, records, 0.0), np.where(known, busy_ms, 0.0)
     edges = np.flatnonzero(np.diff(np.concatenate(([False], stood, [False])).astype(np.int8))).reshape(-1, 2)
-    found = np.zeros_like(stood)
-    for begin, end in edges.tolist():
+    found, lengths = np.zeros_like(stood), []
+    for begin, end in sorted(edges.tolist(), key=lambda edge: edge[0] - edge[1]):  # the longest first: it hides others
         spent = busy_ms[begin:end].sum()
-        per_ms = records.sum() / max(busy_ms.sum() - spent, 1.0)
+        per_ms = records[~found].sum() / max(busy_ms[~found].sum() - spent, 1.0)
         expected = spent * per_ms
         after = slice(end, 2 * end - begin)
         if known[after].any():
             was_work = np.maximum(records[after] - busy_ms[after] * per_ms, 0.0).sum() >= MADE_UP_LEAST * expected
         else:  # it goes on
             was_work = end - begin <= WAVE_MINUTES
-        found[begin:end] = expected >= RECORDS_LEAST and not was_work
-    return found
+        if expected >= RECORDS_LEAST and not was_work:
+            found[begin:end] = True
+            lengths.append(end - begin)
+    comes_back = len(lengths) > 1 and max(lengths) <= WAVE_MINUTES
+    return np.zeros_like(found) if comes_back else found

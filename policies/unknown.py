@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from surescale.contracts.job_limits import is_simulated
+from surescale.contracts.job_limits import has_members, is_simulated
 from surescale.contracts.plurals import counted
 from surescale.contracts.windows import FIGURE
 from surescale.policies.graph import Bool
@@ -47,8 +47,7 @@ def unknown_in_words(question: Question, restless: Bool, trial: Trial) -> str:
 
 def _remedy(question: Question) -> str:
     """Return the setting that makes busy time known; empty where the engine has none."""
-    is_group = question.window.topology.engine == "kafka"
-    if not is_group:
+    if not has_members(question.window.topology.engine):
         return ""
     page = "; say in SURESCALE_GROUPS_FILE where its members show it: metrics alone for Java clients (poll idle ratio), "
     return page + "metrics and busy for a counter of seconds"

@@ -18,7 +18,7 @@ from surescale.contracts.source_load import BUSY_LEAST, WHOLE_LEAST, read_or_emi
 from surescale.contracts.windows import FIGURE
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Bool, JobGraph
-from surescale.policies.measure import WARM_UP_MINUTES, restarts_seen
+from surescale.policies.measure import WARM_UP_MINUTES
 from surescale.policies.question import Question
 
 PRESENT_MINUTES: Final = 2
@@ -110,7 +110,7 @@ class _Newest:
         return cls(
             reported=~np.isnan(newest[:, FIGURE["coverage"]]) & ~np.isnan(done[-1]),
             load=float(question.measured.load[-1]),
-            restarted_lately=bool(restarts_seen(figures[-WARM_UP_MINUTES:])),
+            restarted_lately=bool(question.restarted[-WARM_UP_MINUTES:].any()),
             ran=busy + idle + held,
             busy=busy,
             held=np.nan_to_num(held),

@@ -128,7 +128,8 @@ def plan(planning: Planning, given: PlanningInput) -> Planned:
         values = np.where(rising[:, None] & short, -np.inf, values)
     best = values.argmax(axis=1)
     doubt = WALK_GAIN * np.minimum(walk, WALK_MOST)
-    gain_min = planning.gain_min * (1.0 + planning.again * unrest + doubt)
+    is_no_noise = _spares_a_good_part(expected, choices, best)
+    gain_min = planning.gain_min * (1.0 + planning.again * np.where(is_no_noise, given.restarts, unrest) + doubt)
     gain_min = gain_min + planning.hindsight_gain * (1.0 + PAST_DOUBT * doubt) * past
     gain_min = gain_min + REVERSED * planning.forced_restart * (1.0 + PAST_DOUBT * doubt) * heed
     needed = np.where(forced | idle | rising, 0.0, gain_min)
@@ -193,9 +194,15 @@ def _is_far_too_wide(planning: Planning, expected: Expected, choices: Choices) -
     """Return ``Planned.wide`` [B], whatever scores say. Never where a restart is no longer than those of the calibration."""
     if planning.forced_restart <= 0.0:
         return np.zeros(len(choices.subtasks), dtype=np.bool_)
-    saves = choices.subtasks[:, -1] <= (1.0 - WIDE_SAVING) * choices.subtasks[:, 0]
+    return _spares_a_good_part(expected, choices, np.full(len(choices.subtasks), -1))
+
+
+def _spares_a_good_part(expected: Expected, choices: Choices, which: Int64) -> Bool:
+    """Return [B] whether a choice of each job saves a good part of its subtasks and carries the last day's highest peak."""
+    rows = np.arange(len(which))
+    saves = choices.subtasks[rows, which] <= (1.0 - WIDE_SAVING) * choices.subtasks[:, 0]
     peak = np.fmax(expected.highest_surge, (expected.means * np.exp(expected.spread)).max(axis=-1))
-    carries: Bool = WIDE_BUSY * choices.capacity[:, -1] >= peak
+    carries: Bool = WIDE_BUSY * choices.capacity[rows, which] >= peak
     return saves & carries
 
 

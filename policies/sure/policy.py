@@ -3,7 +3,7 @@
 Anything wrong (stale figures, an expectation that is no number) is returned as a failure, and the rule takes over.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from surescale.contracts.job_limits import RESTART_ASSUMED_S, is_simulated
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.topology import slots_needed
 from surescale.policies.answer import Answer, Float64, PolicyFailed, RawAnswer
+from surescale.policies.emergency import hidden_load
 from surescale.policies.latency_bound import path_minutes
-from surescale.policies.measure import restarts_seen
 from surescale.policies.question import Question
 from surescale.policies.self_check import check_answers
 from surescale.policies.sure.outlook import Expected
@@ -79,13 +79,16 @@ class SurePolicy:
         expected = followed(expected, measured.load, decoded(window.load_codes), window.hourly_load, window.window_end_ms)
         if not (np.isfinite(expected.means).all() and np.isfinite(expected.spread).all()):
             return PolicyFailed(NOT_EXPECTED)
+        if (least := hidden_load(question)) > 0.0:
+            no_longer_calm = replace(expected.past, change=np.full_like(expected.past.change, np.inf))
+            expected = replace(expected, means=np.maximum(expected.means, least), past=no_longer_calm)
         given = PlanningInput(
             expected=expected,
             measured=measured.alone(),
             current=question.current[None],
             graph=graph,
             limits=question.limits,
-            restarts=restarts_seen(figures)[None],
+            restarts=question.restarted[-len(figures) :].sum()[None],
             span_minutes=self.span_minutes,
         )
         is_assumed = question.restart_seconds is None and not is_simulated(window.topology.engine)

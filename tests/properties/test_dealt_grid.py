@@ -116,3 +116,19 @@ def test_the_limit_that_holds_an_overloaded_job_back_is_named() -> None:
     course = run(Cell("flink", 256, 150.0, 0.0, 128, 1), policy("target-utilisation"), 60)
     assert course.waiting[-1] > 100_000.0
     assert "the next size that carries more is 256 and at most 200 are allowed; --max changes that" in course.reason
+
+
+@pytest.mark.parametrize("name", ["sure", "target-utilisation"])
+@pytest.mark.parametrize(("things", "busy", "begin", "gone"), [(60, 4.0, 20, 0.02), (128, 20.0, 64, 0.03), (100, 6.0, 40, 0.01)])
+def test_members_that_come_and_go_keep_no_group_wide(name: str, things: int, busy: float, begin: int, gone: float) -> None:
+    """On spot hosts hardly a minute passes without another set of members. Those that stay read on: that is no restart."""
+    course = run(Cell("kafka", things, busy, 0.02, begin, seed=1, gone=gone), policy(name), 240)
+    assert 0.5 <= busy / course.rescales[-1][2] <= 0.8
+    assert len(course.rescales) <= 4
+
+
+def test_a_group_whose_members_come_and_go_grows_at_once() -> None:
+    """A load that doubles does not wait for a minute without a change."""
+    cell = Cell("kafka", 128, 20.0, 0.02, begin=28, seed=1, rise=(120, 2.0), gone=0.02)
+    course = run(cell, policy("target-utilisation"), 180)
+    assert any(minute <= 122 and after > before for minute, before, after in course.rescales if minute >= 120)

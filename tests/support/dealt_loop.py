@@ -4,6 +4,7 @@ K partitions or key groups of one rate each lie on p subtasks as Kafka or Flink 
 gets through; what does not waits. A rescale takes effect with the next minute, in which the job is down.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,7 +29,9 @@ WINDOW_MINUTES = 60
 class Cell:
     """One constant load: ``things`` of one rate each, or of ``rates``, together worth ``busy`` subtasks, with noise by minute.
 
-    In the minutes of ``outage`` what the job writes to is down: every subtask is busy with it, and nothing gets through.
+    In the minutes of ``outage`` what the job writes to is down: every subtask is busy with it, and nothing gets through. From
+    minute ``rise[0]`` on ``rise[1]`` times as much comes. Of a ``hidden`` load the source tells only what it reads. In each
+    minute every member is ``gone`` by that chance, and the others read on.
     """
 
     engine: str
@@ -38,7 +41,10 @@ class Cell:
     begin: int
     seed: int
     rates: tuple[float, ...] = ()
-    outage: range = range(0)
+    outage: Container[int] = range(0)
+    rise: tuple[int, float] = (0, 1.0)
+    hidden: bool = False
+    gone: float = 0.0
 
 
 @dataclass
@@ -63,7 +69,8 @@ def run(cell: Cell, policy: Policy, minutes: int) -> Course:
 class _Loop:
     def __init__(self, cell: Cell, policy: Policy) -> None:
         self.cell, self.policy, self.course = cell, policy, Course()
-        self.size, self.is_down = cell.begin, False
+        self.size = self.asked = cell.begin
+        self.is_down = self.has_changed = False
         self.waiting = np.zeros(cell.things)  # of each thing
         rates = np.array(cell.rates or (1.0,) * cell.things)
         self.shares = rates / rates.sum()
@@ -73,13 +80,16 @@ class _Loop:
         count = len(self.topology.tasks)
         self.figures: Float32 = np.full((WINDOW_MINUTES, count, len(FIGURE)), np.nan, dtype=np.float32)
         self.loads: list[float] = []
-        random = np.random.default_rng([cell.seed, cell.things, int(1000 * cell.busy)])
-        self.noise = np.maximum(1.0 + cell.noise * random.standard_normal(1_000), 0.0)
+        self.random = np.random.default_rng([cell.seed, cell.things, int(1000 * cell.busy)])
+        self.noise = np.maximum(1.0 + cell.noise * self.random.standard_normal(1_000), 0.0)
 
     def step(self, minute: int) -> None:
         """Let a minute pass, and decide at its end."""
-        came = RECORDS * self.cell.busy * float(self.noise[minute])
+        since, times = self.cell.rise
+        came = RECORDS * self.cell.busy * float(self.noise[minute]) * (times if minute >= since else 1.0)
         before = float(self.waiting.sum())
+        if self.cell.gone and not self.is_down:
+            self._come_and_go(BEGIN_MS + minute * MINUTE_MS)
         self.figures = np.concatenate([self.figures[1:], self._minute(came, is_out=minute in self.cell.outage)])
         self.loads.append(came)
         self.course.sizes.append(self.size)
@@ -89,6 +99,11 @@ class _Loop:
         if is_span_end(end_ms, self.policy.span_minutes) or grown:  # without growth there is no emergency
             self._decide(minute, end_ms)
 
+    def _come_and_go(self, at_ms: int) -> None:
+        size = max(self.asked - int(self.random.binomial(self.asked, self.cell.gone)), 1)
+        self.has_changed, self.size = size != self.size, size
+        self.topology = self._topology(at_ms)
+
     def _minute(self, came: float, *, is_out: bool) -> Float32:
         """Return the figures [1, N, F] of a minute in which so many records came, for each thing by its rate."""
         cell, was_down = self.cell, self.is_down
@@ -96,7 +111,7 @@ class _Loop:
         row = blank_figures(1, len(self.topology.tasks))
         row[..., FIGURE["parallelism"]] = 1.0
         row[0, -1, FIGURE["parallelism"]] = self.size
-        row[..., FIGURE["restarts"]] = was_down
+        row[..., FIGURE["restarts"]] = was_down or self.has_changed
         row[..., FIGURE["coverage"]] = 1.0
         self.waiting += came * self.shares
         of = np.arange(cell.things) * self.size // max(cell.things, self.size)  # key groups in ranges, as even as can be
@@ -114,8 +129,9 @@ class _Loop:
         mine[FIGURE["busy_ms"]], mine[FIGURE["busy_ms_max"]] = busy.sum(), busy.max()
         mine[FIGURE["idle_ms"]] = 0.0 if was_down else self.size * MINUTE_MS - busy.sum()
         source = row[0, 0]  # of a group the task itself
-        source[FIGURE["arrived"]] = came
-        source[FIGURE["queued_records_last"]] = source[FIGURE["queued_records_mean"]] = self.waiting.sum()
+        source[FIGURE["arrived"]] = np.nan if cell.hidden else came
+        queued = np.nan if cell.hidden else self.waiting.sum()
+        source[FIGURE["queued_records_last"]] = source[FIGURE["queued_records_mean"]] = queued
         if cell.engine == "flink":
             source[FIGURE["records_in"]] = source[FIGURE["records_out"]] = done.sum()
             source[FIGURE["busy_ms"]] = source[FIGURE["busy_ms_max"]] = 0.0 if was_down else 0.05 * MINUTE_MS
@@ -140,13 +156,14 @@ class _Loop:
     def _act(self, decision: Decision, minute: int, end_ms: int) -> None:
         left = apply_limits(self.memory, decision, self.topology, self.settings, engine=self.cell.engine, hosts=())
         after = left.wanted.get(TASK, self.size)
-        if left.refusal is not None or after == self.size:
+        if left.refusal is not None or after in (self.size, self.asked):
             return
         (own,) = (task for task in decision.tasks if task.task == TASK)
         change = Change(self.size, after, own.records_per_minute if own.overloaded else None)
         self.memory = after_end(after_begin(self.memory, {TASK: change}, end_ms), ok=True, at_ms=end_ms + MINUTE_MS)
         self.course.rescales.append((minute, self.size, after))
-        self.size, self.is_down = after, True
+        self.size = self.asked = after
+        self.is_down = True
         self.topology = self._topology(end_ms)
 
     def _topology(self, at_ms: int) -> JobTopology:

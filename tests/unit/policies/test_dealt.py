@@ -101,6 +101,9 @@ def test_what_was_grown_for_noise_is_not_given_back_for_it(things: int, exact: f
         (4, 9, 6, 20, 6),  # more subtasks than partitions: the rest would have nothing
         (30, 20, 128, 128, 22),
         (10, 7, 128, 128, 7),  # what shrinks pays nothing for a deal without a remainder
+        (10, 9, 100, 100, 10),  # who grew to ten for nine keeps them for nine
+        (10, 7, 100, 100, 7),
+        (3, 9, 100, 100, 10),
         (7, 7, 128, 128, 7),  # what stays is not restarted for evenness
         (5, 6, 0, 20, 6),  # this work divides
     ],

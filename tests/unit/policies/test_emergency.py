@@ -15,7 +15,7 @@ from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, TaskLi
 from surescale.contracts.windows import FIGURE, Window
 from surescale.contracts.wire import decode, encode
 from surescale.policies.decide import decide, decide_if_due
-from surescale.policies.emergency import emergency_of
+from surescale.policies.emergency import emergency_of, hidden_load
 from surescale.policies.question import Question
 from surescale.policies.registry import load_policy
 from surescale.policies.rules.fixed import Static
@@ -331,3 +331,20 @@ def test_what_gathers_while_a_job_stands_still_is_no_emergency(busy: float) -> N
     for back in range(7, 1, -1):
         assert decided(replace(window, figures=figures[: 1 - back])) is None, back
     assert decided(window) is not None, "a load above capacity after it is one"
+
+
+def test_a_load_is_hidden_where_a_task_never_rests_and_its_source_tells_only_what_it_reads() -> None:
+    """A source that tells what arrives or what waits hides nothing; neither does a task that rests."""
+    busy, settings = flink_window((100.0,) * 4), JobSettings(job="sim/chain")
+    source = {"arrived": np.nan, "queued_records_last": np.nan}
+
+    def hidden(window: Window, told: dict[str, float]) -> float:
+        figures = window.figures.copy()
+        for name, value in told.items():
+            figures[:, 0, FIGURE[name]] = value
+        return hidden_load(Question.of(replace(window, figures=figures), settings, 0))
+
+    assert hidden(busy, source) == pytest.approx(100.0)
+    assert hidden(busy, source | {"arrived": 100.0}) == 0.0
+    assert hidden(busy, source | {"queued_records_last": 0.0}) == 0.0
+    assert hidden(flink_window((80.0,) * 4), source) == 0.0

@@ -9,6 +9,7 @@ import pytest
 from surescale.contracts.decisions import Decision
 from surescale.contracts.job_settings import JobSettings, LatencyBound
 from surescale.contracts.limits_in_words import read_within
+from surescale.contracts.messages import Input
 from surescale.contracts.windows import Window
 from surescale.policies.answer import RawAnswer
 from surescale.policies.decide import decide, decide_if_due
@@ -98,6 +99,19 @@ def test_a_maximum_within_a_period_is_reached_in_steps_and_ends_with_it() -> Non
     assert "Max 2 until 06:00 Asia/Tokyo." in at_night.reason
     assert (sizes(by_day), "Max" in by_day.reason) == ([8, 1], False)
     assert "Max" not in decide(window_at(360, (1, 1)), Hold(), night, seed=0).reason
+
+
+def test_a_minimum_that_is_rounded_up_for_an_even_deal_changes_a_job_once() -> None:
+    """Ten subtasks have ten of 100 partitions each, nine have eleven or twelve: growth takes ten, and nine stay met by them."""
+    settings, made = within("08:00-09:00: min 9", step_down_max=8.0), []
+    for running in (3, 10):
+        window = window_at(0, (running, 2))
+        specs = window.topology.tasks
+        keyed = (Input(task=specs[0].task, ship="hash"),)
+        dealt = msgspec.structs.replace(specs[1], max_parallelism=100, vnodes=100, inputs=keyed)
+        topology = msgspec.structs.replace(window.topology, tasks=(specs[0], dealt, *specs[2:]))
+        made.append(sizes(decide(replace(window, topology=topology), TargetUtilisation(), settings, seed=0))[0])
+    assert made == [10, 10]
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,19 @@ def test_a_calm_job_resists_what_another_one_follows() -> None:
     assert not planned((4, 2), calm, planning=CALM).acts[0]
 
 
+def test_a_calm_job_gives_back_a_good_part_like_any_other() -> None:
+    """Half of what it has is no noise, where the rest carries the highest peak of the day; what it needed that day is."""
+    long = with_restart(CALM, 180.0)
+    calm = replace(expecting(*[50.0] * 4), past=past(change=np.array([0.01])))
+    usual, of_calm = (long.gain_min * (1.0 + long.again * restarts) / 4 for restarts in (0.0, long.calm_restarts))
+    answer = planned((8, 4), calm, planning=long)
+    assert (answer.acts[0], answer.wide[0], answer.wanted.tolist()) == (True, False, [[1, 4, 2]])
+    assert answer.gain_needed[0] == pytest.approx(usual)
+    assert usual < answer.changing[0] - answer.holding[0] < of_calm
+    peaked = planned((8, 4), surging(calm, 3.2, highest=160.0), planning=long)
+    assert peaked.gain_needed[0] == pytest.approx(of_calm)
+
+
 def test_a_day_of_two_levels_is_followed_however_calm_its_hours() -> None:
     """Hardly an hour of an office's day differs from the one before, but one size does not suit all of them."""
     for width, acts in ((0.6, False), (0.8, True)):
@@ -337,7 +350,7 @@ def test_hindsight_asks_for_more_where_service_times_walk() -> None:
         planned((5, 3), known, replace(measured(), spread=np.array([[0.0, spread, 0.0]])), planning=CALM) for spread in (0.0, 0.1)
     )
     stages = 4 + CALM.hindsight_days * 72
-    own = CALM.gain_min * (1.0 + CALM.again * CALM.calm_restarts)
+    own = CALM.gain_min  # a good part is spared, so a calm job needs no more
     doubt = WALK_GAIN * 0.1
     assert firm.heed[0] == unsure.heed[0] == 1.0
     assert firm.gain_needed[0] * stages == pytest.approx(own + CALM.hindsight_gain * (stages - 4))

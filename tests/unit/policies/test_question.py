@@ -1,5 +1,7 @@
 """What a policy is asked: measured once per decision, asked only when enough is known."""
 
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 import pytest
@@ -71,3 +73,18 @@ def test_of_few_records_the_busiest_subtask_has_more_by_chance(records: float, s
     """Its 40 % more than the mean are no hot key where each of eight subtasks gets five records a minute."""
     window = written(real_window(load=records, busy=0.5, tasks=("parse",)), "busy_ms_max", 0.7 * 60_000.0, last=60)
     assert Question.of(window, JobSettings(job=window.job), 0).measured.hot_share == pytest.approx([share], abs=0.001)
+
+
+def test_a_member_that_comes_or_goes_while_the_others_read_on_is_no_restart() -> None:
+    """As much is got through as before, or as came. Of any other engine, whose attempts stop all subtasks, each is one."""
+    window = written(real_window(load=1_000.0), "restarts", 1.0, last=60)
+    read = np.full((60, 2), 1_000.0)
+    read[30], read[40], read[50:] = 400.0, 850.0, 100.0
+    came = np.full((60, 2), 1_000.0)
+    came[50:] = 100.0
+    window = written(written(window, "records_in", read, last=60), "arrived", came, last=60)
+    window = written(window, "records_out", read, last=60)
+    group = replace(window, topology=msgspec.structs.replace(window.topology, engine="kafka"))
+    stopped = np.flatnonzero(Question.of(group, JobSettings(job=window.job), 0).restarted)
+    assert stopped.tolist() == [0, 30]  # of the first minute nobody knows what was usual
+    assert Question.of(window, JobSettings(job=window.job), 0).restarted.all()

@@ -37,6 +37,17 @@ def test_a_job_is_not_sized_for_the_time_that_an_outage_took(engine: str, name: 
     course = run(cell, load_policy(name), OUTAGE.stop + 2 * HOUR)
     assert max(course.sizes) <= most
     assert course.waiting[-1] < 1_000, "caught up"
+    assert course.sizes[-1] <= 10, "and what was for the outage is given back"
+
+
+@pytest.mark.parametrize("name", ["target-utilisation", "sure"])
+def test_short_outages_that_come_back_cost_capacity(name: str) -> None:
+    """Five minutes in each thirty leave 5 subtasks 4.2 busy ones' time for 4: most of the time they were behind."""
+    outages = {minute for minute in range(OUTAGE.start, 480) if minute % 30 < 5}
+    course = run(Cell("kafka", 60, 4.0, 0.02, begin=5, seed=1, outage=outages), load_policy(name), 480)
+    assert max(course.sizes[: OUTAGE.start + HOUR]) > 6
+    assert len(course.rescales) <= 2
+    assert max(course.sizes) <= 10
 
 
 def test_an_outage_is_found_once_it_is_over_and_while_it_lasts_long() -> None:
@@ -44,6 +55,14 @@ def test_an_outage_is_found_once_it_is_over_and_while_it_lasts_long() -> None:
     assert found(out_between(20, 40)) == list(range(20, 40))
     assert found(out_between(51, HOUR)) == []
     assert found(out_between(49, HOUR)) == list(range(49, HOUR))
+
+
+def test_short_outages_that_come_back_are_part_of_what_a_record_costs() -> None:
+    """Unless one of them is long."""
+    twice, long = out_between(10, 15), out_between(5, 16)
+    twice[40:45] = long[40:45] = 0.0
+    assert found(twice) == []
+    assert found(long) == [*range(5, 16), *range(40, 45)]
 
 
 def test_work_that_is_counted_late_is_no_outage() -> None:

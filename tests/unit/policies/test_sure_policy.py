@@ -14,6 +14,7 @@ from surescale.contracts.wire import encode as encode_message
 from surescale.policies.decide import decide
 from surescale.policies.registry import load_policy
 from surescale.policies.sure.policy import CANDIDATES_MOST, SurePolicy
+from tests.support.dealt_loop import Cell, run
 from tests.unit.policies.conftest import WindowMaker, branching_window
 
 SETTINGS = JobSettings(job="sim/y")
@@ -164,3 +165,16 @@ def test_what_the_load_is_expected_to_be_is_part_of_the_record(sure: SurePolicy)
     assert isinstance(ahead, LoadOutlook)
     assert (len(ahead.means), ahead.spread) == (1, ())
     assert decide(window, load_policy("ds2"), settings, seed=0).outlook is None
+
+
+@pytest.mark.parametrize("engine", ["kafka", "flink"])
+@pytest.mark.parametrize(("things", "busy", "begin", "times"), [(60, 4.0, 6, 2.5), (24, 3.0, 4, 2.5), (128, 8.0, 11, 2.0)])
+def test_a_job_that_never_rests_grows_though_nobody_knows_what_waits(
+    engine: str, things: int, busy: float, begin: int, times: float
+) -> None:
+    """What it reads is what it gets through, and says of a load that rose after calm hours only that it is as high at least."""
+    cell = Cell(engine, things, busy, 0.02, begin, seed=1, rise=(120, times), hidden=True)
+    course = run(cell, load_policy("sure"), 300)
+    behind = [waits > 1_000.0 * busy * times for waits in course.waiting]
+    assert sum(behind) <= 40
+    assert course.sizes[-1] <= 2.5 * busy * times, "and gives back what it had to catch up with"
