@@ -49,6 +49,7 @@ FOLLOWED_WIDTH = float(np.log(2.0))  # a day wider than a step is followed if th
 LATE_MINUTES = 1.0  # a record that waits longer is late, if its job has no bound on latency
 WIDE_SAVING = 0.25  # share of a job's subtasks that it must be able to do without to be far too wide
 WIDE_BUSY = 0.75  # how busy the highest peak of the last day may make what is left of such a job
+LITTLE_BUSY = 0.6  # share of its time in which the least size does next to nothing
 SHIFT_MINUTES = 13  # each scenario starts this many minutes further into the same bursts
 
 
@@ -61,8 +62,8 @@ class Planned:
         acts: bool [B].
         best: int64 [B], subtasks of the best choice, taken or not.
         holding, changing: float64 [B], expected reward per stage of holding and of the best choice, without the path's latency.
-        idle: bool [B], nothing comes or waits, and the least that limits allow is enough for what is expected. Then the fewest
-            subtasks are best, and a score is minus their number: nothing else tells sizes apart.
+        idle: bool [B], nothing, or next to nothing, comes and waits, and the least that limits allow is enough for what is
+            expected. Then the fewest subtasks are best, and a score is minus their number: nothing else tells sizes apart.
         wide: bool [B], the job is far too wide, and its size is halved though no score says so.
         rising: bool [B], what a timetable brings takes several steps, and the first of them is due.
         forced: bool [B], the guardrails change the present size in any case; ``holding`` is then what they make of it.
@@ -116,7 +117,7 @@ def plan(planning: Planning, given: PlanningInput) -> Planned:
     rows, held = np.arange(len(values)), forced.astype(np.int64)  # where holding is not allowed, the first change stands for it
     allowed = (choices.subtasks <= limits.total) | (np.arange(values.shape[1]) == held[:, None])
     allowed[forced, 0] = False
-    idle = _is_idle(given, expected, work)
+    idle = _is_idle(planning, given, expected, work, waiting)
     values = np.where(idle[:, None], -choices.subtasks * stages[:, None], values)
     values = np.where(allowed, values, -np.inf)
     holding = values[rows, held]
@@ -179,15 +180,27 @@ def late_after(planning: Planning) -> Bound:
     return planning.bound or Bound(LATE_MINUTES, 0.0)
 
 
-def _is_idle(given: PlanningInput, expected: Expected, work: Work) -> Bool:
-    """Return ``Planned.idle`` [B]."""
-    silent: Bool = (given.measured.load[:, -NOTHING_MINUTES:] == 0.0).all(axis=-1)
-    if not silent.any():
-        return silent
-    silent &= (given.measured.waiting_records == 0.0).all(axis=-1)
+def _is_idle(planning: Planning, given: PlanningInput, expected: Expected, work: Work, waiting: Float64) -> Bool:
+    """Return ``Planned.idle`` [B].
+
+    The less comes, the less any size gains by the hour, and less than a long restart costs: next to nothing kept a job as wide as
+    the day's load had made it.
+    """
+    lately = given.measured.load[:, -NOTHING_MINUTES:]
+    idle: Bool = (lately == 0.0).all(axis=-1) & (given.measured.waiting_records == 0.0).all(axis=-1)
     highest = (expected.means * np.exp(expected.spread)).max(axis=-1)
-    enough = (work.sizes(highest[:, None])[:, 0] <= given.limits.least) | ~work.sized
-    return silent & enough.all(axis=-1)
+    idle &= _are_enough(given, work, highest)
+    if planning.forced_restart > 0.0:
+        most = np.maximum(highest, lately.max(axis=-1)) + waiting  # NaN where unknown
+        idle |= ~np.isnan(most) & _are_enough(given, work, np.nan_to_num(most) / LITTLE_BUSY)
+    return idle
+
+
+def _are_enough(given: PlanningInput, work: Work, load: Float64) -> Bool:
+    """Return [B] whether the fewest subtasks that limits allow carry a load [B]."""
+    enough = (work.sizes(load[:, None])[:, 0] <= given.limits.least) | ~work.sized
+    found: Bool = enough.all(axis=-1)
+    return found
 
 
 def _is_far_too_wide(planning: Planning, expected: Expected, choices: Choices) -> Bool:

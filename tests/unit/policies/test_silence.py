@@ -14,6 +14,7 @@ from surescale.contracts.saturation import SEEN_MINUTES, remembered
 from surescale.contracts.source_load import demanded
 from surescale.contracts.windows import (
     FIGURE,
+    HOURS,
     Window,
     blank_figures,
     decode_window,
@@ -59,6 +60,19 @@ def test_a_group_without_busy_counters_that_gets_no_records_shrinks_too(policy: 
     for name in ("busy_ms", "idle_ms", "busy_ms_max"):
         window = written(window, name, np.nan, last=60)
     assert sizes(decided(window, policy)) == ([5] if policy == "threshold" else [3])
+
+
+@pytest.mark.parametrize("busy", [0.000_1, 0.001, 0.01, 0.03, 0.045])
+@pytest.mark.parametrize("policy", ["target-utilisation", "flink", "sure", "ds2"])
+def test_next_to_nothing_needs_no_more_than_a_little_does(policy: str, busy: float) -> None:
+    """After a day at 60 %, however long a restart is. The less came, the less `sure` had to gain, so it kept all 8 subtasks."""
+    window = real_window(busy=busy, load=10_000.0 * busy, tasks=("group",))
+    hours = np.full(HOURS, np.nan, dtype=np.float32)
+    hours[-24:-1], hours[-1] = 6_000.0, 10_000.0 * busy
+    topology = msgspec.structs.replace(window.topology, restart_ms=180_000)
+    decision = decided(replace(window, topology=topology, hourly_load=hours, hourly_peak=hours), policy)
+    assert sizes(decision) == [4], decision.reason
+    assert "no record comes" not in decision.reason
 
 
 def test_a_load_of_zero_needs_ten_known_minutes() -> None:
