@@ -25,6 +25,7 @@ from surescale.engines.flink.answers import IoMetrics, VertexDetail, known
 from surescale.engines.flink.client import FlinkClient
 from surescale.engines.flink.source import FlinkSource
 from surescale.engines.groups.source import SegmentClock
+from surescale.engines.ports.source import FinishedMinute, SourceUnavailable
 from surescale.monitor.settings import MonitorSettings
 from surescale.policies.registry import load_policy
 from surescale.rescaler.control.settings import ControlSettings
@@ -41,7 +42,7 @@ from tests.support.live_flink import LiveFlink, LiveJob
 pytestmark = [pytest.mark.e2e, pytest.mark.flink, pytest.mark.nightly("takes two minutes of the wall's time")]
 
 SPEED, MINUTES = 60.0, 90
-KEY_GROUPS, SLOTS, BEGIN = 128, 16, 4
+KEY_GROUPS, SLOTS, BEGIN = 128, 16, 8
 BUSY_SUBTASKS, SECONDS_A_RECORD = 10.5, 0.0102
 KEYS = [f"k{number}" for number in range(20_000)]  # some 156 in each key group
 ADAPTIVE = "jobmanager.adaptive-scheduler."
@@ -96,8 +97,10 @@ class Served:
 
     def serve(self, source: FlinkSource, engine: FlinkEngine, clock: SegmentClock) -> None:
         """Decide on the minutes that have ended since, and go on with what is commanded."""
-        cluster = source.cluster_topology()
-        for minute in source.minutes(self.deciding.job, self.minutes[-1] if self.minutes else 0):
+        cluster, minutes = source.cluster_topology(), list[FinishedMinute]()
+        with contextlib.suppress(SourceUnavailable):  # the job restarted during the look
+            minutes = source.minutes(self.deciding.job, self.minutes[-1] if self.minutes else 0)
+        for minute in minutes:
             self.minutes.append(minute.minute_end_ms)
             self.key_groups |= {spec.max_parallelism for spec in minute.topology.tasks}
             for command in self.deciding.take(minute, cluster):
@@ -152,7 +155,7 @@ def test_a_job_of_128_key_groups_is_rescaled_at_most_once_after_its_first_hour(q
     known_minutes = {policy: len(job.minutes) for policy, job in jobs.items()}
     print(made, known_minutes)
     assert all(job.key_groups == {KEY_GROUPS} for job in jobs.values())
-    assert_settled(made)
     if min(known_minutes.values()) < 0.8 * MINUTES:
         pytest.skip(f"the machine is too busy to look at a job each second: {known_minutes} of {MINUTES} minutes")
-    assert all(made.values()), "from 4 subtasks each job must have grown"
+    assert all(made.values()), f"from {BEGIN} subtasks each job must have grown"
+    assert_settled(made)

@@ -13,19 +13,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from surescale.contracts.commands import Progress, RescheduleCommand, SlotStandbys
 from surescale.contracts.decisions import TaskDecision
 from surescale.contracts.ids import command_id, decision_id
 from surescale.contracts.job_settings import Approval
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.own_acts import OwnAct
-from surescale.contracts.topology import units_of
+from surescale.contracts.topology import required_of, units_of
 from surescale.policies import stateful_limits as limits
 from surescale.rescaler.control.counts import plan_counts
 from surescale.rescaler.control.hosts import MovableJob
 from surescale.rescaler.control.job import rescale
 from surescale.rescaler.control.job.checks import (
     Objection,
+    effect_of_calendar,
     no_longer_possible,
     objection_of_engine,
     objection_to,
@@ -107,6 +110,8 @@ def restore(context: JobContext) -> None:
             continue
         if stops_restoring(wanted, topology, context.world.pauses):
             continue
+        if own is not OwnAct.TAKE_BACK and _leaves_limits(context, topology, wanted):
+            continue
         plan = plan_counts(topology, wanted, whole=True)
         if not plan.changes:
             continue
@@ -117,6 +122,20 @@ def restore(context: JobContext) -> None:
         act = own_act(topology, context.now_ms, own, since_ms=context.now_ms)
         go(context, gate, act, plan, f"{own.value}: {named(wanted, topology)}", wanted=wanted)
         return
+
+
+def _leaves_limits(context: JobContext, topology: JobTopology, wanted: Mapping[str, int]) -> bool:
+    """Say whether asking for this again would leave the limits in force now, or change a job in an excluded period.
+
+    What is asked for now is what would change: it may not run yet.
+    """
+    world, required = context.world, required_of(topology)
+    targets = {task: TaskTarget(desired=count, floor=0) for task, count in wanted.items()}
+    tasks = (msgspec.structs.replace(spec, parallelism=required.get(spec.task, spec.parallelism)) for spec in topology.tasks)
+    asked_for = msgspec.structs.replace(topology, tasks=tuple(tasks))
+    asked = Asked.of(targets, parallelism_of(asked_for), context.now_ms)
+    calendar = effect_of_calendar(targets, asked_for, world.engine, world.allowed.excluded or (), context.now_ms)
+    return bool(calendar.kept) or objection_to(asked, asked_for, world.allowed, world.mode) is not None
 
 
 def _plan_at_same_width(context: JobContext, gate: Gate) -> JobPlan | None:

@@ -6,7 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from surescale.contracts.job_settings import ExcludedPeriod, PeriodBounds, TaskLimits
 from tests.support.requirement_pipeline import AUTHOR, JOB, THEIRS, WIDER, pipeline, rescaled
+
+FEWER = {"parse": 1, "count": 2}
 
 
 @pytest.mark.parametrize("stamps", ["look", "change"])
@@ -149,6 +152,47 @@ def test_insist_by_setting_asks_for_ours_again() -> None:
     found.settle()
     assert found.required == WIDER
     assert len(found.fake.writes) == 2
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"parallelism_max": 3},
+        {"total_limit": 3},
+        {"tasks": {"count": TaskLimits(pinned=True)}},
+        {"excluded": (ExcludedPeriod(),)},
+        {"excluded": (ExcludedPeriod(emergencies=False),)},
+        {"minimum_within": (PeriodBounds(period=ExcludedPeriod(), most=3),)},
+    ],
+)
+def test_what_its_owner_no_longer_allows_is_not_insisted_on(limits: dict[str, Any]) -> None:
+    """Nor anything in an excluded period. Once it is allowed again, ours is asked for again."""
+    found = rescaled(allowed={"mode": "act", "on_drift": "insist"})
+    found.go(60)
+    found.allow(**limits)
+    found.fake.require(JOB, FEWER)
+    found.go(300)
+    assert found.required == FEWER
+    assert found.condition("Owned") == (False, "ForeignRequirement")
+    found.allow(**dict.fromkeys(limits))
+    found.go(60)
+    assert found.required == WIDER
+
+
+def test_what_its_owner_no_longer_allows_is_not_applied_again() -> None:
+    """To a job that was submitted again, though its owner had asked for that before."""
+    found = rescaled()
+    found.go(60)
+    found.allow(parallelism_max=3)
+    found.fake.submit(JOB, AUTHOR)
+    found.go(60)
+    assert found.required == AUTHOR
+    found.allow(reapplied_at_ms=found.now_ms)
+    found.go(300)
+    assert found.required == AUTHOR
+    found.allow(parallelism_max=None)
+    found.go(60)
+    assert found.required == WIDER
 
 
 @pytest.mark.parametrize("on_drift", ["insist", "adopt"])
