@@ -187,20 +187,19 @@ def _is_idle(planning: Planning, given: PlanningInput, expected: Expected, work:
     the day's load had made it.
     """
     lately = given.measured.load[:, -NOTHING_MINUTES:]
-    idle: Bool = (lately == 0.0).all(axis=-1) & (given.measured.waiting_records == 0.0).all(axis=-1)
+    silent: Bool = (lately == 0.0).all(axis=-1) & (given.measured.waiting_records == 0.0).all(axis=-1)
     highest = (expected.means * np.exp(expected.spread)).max(axis=-1)
-    idle &= _are_enough(given, work, highest)
+    idle: Bool = silent & _are_enough(given, work, highest)
     if planning.forced_restart > 0.0:
-        most = np.maximum(highest, lately.max(axis=-1)) + waiting  # NaN where unknown
-        idle |= ~np.isnan(most) & _are_enough(given, work, np.nan_to_num(most) / LITTLE_BUSY)
+        most: Float64 = np.maximum(highest, lately.max(axis=-1)) + waiting  # NaN where unknown
+        idle |= np.isfinite(most) & _are_enough(given, work, np.nan_to_num(most) / LITTLE_BUSY)
     return idle
 
 
 def _are_enough(given: PlanningInput, work: Work, load: Float64) -> Bool:
     """Return [B] whether the fewest subtasks that limits allow carry a load [B]."""
     enough = (work.sizes(load[:, None])[:, 0] <= given.limits.least) | ~work.sized
-    found: Bool = enough.all(axis=-1)
-    return found
+    return np.asarray(enough.all(axis=-1), dtype=np.bool_)
 
 
 def _is_far_too_wide(planning: Planning, expected: Expected, choices: Choices) -> Bool:
