@@ -74,7 +74,7 @@ def _quick(metrics: IoMetrics) -> IoMetrics:
 
 @pytest.fixture
 def quick_flink(kafka: KafkaForTests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveFlink]:
-    """A session cluster that waits for nothing before it rescales, with slots for the jobs of both policies."""
+    """A session cluster that waits for nothing before it rescales, with ``SLOTS`` for the job of each policy."""
     monkeypatch.setattr(flink_source, "FlinkClient", QuickClient)
     cluster = FlinkCluster(tmp_path / "flink", slots=SLOTS, settings=QUICK)
     jar = job_jar(cluster.flink)
@@ -122,7 +122,7 @@ def served(flink: LiveFlink, policy: str, topic: str) -> Served:
     LiveJob(flink, submit(flink.rest_url, flink.jar, options), options).wait_running()
     name = f"{CLUSTER}/{policy}"
     rules = ControlSettings(apply_ms_max=60 * MINUTE_MS)  # a rescale takes seconds of the wall's time
-    return Served(DecidingJob(name, load_policy(policy), JobSettings(job=name, mode="act"), rules))
+    return Served(DecidingJob(name, load_policy(policy), JobSettings(job=name, mode="act", parallelism_max=SLOTS), rules))
 
 
 def test_a_job_of_128_key_groups_is_rescaled_at_most_once_after_its_first_hour(quick_flink: LiveFlink) -> None:
@@ -155,7 +155,7 @@ def test_a_job_of_128_key_groups_is_rescaled_at_most_once_after_its_first_hour(q
     known_minutes = {policy: len(job.minutes) for policy, job in jobs.items()}
     print(made, known_minutes)
     assert all(job.key_groups == {KEY_GROUPS} for job in jobs.values())
-    if min(known_minutes.values()) < 0.8 * MINUTES:
+    if min(known_minutes.values()) < 0.95 * MINUTES:
         pytest.skip(f"the machine is too busy to look at a job each second: {known_minutes} of {MINUTES} minutes")
     assert all(made.values()), f"from {BEGIN} subtasks each job must have grown"
     assert_settled(made)
