@@ -27,7 +27,9 @@ WINDOW_MINUTES = 60
 BACKLOG_MINUTES = 60  # so that each part starts with full windows
 WARM_UP_SHARE = 0.25  # of the backlog; not counted
 DRAIN_TIMEOUT_S = 300.0
-GROWTH_SPEED, GROWTH_SECONDS = 10.0, 60.0  # ten minutes of six seconds each
+GROWTH = {1_000: (10, 1.5), 10_000: (5, 6.0)}
+"""Of fleets up to so many tasks: how many minutes are measured, and the seconds from one to the next. A larger fleet's minute
+takes longer and gives more windows."""
 AHEAD_MAX = 400_000  # how far the sender may run ahead of the job while it fills windows, in samples
 LOOK_EVERY_S = 0.5
 _QUEUE = {"queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 1_000_000}
@@ -191,7 +193,8 @@ def filled(
 
 def _freshness_of(pipeline: Stage, sender: Sender, fleet: Fleet) -> Document:
     """Return the freshness of a fleet with one sample a minute from each subtask, as most engines give it."""
-    report = filled(pipeline, sender, fleet, seconds=GROWTH_SECONDS, rounds=LAST_ROUND_MS, speed=GROWTH_SPEED)
+    minutes, every_s = next(found for tasks, found in GROWTH.items() if fleet.jobs * fleet.tasks <= tasks)
+    report = filled(pipeline, sender, fleet, seconds=minutes * every_s, rounds=LAST_ROUND_MS, speed=60 / every_s)
     figures: Document = report["freshness_s"]
     return figures
 
