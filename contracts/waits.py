@@ -24,8 +24,6 @@ from surescale.contracts.source_load import read_or_emitted
 from surescale.contracts.topology import longest_paths
 from surescale.contracts.windows import FIGURE, HOUR_MS, WAITED_HOURS, WAITED_MOST_S, Float32, Waits, of_all_subtasks
 
-LATELY_HOURS = 12
-"""Of which waits are told apart: what shrinks grows again within about half a day."""
 RECENT_MINUTES = 10
 """Over which what reaches a task is compared with what comes to the job."""
 _ROUNDING = 1e-6  # records: a queue of less is empty
@@ -69,9 +67,9 @@ class HourlyWaits:
         for old in [start for start in self.hours if start <= hour - WAITED_HOURS * HOUR_MS]:
             del self.hours[old]
 
-    def until(self, end_ms: int, hours: int = WAITED_HOURS) -> Waits:
-        """Return ``Window.waits`` of the window that ends then, of its last ``hours``."""
-        oldest = (end_ms - 1) // HOUR_MS * HOUR_MS - (hours - 1) * HOUR_MS
+    def until(self, end_ms: int) -> Waits:
+        """Return ``Window.waits`` of the window that ends then."""
+        oldest = (end_ms - 1) // HOUR_MS * HOUR_MS - (WAITED_HOURS - 1) * HOUR_MS
         found: dict[int, int] = {}
         for hour, own in self.hours.items():
             if oldest <= hour < end_ms:

@@ -12,7 +12,7 @@ from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.messages import HourlyLoad, JobTopology, Saturation
 from surescale.contracts.saturation import SEEN_MINUTES, remembered
 from surescale.contracts.source_load import SourceMinute, source_load, source_loads, source_minute
-from surescale.contracts.waits import LATELY_HOURS, HourlyWaits, WaitedMinute, waits_together
+from surescale.contracts.waits import HourlyWaits, WaitedMinute, waits_together
 from surescale.contracts.windows import (
     FIGURES,
     HOUR_MS,
@@ -187,7 +187,6 @@ class WindowHistory:
             hourly_peak=peak,
             saturations=self.saturations,
             waits=self.waits.until(end_ms),
-            waits_lately=self.waits.until(end_ms, LATELY_HOURS),
             load_codes=self.blocks.until(end_ms),
         )
 

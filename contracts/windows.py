@@ -123,7 +123,6 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     hourly_peak: tuple[float | None, ...]
     saturations: tuple[Saturation, ...] = ()
     waits: Annotated[tuple[tuple[_WaitedS, _WaitedMinutes], ...], Meta(max_length=WAITED_HOURS * 60)] = ()
-    waits_lately: Annotated[tuple[tuple[_WaitedS, _WaitedMinutes], ...], Meta(max_length=WAITED_HOURS * 60)] | None = None
     load_codes: bytes = b""  # uint16, their bytes shuffled, under zstd; empty: all blocks are unknown
 
 
@@ -146,7 +145,6 @@ class Window:
         closed_append_ms: broker's append time of the record that closed the newest minute.
         saturations: what is remembered of tasks that never rested (``contracts.saturation``), by task.
         waits: how long records waited in the minutes of the last ``WAITED_HOURS`` (``contracts.waits``).
-        waits_lately: the same of the last ``contracts.waits.LATELY_HOURS``; None: nobody told them apart.
         load_codes: uint16 [2304], the mean load of every five minutes of the hours of ``hourly_load`` (``contracts.block_load``).
         unusable: in one line, which figures of a record were no usable numbers, and so count as unknown; empty: none.
     """
@@ -162,7 +160,6 @@ class Window:
     hourly_peak: Float32 = field(default_factory=unknown_hours)
     saturations: tuple[Saturation, ...] = ()
     waits: Waits = ()
-    waits_lately: Waits | None = None
     load_codes: Codes = field(default_factory=unknown_blocks)
     unusable: str = ""
 
@@ -232,7 +229,6 @@ def encode_window(window: Window, packer: zstandard.ZstdCompressor | None = None
         hourly_peak=window.hourly_peak.tolist(),
         saturations=window.saturations,
         waits=window.waits,
-        waits_lately=window.waits_lately,
         load_codes=_packed(window.load_codes),
     )
     head = msgspec.json.encode(header, order="deterministic")
@@ -289,7 +285,6 @@ def decode_window(raw: bytes | None) -> Window:
         hourly_peak=_with_nan(header.hourly_peak),
         saturations=header.saturations,
         waits=header.waits,
-        waits_lately=header.waits_lately,
         load_codes=_codes(header.load_codes),
         unusable=_unusable_in_words(is_unusable, header) if is_unusable.any() else "",
     )

@@ -175,7 +175,7 @@ def _decision(
     doubts: tuple[Doubt, ...] = ()
     budget = budget_of(question)
     would_shrink = (outcome.desired < current).any() or bool(_held(outcome))
-    if would_shrink and (doubts := (*doubts_of(question), *spent(question, budget, outcome.desired))):
+    if would_shrink and (doubts := (*doubts_of(question), *spent(question, budget))):
         seen = _with_doubts(seen, doubts)
         outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
     acts = bool((outcome.desired != current).any())

@@ -21,7 +21,6 @@ RAMP = 0.25  # a wait counts in part from this much below the bound to as much a
 BUSY_MOST = 0.95  # of capacity, in the stretch of the last hour that came with that share
 STRETCH_MINUTES = 10
 DRAIN_SHARE = 0.35  # spare capacity assumed while a queue drains later, as a share of the load
-SPARE_LEAST = 0.01  # less drains nothing within a day
 WAIT_LEAST = 1.0 / 60.0  # minutes; a job whose work alone takes longer than its bound can still not wait less than nothing
 
 
@@ -58,12 +57,9 @@ def price_of(share: float) -> float:
     return U_SIGMA / normal.pdf(normal.inv_cdf(1.0 - share))
 
 
-def restart_late_minutes(restart_minutes: float, bound_minutes: float, spare: float = DRAIN_SHARE) -> float:
-    """Return how many minutes a restart puts above a bound: records wait up to its whole length, less as the queue drains.
-
-    ``spare``: capacity afterwards beyond the load, as a share of the load.
-    """
-    return max(0.0, restart_minutes - bound_minutes) * (1.0 + 1.0 / max(spare, SPARE_LEAST))
+def restart_late_minutes(restart_minutes: float, bound_minutes: float) -> float:
+    """Return how many minutes a restart puts above a bound: records wait up to its whole length, less as the queue drains."""
+    return max(0.0, restart_minutes - bound_minutes) * (1.0 + 1.0 / DRAIN_SHARE)
 
 
 def path_minutes(measured: Measured, graph: JobGraph) -> Float64:

@@ -1,8 +1,7 @@
 """The minutes above a bound on latency that a job may have in a day: how many are used up, and what follows for its size.
 
 A plan or a rule knows no day: each restart may be worth its minutes, and all of them together break the bound. So once a restart
-would exceed what is left of the day's minutes, or it and the one that undoes it what the last half of a day left, no task
-shrinks. That can wait, and costs rent only; growth does not wait.
+would exceed what is left of the day's minutes, no task shrinks. That can wait, and costs rent only; growth does not wait.
 """
 
 import numpy as np
@@ -13,19 +12,14 @@ from surescale.contracts.job_limits import RESTART_ASSUMED_S, is_simulated
 from surescale.contracts.job_settings import LatencyBound
 from surescale.contracts.objectives import DAY_MINUTES, minutes_in_words, used_in_words
 from surescale.contracts.plurals import counted
-from surescale.contracts.waits import LATELY_HOURS, minutes_above, minutes_known, whole_seconds
-from surescale.policies.answer import Float64
-from surescale.policies.dealt import carried
-from surescale.policies.graph import Bool, Int64, JobGraph
-from surescale.policies.guardrails import FLOOR_MINUTES
+from surescale.contracts.waits import minutes_above, minutes_known, whole_seconds
+from surescale.policies.graph import Bool, JobGraph
 from surescale.policies.latency_bound import Bound, path_minutes, restart_late_minutes
-from surescale.policies.measure import Measured, mean_of_last, or_zero
+from surescale.policies.measure import Measured
 from surescale.policies.question import Question
 from surescale.policies.witness import Doubt
 
 RESTART_SIMULATED_S = 60.0
-LEAST_BUSY = 0.01
-BURST = 1.2  # times the present load may come while a queue drains
 
 
 def bound_of(question: Question) -> Bound | None:
@@ -48,38 +42,23 @@ def budget_of(question: Question) -> LatencyBudget | None:
     )
 
 
-def spent(question: Question, budget: LatencyBudget | None, desired: Int64) -> tuple[Doubt, ...]:
-    """Return why no task may shrink to ``desired`` [N] for now; empty: the day's budget has room, or there is none.
-
-    Not only for this restart: what shrinks grows again, mostly within half a day, and that restart has to fit beside what the
-    last half of a day used.
-    """
+def spent(question: Question, budget: LatencyBudget | None) -> tuple[Doubt, ...]:
+    """Return why no task may shrink for now; empty: the day's budget has room for a restart, or there is none."""
     bound = bound_of(question)
     if bound is None or budget is None:
         return ()
-    window = question.window
-    assumed_s = RESTART_SIMULATED_S if is_simulated(window.topology.engine) else RESTART_ASSUMED_S
+    assumed_s = RESTART_SIMULATED_S if is_simulated(question.window.topology.engine) else RESTART_ASSUMED_S
     restart_s = assumed_s if question.restart_seconds is None else question.restart_seconds
-    spare = float(_spare(question.measured.alone(), question.graph, desired[None])[0])
-    costs = restart_late_minutes(restart_s / 60.0, bound.minutes, spare)
-    waits = window.waits if window.waits_lately is None else window.waits_lately
-    left = budget.allowed_minutes - budget.used_minutes
-    back = budget.allowed_minutes - minutes_above(waits, 60.0 * bound.minutes) - costs
-    if not _exceeds(costs, min(left, back)):
+    costs, left = restart_late_minutes(restart_s / 60.0, bound.minutes), budget.allowed_minutes - budget.used_minutes
+    if not _exceeds(costs, left):
         return ()
     today = f"{minutes_in_words(left)} more may be today" if left > 0 else "today's are used up"
-    about = f"a restart puts about {minutes_in_words(costs)} minutes above {budget.seconds:g} s"
-    undone = "" if _exceeds(costs, left) else " and so does growing again"
-    return (Doubt(question.graph.scalable, f"{about}{undone}, and {today}"),)
+    why = f"a restart puts about {minutes_in_words(costs)} minutes above {budget.seconds:g} s, and {today}"
+    return (Doubt(question.graph.scalable, why),)
 
 
 def spent_rows(
-    wanted: LatencyBound,
-    measured: Measured,
-    graph: JobGraph,
-    waits_s: npt.NDArray[np.float64],
-    restart_s: float | None,
-    desired: Int64,
+    wanted: LatencyBound, measured: Measured, graph: JobGraph, waits_s: npt.NDArray[np.float64], restart_s: float | None
 ) -> Bool:
     """Return [B] in which rows no task may shrink, as ``spent`` says it of a question on the simulated engine.
 
@@ -89,25 +68,12 @@ def spent_rows(
         graph: of all of them.
         waits_s: [B, W] of the last day's minutes; NaN: unknown.
         restart_s: how long a rescale stops them; None: nobody says.
-        desired: [B, N].
     """
-    bounds = np.array([Bound.of(wanted, path).minutes for path in path_minutes(measured, graph).tolist()])
-    late = whole_seconds(waits_s) > 60.0 * bounds[:, None]  # not where unknown
-    used, lately = late.sum(axis=1), late[:, -LATELY_HOURS * 60 :].sum(axis=1)
+    bounds = [Bound.of(wanted, path).minutes for path in path_minutes(measured, graph).tolist()]
+    used = (whole_seconds(waits_s) > 60.0 * np.array(bounds)[:, None]).sum(axis=1)  # not where unknown
     minutes = (RESTART_SIMULATED_S if restart_s is None else restart_s) / 60.0
-    spare = _spare(measured, graph, desired).tolist()
-    costs = [restart_late_minutes(minutes, *each) for each in zip(bounds.tolist(), spare, strict=True)]
-    allowed = _allowed_minutes(wanted)
-    left = np.minimum(allowed - used, allowed - lately - np.array(costs)).tolist()
-    return np.array([_exceeds(*each) for each in zip(costs, left, strict=True)])
-
-
-def _spare(measured: Measured, graph: JobGraph, desired: Int64) -> Float64:
-    """Return [B] what jobs can do beyond their load at sizes [B, N], as a share of the load; unknown tasks count as idle."""
-    demand = or_zero(measured.demand(mean_of_last(measured.load, FLOOR_MINUTES)))
-    busy = np.where(graph.scalable, demand / np.maximum(carried(desired, graph.dealt), 1.0), 0.0).max(axis=-1)
-    spare: Float64 = 1.0 / np.maximum(BURST * busy, LEAST_BUSY) - 1.0
-    return spare
+    left = (_allowed_minutes(wanted) - used).tolist()
+    return np.array([_exceeds(restart_late_minutes(minutes, each), rest) for each, rest in zip(bounds, left, strict=True)])
 
 
 def _allowed_minutes(wanted: LatencyBound) -> float:

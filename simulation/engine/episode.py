@@ -23,7 +23,7 @@ from surescale.contracts.commands import RescheduleCommand, TaskChange
 from surescale.contracts.decisions import Decision
 from surescale.contracts.ids import command_id
 from surescale.contracts.messages import HourlyLoad
-from surescale.contracts.waits import LATELY_HOURS, HourlyWaits, WaitedMinute
+from surescale.contracts.waits import HourlyWaits, WaitedMinute
 from surescale.contracts.window_history import add_peak, hour_of, hourly_mean, hourly_peak
 from surescale.contracts.windows import FIGURE, FIGURES, PEAK_MINUTES, Float32, Window
 from surescale.simulation.engine.checked_changes import EngineRefusal
@@ -84,7 +84,6 @@ class WindowBuffer:
             hourly_load=hourly_mean(self._hours, last.minute_end_ms),
             hourly_peak=hourly_peak(self._peaks, last.minute_end_ms),
             waits=self._waits.until(last.minute_end_ms),
-            waits_lately=self._waits.until(last.minute_end_ms, LATELY_HOURS),
             load_codes=self._blocks.until(last.minute_end_ms),
         )
 

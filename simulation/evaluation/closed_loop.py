@@ -18,7 +18,7 @@ from surescale.contracts.messages import JobTopology, Saturation
 from surescale.contracts.restarts import Look, RestartMeter
 from surescale.contracts.saturation import SEEN_MINUTES, remembered
 from surescale.contracts.summing_up import RUNNING
-from surescale.contracts.waits import LATELY_HOURS, counted_waits
+from surescale.contracts.waits import counted_waits
 from surescale.contracts.windows import FIGURE, Float32, Window, of_all_subtasks
 from surescale.policies.decide import decide_if_due
 from surescale.policies.emergency import may_gather
@@ -221,6 +221,5 @@ class Serving:
             hourly_peak=seen.hourly_peak[row].astype(np.float32),
             saturations=self._topologies.saturations(seen, row, topology),
             waits=() if seen.waits_s is None else counted_waits(seen.waits_s[row]),
-            waits_lately=None if seen.waits_s is None else counted_waits(seen.waits_s[row, -LATELY_HOURS * 60 :]),
             load_codes=seen.load_codes[row],
         )

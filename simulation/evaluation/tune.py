@@ -197,7 +197,7 @@ def _sizes_at_once(rules: Sequence[BatchPolicy], ground: CalibrationPart, rows: 
         return sizes
     assert observed.waits_s is not None, "there is a bound"
     restart_s = None if terms.told_restart_ms is None else terms.told_restart_ms / 1000.0
-    spent = would_shrink & spent_rows(terms.latency_bound, reading.measured, rows.graph, observed.waits_s, restart_s, sizes)
+    spent = would_shrink & spent_rows(terms.latency_bound, reading.measured, rows.graph, observed.waits_s, restart_s)
     held = spent[:, None] & rows.graph.scalable
     held = held if seen.unproven is None else held | seen.unproven
     return guard_rows(wanted, replace(seen, unproven=held), limits, floor_applies=True)

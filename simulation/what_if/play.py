@@ -25,7 +25,7 @@ from surescale.contracts.job_settings import (
     effective,
 )
 from surescale.contracts.messages import JobTopology
-from surescale.contracts.waits import LATELY_HOURS, counted_waits
+from surescale.contracts.waits import counted_waits
 from surescale.contracts.windows import FIGURE, Float32, Window
 from surescale.policies.answer import Float64
 from surescale.policies.decide import decide_if_due
@@ -293,6 +293,5 @@ class _Windows:
             hourly_load=seen.hourly_load[0].astype(np.float32),
             hourly_peak=seen.hourly_peak[0].astype(np.float32),
             waits=() if seen.waits_s is None else counted_waits(seen.waits_s[0]),
-            waits_lately=None if seen.waits_s is None else counted_waits(seen.waits_s[0, -LATELY_HOURS * 60 :]),
             load_codes=seen.load_codes[0],
         )

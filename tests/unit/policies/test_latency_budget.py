@@ -1,9 +1,7 @@
 """The day's budget of minutes above a bound: how much is used, and how a decision says so."""
 
-import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,37 +97,15 @@ def test_a_decision_carries_the_budget_and_says_it(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ["sure", "target-utilisation", "ds2", "hpa"])
 def test_a_task_shrinks_only_while_the_day_has_room_for_the_restart(policy: str) -> None:
-    """Three minutes of restart put about three above 30 s; whoever wants fewer subtasks, and says so in the reason."""
+    """A minute of restart puts about two above 30 s; whoever wants fewer subtasks, and says so in the reason."""
     idle = chain_window(load=20.0, parallelism=(8, 8))
-    idle = replace(idle, topology=changed(idle.topology, restart_ms=180_000), waits_lately=((0, 720),))
-    with_room, without = (replace(idle, waits=((0, 1_440 - late), (60, late))) for late in (11, 13))
+    with_room, without = (replace(idle, waits=((0, 1_440 - late), (60, late))) for late in (12, 13))
     served = load_policy(policy)
     assert smaller(decide(with_room, served, SETTINGS, seed=1))
     held = decide(without, served, SETTINGS, seed=1)
     assert not smaller(held)
-    assert re.search(r"a restart puts about [23](\.\d)? minutes above 30 s, and 1.4 more may be today", held.reason)
+    assert "a restart puts about 2 minutes above 30 s, and 1.4 more may be today" in held.reason
     assert smaller(decide(without, served, JobSettings(job="sim/chain"), seed=1))
-
-
-@pytest.mark.parametrize(("lately", "shrinks"), [(0, True), (6, True), (9, False), (11, False)])
-def test_growing_again_has_to_fit_beside_the_last_half_of_a_day(lately: int, shrinks: bool) -> None:
-    """A restart of the morning is over by the next one; one of this hour is not."""
-    idle = chain_window(load=20.0, parallelism=(8, 8))
-    idle = replace(idle, topology=changed(idle.topology, restart_ms=180_000), waits=((0, 1_429), (60, 11)))
-    told = replace(idle, waits_lately=tuple((wait_s, each) for wait_s, each in ((0, 720 - lately), (60, lately)) if each))
-    made = decide(told, load_policy("sure"), SETTINGS, seed=1)
-    assert smaller(made) == shrinks
-    assert ("and so does growing again" in made.reason) != shrinks
-    assert not smaller(decide(replace(told, waits_lately=None), load_policy("sure"), SETTINGS, seed=1))
-
-
-def test_a_fuller_job_pays_more_for_a_restart() -> None:
-    """What waited drains with what is spare at the size asked for: at nine tenths busy there is no room for it."""
-    window = replace(chain_window(load=200.0, parallelism=(8, 8)), waits=((0, 1_440),), waits_lately=((0, 720),))
-    question = Question.of(window, changed(SETTINGS, restart_seconds=180), 1)
-    demand = question.measured.demand(np.array(200.0))
-    free = [bool(spent(question, budget_of(question), np.maximum(demand / busy, 1.0))) for busy in (0.3, 0.5, 0.9)]
-    assert free == [False, False, True]
 
 
 def test_growth_does_not_wait_for_the_budget() -> None:
@@ -148,7 +124,7 @@ def test_what_is_left_covers_each_restart_that_a_task_may_shrink_for(
     settings = changed(SETTINGS, objective=bound, restart_seconds=restart)
     waits = tuple((wait_s, minutes) for wait_s, minutes in ((0, 1_440 - used), (86_400, used)) if minutes)
     question, more = asked(waits, settings), asked(((86_400, 1_440),), settings)
-    is_free, is_freer = (not spent(each, budget_of(each), each.current) for each in (question, more))
+    is_free, is_freer = (not spent(each, budget_of(each)) for each in (question, more))
     assert is_free or not is_freer
     if restart <= seconds - 2.0:
         assert is_free
