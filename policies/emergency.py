@@ -21,11 +21,12 @@ import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_limits import answers_emergencies, owners_maximum
-from surescale.contracts.saturation import NEVER_RESTS, not_begun
+from surescale.contracts.saturation import not_begun
 from surescale.contracts.windows import FIGURE, Float32, of_all_subtasks
 from surescale.policies.answer import Float64
 from surescale.policies.dealt import carried
 from surescale.policies.graph import Bool, Int64
+from surescale.policies.hidden import never_resting
 from surescale.policies.measure import WARM_UP_MINUTES, mean_of_last
 from surescale.policies.question import Question
 from surescale.policies.rules.reading import Reading
@@ -54,8 +55,6 @@ RISING_ERRORS: Final = 3.0
 """Standard errors of the difference of two Poisson counts that the rise must measure as well: few records vary by chance. So
 many of one count must have gathered."""
 
-RESTLESS_MINUTES: Final = 3
-"""In which a task must have worked all the time to grow where nobody knows what it needs."""
 UNASKED_MOST: Final = 4
 """Subtasks up to which such a task grows where its owner set no maximum."""
 
@@ -142,7 +141,7 @@ def restless_of(question: Question) -> Restless:
     reads as fast as it can never rests at any size.
     """
     figures, topology, settings = question.figures, question.window.topology, question.settings
-    tasks = _worked_on(question)
+    tasks = never_resting(question)
     if tasks.any():
         tasks &= np.isnan(question.measured.demand(mean_of_last(question.measured.load, len(figures))))
     if not tasks.any() or not answers_emergencies(settings, topology.engine) or question.restarted[-WARM_UP_MINUTES:].any():
@@ -151,26 +150,6 @@ def restless_of(question: Question) -> Restless:
     owned = np.array([owners_maximum(settings, spec, topology.engine) is not None for spec in topology.tasks])
     doubled = np.where(owned, 2 * question.current, np.minimum(2 * question.current, UNASKED_MOST))
     return Restless(tasks, np.where(tasks & ~has_grown & (doubled > question.current), doubled, 0))
-
-
-def hidden_load(question: Question) -> float:
-    """Return what a job gets through at present, records a minute, if nobody knows how much more comes to it; else 0.
-
-    That is so where a task never rests and a source tells neither what arrives nor what waits: what it reads is a lower bound.
-    """
-    newest = question.figures[-1, question.graph.by_level[0]]
-    untold = np.isnan(newest[:, [FIGURE["arrived"], FIGURE["queued_records_last"]]]).all(axis=-1)
-    if not untold.any() or not _worked_on(question).any():
-        return 0.0
-    return float(np.nan_to_num(mean_of_last(question.measured.load, RESTLESS_MINUTES)))
-
-
-def _worked_on(question: Question) -> Bool:
-    """Return the tasks [N] that never rested in any of the last ``RESTLESS_MINUTES``."""
-    lately = question.figures[-RESTLESS_MINUTES:].astype(np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        busy = lately[..., FIGURE["busy_ms"]] / (lately[..., FIGURE["parallelism"]] * MINUTE_MS)
-    return question.graph.scalable & (busy >= NEVER_RESTS).all(axis=0)  # False where unknown
 
 
 def present_need(question: Question) -> Int64:

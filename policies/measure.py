@@ -254,8 +254,7 @@ def restarts_seen(figures: Float32) -> Int64:
 
 def began_in(figures: Float32) -> Bool:
     """Return [.., L] the minutes of figures [.., L, N, F] in which an attempt of the job began."""
-    began: Bool = np.asarray((figures[..., FIGURE["restarts"]] > 0).any(axis=-1))  # False where unknown
-    return began
+    return np.asarray((figures[..., FIGURE["restarts"]] > 0).any(axis=-1))  # False where unknown
 
 
 def waiting_told(figures: Float32, graph: JobGraph) -> Bool:

@@ -14,7 +14,7 @@ from surescale.contracts.job_limits import RESTART_ASSUMED_S, is_simulated
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.topology import slots_needed
 from surescale.policies.answer import Answer, Float64, PolicyFailed, RawAnswer
-from surescale.policies.emergency import hidden_load
+from surescale.policies.hidden import hidden_load
 from surescale.policies.latency_bound import path_minutes
 from surescale.policies.question import Question
 from surescale.policies.self_check import check_answers

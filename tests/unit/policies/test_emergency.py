@@ -15,7 +15,8 @@ from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, TaskLi
 from surescale.contracts.windows import FIGURE, Window
 from surescale.contracts.wire import decode, encode
 from surescale.policies.decide import decide, decide_if_due
-from surescale.policies.emergency import emergency_of, hidden_load
+from surescale.policies.emergency import emergency_of
+from surescale.policies.hidden import hidden_load
 from surescale.policies.question import Question
 from surescale.policies.registry import load_policy
 from surescale.policies.rules.fixed import Static
