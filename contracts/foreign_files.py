@@ -4,19 +4,18 @@ import errno
 import os
 import select
 import stat
-import time
 from pathlib import Path
 
 BYTES_MAX = 16 * 2**20
-WITHIN_S = 5.0
+SILENT_S = 5.0
 _PIECE_BYTES = 2**20
 
 
 def contents(path: str | Path, bytes_max: int = BYTES_MAX) -> bytes:
-    """Return what a file holds; of a pipe, as a shell makes it of a command, what comes out of it within some seconds.
+    """Return what a file holds; of a pipe, as a shell makes it of a command, what comes out of it.
 
     Raises:
-        OSError: it cannot be read, holds more, or is a pipe that does not end.
+        OSError: it cannot be read, holds more, or is a pipe that falls silent for some seconds before its end.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # else a pipe that nobody fills blocks already here
     try:
@@ -29,11 +28,11 @@ def contents(path: str | Path, bytes_max: int = BYTES_MAX) -> bytes:
 
 
 def _read(handle: int, bytes_max: int, *, is_pipe: bool) -> bytes:
-    deadline_s, read, asked = time.monotonic() + WITHIN_S, bytearray(), select.poll()
+    read, asked = bytearray(), select.poll()
     asked.register(handle, select.POLLIN)
     while True:
-        if is_pipe and not asked.poll(max(0.0, deadline_s - time.monotonic()) * 1_000):
-            raise OSError(f"it is no file, and does not end within {WITHIN_S:.0f} s")
+        if is_pipe and not asked.poll(SILENT_S * 1_000):
+            raise OSError(f"it is no file, and says nothing for {SILENT_S:g} s")
         piece = os.read(handle, _PIECE_BYTES)
         if not piece:
             return bytes(read)
