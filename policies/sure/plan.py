@@ -124,7 +124,7 @@ def plan(planning: Planning, given: PlanningInput) -> Planned:
     rising = np.zeros(len(values), dtype=np.bool_)
     reach = reach_of(planning, given, work)
     if reach is not None:
-        short: Bool = (choices.sizes < reach[:, None]).any(axis=-1)
+        short: Bool = np.asarray((choices.sizes < reach[:, None]).any(axis=-1))
         rising = np.asarray(short[rows, held] & ~(short | ~allowed).all(axis=1))
         values = np.where(rising[:, None] & short, -np.inf, values)
     best = values.argmax(axis=1)
