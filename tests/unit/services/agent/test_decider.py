@@ -8,6 +8,7 @@ import pytest
 
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.job_settings import JobSettings, newer
+from surescale.contracts.topics import WINDOW_BYTES_MAX
 from surescale.contracts.windows import encode_window
 from surescale.contracts.wire import encode
 from surescale.policies.registry import Unavailable, load_policy
@@ -79,7 +80,7 @@ def test_faust_is_set_up_without_web_server_tables_or_topics_of_its_own() -> Non
     assert conf.id == "x-surescale-agent"
     assert not conf.web_enabled
     assert not conf.topic_allow_declare
-    assert conf.producer_max_request_size > 16 * 1024 * 1024
+    assert conf.producer_max_request_size > WINDOW_BYTES_MAX
 
 
 def test_the_agent_warns_at_start_of_a_policy_that_cannot_be_loaded(caplog: pytest.LogCaptureFixture) -> None:
