@@ -24,7 +24,8 @@ STRICT = "strict"
 HOW_PERIOD = "write DAYS HH:MM-HH:MM ZONE, like 'mon-fri 09:00-17:30 Europe/Berlin' or '2026-12-24..2026-12-26 UTC strict'"
 HOW_WITHIN = "write PERIOD: BOUNDS, like 'mon-fri 07:30-09:00 Europe/Berlin: min 20 max 40 objective latency' or one of these"
 HOW_TASK = "write NAME=MIN..MAX, NAME=MIN.., NAME=..MAX, NAME=pinned or NAME=free"
-_TIMES = re.compile(r"(\d\d:\d\d)-(\d\d:\d\d)")
+_TIME = r"((?:[01][0-9]|2[0-3]):[0-5][0-9]|24:00)"
+_TIMES = re.compile(f"{_TIME}-{_TIME}")
 _DATES = re.compile(r"(\d{4}-\d\d-\d\d)?\.\.(\d{4}-\d\d-\d\d)?")
 _DAYS = re.compile(r"(mon|tue|wed|thu|fri|sat|sun)(?:-(mon|tue|wed|thu|fri|sat|sun))?")
 _BOUNDS = re.compile(r"([0-9]{0,9})\.\.([0-9]{0,9})")

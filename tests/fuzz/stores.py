@@ -260,7 +260,9 @@ def _strange(arrays: Arrays, header: bytes) -> Arrays:
         elif action == 3:
             found[name] = values.astype(np.float32 if values.dtype != np.float32 else "U3")
         elif values.size:
-            values.reshape(-1)[rng.randrange(values.size)] = rng.choice((-1, 0, 1, 2**31, 2**53, 2**62))
+            values.reshape(-1)[rng.randrange(values.size)] = np.array(rng.choice((-1, 0, 1, 2**31, 2**53, 2**62))).astype(
+                values.dtype
+            )
             found[name] = values
     return found
 

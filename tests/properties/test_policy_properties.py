@@ -17,7 +17,7 @@ from surescale.contracts.wire import decode, encode
 from surescale.policies.answer import Answer, RawAnswer
 from surescale.policies.decide import decide
 from surescale.policies.graph import job_graph
-from surescale.policies.guardrails import ORDER, Situation, guard, guard_rows, situation
+from surescale.policies.guardrails import Situation, guard, guard_rows, situation
 from surescale.policies.limits import Limits
 from surescale.policies.measure import measure
 from surescale.policies.question import Question
@@ -27,6 +27,7 @@ from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.past import LEVEL_MAX, Past
 from surescale.policies.sure.plan import plan
 from surescale.policies.sure.planning_input import PlanningInput
+from surescale.services.state.read.words import WORDS
 from tests.support.planned import CALM
 from tests.support.reach import reached, reaches
 from tests.unit.policies.conftest import chain_window
@@ -111,8 +112,9 @@ def test_the_total_limit_holds_wherever_it_can(drawn: tuple[Window, JobSettings,
 @given(decisions())
 def test_amendments_lead_from_proposed_to_desired(drawn: tuple[Window, JobSettings, Decision]) -> None:
     """Each amendment begins where the one before ended, in the order of the guardrails."""
+    order = tuple(WORDS.guardrails)
     for task in drawn[2].tasks:
-        places = [ORDER.index(amendment.rule) for amendment in task.amendments]
+        places = [order.index(amendment.rule) for amendment in task.amendments]
         assert places == sorted(set(places))
         steps = [task.proposed, *(amendment.after for amendment in task.amendments)]
         assert [amendment.before for amendment in task.amendments] == steps[:-1]

@@ -127,7 +127,7 @@ def test_bounds_within_a_period_are_written_like_this(text: str, read: PeriodBou
         ("mon: min 20 max", "'max' in .* is no bound"),
         ("mon: min 20 min 30", "says min twice"),
         ("mon: min 20 max 10", "min 20 is above max 10; give at most that or a higher max"),
-        ("mon: min 0", "expected `int` >= 1"),
+        ("mon: min 0", "must be a whole number, at least 1"),
         ("mon: objective fast", "'fast' is not an objective"),
         ("mon strict: min 2", "is strict, which only --exclude can be"),
         ("mon Europe/Berlln: min 2", "'Europe/Berlln' in .* is not a day, time or time zone"),

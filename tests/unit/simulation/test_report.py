@@ -56,12 +56,6 @@ def test_a_report_adds_up_a_run() -> None:
     assert (report.load_records_per_minute, report.parallelism) == (50.0, (1, 1, 1))
 
 
-def test_the_first_minutes_may_be_left_out() -> None:
-    """As with the first hour, which nobody decided on."""
-    report = ledger(2, 80, 80, 40).report(first_minute=2)
-    assert (report.minutes, report.utilisation, report.rescales) == (1, pytest.approx(0.2), 0)
-
-
 def test_a_run_that_has_not_begun_has_an_empty_report() -> None:
     """Zeros, no errors."""
     report = ledger(1).report()

@@ -167,7 +167,7 @@ def test_limits_of_tasks_are_joined_to_those_there_are() -> None:
     ("options", "named"),
     [
         ({"tasks": ("mapp=2..8",)}, "--task: job sim/clicks has no task 'mapp'; known: map"),
-        ({"tasks": ("map=9..8",)}, "--task: map=9.. is more than the 8 that task map may have"),
+        ({"tasks": ("map=9..8",)}, "--task: '9..8' of task map: 9 is more than 8; write NAME=MIN..MAX"),
         ({"tasks": ("map=11..",)}, "--task: map=11.. is more than --max 10; give the task a maximum too, like map=11..11"),
         ({"tasks": ("reduce=7..9",)}, "--task: Reduce by key=7.. is more than task Reduce by key can have"),
         ({"tasks": ("map=9..9", "reduce=2..2"), "total_limit": 10}, "--total: 10 is less than 2 scalable tasks with --task and"),
