@@ -33,14 +33,16 @@ ORDERS = parts("orders", 4)
 
 @contextlib.contextmanager
 def showing(pages: dict[str, str]) -> Iterator[str]:
-    """Serve pages by path; gives the address."""
+    """Serve pages by path; gives the address. A busy machine may take its time to answer."""
 
     class Metrics(Handler):
         def do_GET(self) -> None:
             page = pages.get(self.path)
             self.reply(200 if page is not None else 503, (page or "").encode(), "text/plain")
 
-    with serving(Metrics) as url:
+    with serving(Metrics) as url, pytest.MonkeyPatch.context() as patch:
+        for limit in ("ANSWER_TIMEOUT_S", "ALL_WITHIN_S"):
+            patch.setattr(f"surescale.engines.groups.busy.{limit}", 60.0)
         yield url
 
 
