@@ -59,7 +59,7 @@ def size(version: int, parallelism: int, *, job: str = JOB) -> tuple[str, str, J
     """A topology of the job with this size."""
     base = topology(version)
     source, task, sink = base.tasks
-    changed = msgspec.structs.replace(task, parallelism=parallelism)
+    changed = msgspec.structs.replace(task, parallelism=parallelism, units=())
     return topics.JOB_TOPOLOGY, job, msgspec.structs.replace(base, job=job, tasks=(source, changed, sink))
 
 

@@ -114,7 +114,7 @@ def test_an_act_that_waits_into_a_period_keeps_its_bounds(pipeline: Pipeline) ->
     wait_until(lambda: pipeline.said(second) == [("pending", "cooldown")], 20, "the promise")
     pipeline.clock(T0 + 3 * MINUTE_MS)
     wait_until(lambda: pipeline.said(second)[1:] == [("refused", "out_of_bounds")], 20, "the refusal")
-    assert pipeline.outcomes[-1].detail == "'map': 6, allowed 1 to 4; max 4 until 06:00 UTC"
+    assert pipeline.outcomes[-1].detail == "tasks[0].desired: 6 for 'map', allowed 1 to 4; max 4 until 06:00 UTC"
     pipeline.clock(T0 + 10 * MINUTE_MS)
     wide, narrow = decision(T0 + 9 * MINUTE_MS, {"map": 6}), decision(T0 + 10 * MINUTE_MS, {"map": 4})
     pipeline.decide(wide, narrow)
