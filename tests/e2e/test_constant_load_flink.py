@@ -1,7 +1,7 @@
 """Real Flink jobs with 128 key groups under a constant load: once each has its size, it keeps it.
 
 Work for 10.5 subtasks of the keyed vertex. Of 13 and of 14 subtasks the fullest has ten key groups, so 14 are no faster than 13.
-A minute of the clock is a second of the wall's. Figures come from a real cluster, whose requirements are changed; minutes are
+A minute of the clock is three seconds of the wall's. Figures come from a real cluster, whose requirements are changed; minutes are
 assembled, decided on and gated in this process, since Spark needs longer for a minute. ``make constant-load-test`` runs this.
 """
 
@@ -39,9 +39,9 @@ from tests.support.deciding import DecidingJob
 from tests.support.flink_commands import CLUSTER, now_ms
 from tests.support.live_flink import LiveFlink, LiveJob
 
-pytestmark = [pytest.mark.e2e, pytest.mark.flink, pytest.mark.nightly("takes two minutes of the wall's time")]
+pytestmark = [pytest.mark.e2e, pytest.mark.flink, pytest.mark.nightly("takes five minutes of the wall's time")]
 
-SPEED, MINUTES = 60.0, 90
+SPEED, MINUTES = 20.0, 90
 KEY_GROUPS, SLOTS, BEGIN = 128, 16, 8
 BUSY_SUBTASKS, SECONDS_A_RECORD = 10.5, 0.0102
 KEYS = [f"k{number}" for number in range(20_000)]  # some 156 in each key group
@@ -156,6 +156,6 @@ def test_a_job_of_128_key_groups_is_rescaled_at_most_once_after_its_first_hour(q
     print(made, known_minutes)
     assert all(job.key_groups == {KEY_GROUPS} for job in jobs.values())
     if min(known_minutes.values()) < 0.95 * MINUTES:
-        pytest.skip(f"the machine is too busy to look at a job each second: {known_minutes} of {MINUTES} minutes")
+        pytest.skip(f"the machine is too busy to look at a job every three seconds: {known_minutes} of {MINUTES} minutes")
     assert all(made.values()), f"from {BEGIN} subtasks each job must have grown"
     assert_settled(made)
