@@ -1,8 +1,8 @@
 """Real Flink jobs with 128 key groups under a constant load: once each has its size, it keeps it.
 
 Work for 10.5 subtasks of the keyed vertex. Of 13 and of 14 subtasks the fullest has ten key groups, so 14 are no faster than 13.
-A minute of the clock is three seconds of the wall's. Figures come from a real cluster, whose requirements are changed; minutes are
-assembled, decided on and gated in this process, since Spark needs longer for a minute. ``make constant-load-test`` runs this.
+A minute of the clock is three seconds of the wall's. Figures come from a real cluster, whose requirements are changed; minutes
+are assembled, decided on and gated in this process, since Spark needs longer for a minute. ``make constant-load-test`` runs this.
 """
 
 import contextlib
