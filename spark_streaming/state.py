@@ -265,7 +265,10 @@ def _block_loads(arrays: Mapping[str, npt.NDArray[np.generic]], job: int) -> Blo
     """Return a job's blocks; none in states from before they were kept."""
     if "blocks" not in arrays:
         return BlockLoads()
-    return BlockLoads(arrays["blocks"][job].astype(np.uint16), int(_int64(arrays["newest_blocks"])[job]))
+    codes = arrays["blocks"][job].astype(np.uint16)
+    if codes.shape != (BLOCKS,):
+        raise ValueError(f"the load by blocks has the shape {codes.shape}")
+    return BlockLoads(codes, int(_int64(arrays["newest_blocks"])[job]))
 
 
 def _waits_of(jobs: Sequence[JobMinutes]) -> Int64:

@@ -82,6 +82,16 @@ def test_a_state_from_before_waits_were_kept_goes_on_without_them() -> None:
     assert not any(job.history.waits.hours for job in older.jobs.values())
 
 
+def test_a_load_by_blocks_of_another_shape_is_no_state() -> None:
+    """It would be taken, and end the job minutes later."""
+    minutes = Minutes(RULES)
+    feed(*BEFORE, minutes=minutes)
+    arrays, rows = to_arrays(minutes), [rows_of(rows_to_arrays(minutes, {}))]
+    for blocks in (arrays["blocks"].reshape(-1), arrays["blocks"][:, :-1]):
+        with pytest.raises(ValueError, match="the load by blocks has the shape"):
+            from_arrays({**arrays, "blocks": blocks}, rows, RULES)
+
+
 def test_a_topology_that_stays_is_decoded_once() -> None:
     """A worker loads states before each batch, and topologies are most of what there is to decode; one that changed is new."""
     minutes = Minutes(RULES)
