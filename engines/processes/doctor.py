@@ -6,6 +6,7 @@ from pathlib import Path
 from surescale.engines.groups.chains import chains_of
 from surescale.engines.ports.findings import Finding
 from surescale.engines.processes import ProcessesSettings
+from surescale.engines.processes.reconcile import folder_of_commands, missing_programs
 from surescale.engines.processes.worker_store import FolderUnavailable, WorkerStore
 from surescale.engines.settings import SourceSettings
 
@@ -15,9 +16,13 @@ _SUBJECT = "workers"
 def processes(settings: SourceSettings) -> Iterator[Finding]:
     """Compare the workers that live with those that are asked for, job by job."""
     store = WorkerStore(Path(settings.part(ProcessesSettings).workers_folder), settings.cluster)
+    folder = folder_of_commands(settings)
     try:
-        for name in chains_of(settings):
-            yield _job(store, name)
+        for name, chain in chains_of(settings).items():
+            missing = [
+                Finding("problem", _SUBJECT, why, "install it, or name another") for why in missing_programs(chain, folder)
+            ]
+            yield from missing or [_job(store, name)]
     except FolderUnavailable as away:
         yield Finding("problem", _SUBJECT, str(away), "run doctor as the rescaler's user, on its machine")
 

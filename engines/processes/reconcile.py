@@ -8,10 +8,11 @@ never costs another's workers.
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -81,9 +82,8 @@ class WorkerReconciler:
         Raises:
             SettingsError: the groups file cannot be used.
         """
-        groups = settings.part(GroupsSettings)
         store = WorkerStore(Path(settings.part(ProcessesSettings).workers_folder).resolve(), settings.cluster)
-        return cls(store, chains_of(settings), Path(groups.groups_file).resolve().parent, groups.workers_max)
+        return cls(store, chains_of(settings), folder_of_commands(settings), settings.part(GroupsSettings).workers_max)
 
     def reconcile(self, only: Collection[str] | None = None) -> None:
         """Do what can be done now. Does nothing while another process reconciles the same workers.
@@ -304,6 +304,20 @@ def _signal_name(number: int) -> str:
 
 def _for_us_alone(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def folder_of_commands(settings: ClusterSettings) -> Path:
+    """Return the folder in which workers are run: that of the groups file."""
+    return Path(settings.part(GroupsSettings).groups_file).resolve().parent
+
+
+def missing_programs(chain: Chain, folder: Path) -> Iterator[str]:
+    """Name each field whose program cannot be started. It is looked for as `launch` will: on the path, or from the folder."""
+    for task, group in chain.groups.items():
+        program = group.workers.command[0] if group.workers else ""
+        if program and shutil.which(folder / program if "/" in program else program) is None:
+            where = f"from {folder}" if "/" in program else "on the path"
+            yield f"{chain.name}.groups.{task}.workers.command: no program {program!r} was found {where}"
 
 
 def _clean_environment() -> dict[str, str]:

@@ -10,7 +10,10 @@ from surescale.contracts.addresses import NO_MASTER, is_spark_master, without_pa
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.settings import PipelineSettings, from_environment
 from surescale.contracts.topics import TOPICS, TopicSettings
+from surescale.engines.groups import GroupsSettings
+from surescale.engines.groups.chains import SETTING as GROUPS_FILE
 from surescale.engines.groups.chains import chains_of
+from surescale.engines.processes.reconcile import folder_of_commands, missing_programs
 from surescale.engines.settings import ClusterSettings
 from surescale.policies.registry import unknown_policy
 from surescale.runtime.kafka import admin_client, create_topics
@@ -29,12 +32,16 @@ _LOCAL = (LOOPBACK, "localhost")
 
 
 def check_chains(settings: ClusterSettings) -> None:
-    """Read the groups file, if there is one.
+    """Read the groups file, if there is one, and look for the programs of workers on this machine.
 
     Raises:
-        SettingsError: it cannot be used; names the field and the fix.
+        SettingsError: the file cannot be used, or there is no such program; names the field and the fix.
     """
-    chains_of(settings)
+    chains = chains_of(settings)
+    if settings.actuator_kind == "processes":
+        folder = folder_of_commands(settings)
+        for why in (each for chain in chains.values() for each in missing_programs(chain, folder)):
+            raise SettingsError(f"{GROUPS_FILE}: {settings.part(GroupsSettings).groups_file}: {why}; install it, or name another")
 
 
 def check_addresses(settings: PipelineSettings) -> None:

@@ -174,7 +174,7 @@ class ClusterOverview(ViewDocument, frozen=True, kw_only=True):
     rent_per_day: float | None
     """Dollars a day of the hosts on which any job has a unit."""
     policy: str | None
-    """Policy of its latest release; null: its agents' own."""
+    """Policy of its latest release; null: none, so the agents' default decides."""
 
 
 class ClusterDocument(ViewDocument, frozen=True, kw_only=True):

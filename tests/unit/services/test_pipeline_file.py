@@ -141,6 +141,19 @@ def test_up_ends_with_the_place_in_the_file(file: Path, before: str, after: str,
     assert after or "orders.groups.parse: there is no field 'raeds'; did you mean reads?" in done.stderr
 
 
+def test_up_looks_for_the_programs_of_workers(file: Path) -> None:
+    """By name on the path, and from the folder of the file; before Kafka is asked."""
+    own = 'actuator = "processes"\nworkers_folder = "workers"\nbootstrap = "nowhere:1"'
+    for program, where in (("no-such-program", "on the path"), ("./parse.sh", f"from {file.parent}")):
+        group = f'[chains.orders.groups.parse]\nworkers.command = ["{program}"]'
+        file.write_text(
+            FILE.replace('bootstrap = "kafka:9092"', own).replace("[chains.orders.groups.parse]", group).replace("true", "false")
+        )
+        done = surescale("up")
+        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+        assert f"orders.groups.parse.workers.command: no program '{program}' was found {where}; install it" in done.stderr
+
+
 def test_every_command_reads_the_file_and_help_does_not(file: Path) -> None:
     """A wrong one ends a command before it connects to anything."""
     file.write_text("[settings]\nredis_ulr = 1\n")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from surescale.engines.groups.chains import Group, Workers
 from surescale.engines.ports.findings import Finding
 from surescale.engines.processes.doctor import processes
 from surescale.engines.prometheus import PrometheusSettings
@@ -179,6 +180,20 @@ def test_a_worker_that_crashes_at_its_start_is_a_problem(tmp_path: Path) -> None
     reconciler.store.note_failure(chain.name, "parse", 0, None)
     (fine,) = processes(settings)
     assert (fine.verdict, fine.detail) == ("ok", "orders: 0 live, 1 are asked for")
+
+
+def test_a_worker_whose_program_is_missing_is_a_problem_before_any_was_started(tmp_path: Path) -> None:
+    """Each task of it by its field; one that can be started is none, also from the folder of the file."""
+    own = {"engine": "kafka", "actuator": "processes", "groups_file": str(tmp_path / "groups.json")}
+    settings = role_settings(SourceSettings, cluster=CLUSTER, workers_folder=str(tmp_path), **own)
+    commands = {"parse": "no-such-program", "rate": "./rate.sh"}
+    write_groups(settings, orders={task: Group(workers=Workers((program,))) for task, program in commands.items()})
+    assert [(each.verdict, each.detail.partition(":")[0]) for each in processes(settings)] == [
+        ("problem", f"orders.groups.{task}.workers.command") for task in commands
+    ]
+    (tmp_path / "rate.sh").touch(mode=0o755)
+    (missing,) = processes(settings)
+    assert "parse.workers.command: no program 'no-such-program' was found on the path" in missing.detail
 
 
 def test_a_broker_that_is_away_is_a_problem() -> None:

@@ -38,7 +38,7 @@ export function ClusterPage({ cluster }: { cluster: string }): JSX.Element {
               ["Hosts", document.topology ? `${document.rent?.hosts.length ?? document.topology.record.hosts.length} of ${document.topology.record.hosts.length} in use` : "–"],
               ["Cost a day", dollars(document.rent?.per_day), "Every host in use, each paid once"],
               ["Engine", document.topology?.record.engine.engine ?? "–"],
-              ["Policy", document.policy_release?.record.policy ?? "the agents' own"],
+              ["Released policy", document.policy_release?.record.policy ?? "none", "Without a release, the agents' default policy decides"],
             ]}
           />
           <Operate path={path} isPaused={Boolean(document.pause)} />

@@ -31,7 +31,7 @@ export function ClustersPage(): JSX.Element {
                 <td class="number">{count(each.hosts)}</td>
                 <td class="number">{count(each.units)}</td>
                 <td class="number">{dollars(each.rent_per_day)}</td>
-                <td>{each.policy ?? "the agents' own"}</td>
+                <td>{each.policy ?? "none"}</td>
               </tr>
             ))}
           </Table>
