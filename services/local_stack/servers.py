@@ -16,6 +16,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from surescale.contracts.topics import RECORD_BYTES_MAX
 from surescale.runtime.ports import LOOPBACK, accepts_connections, free_port, free_ports, is_free
 from surescale.services.local_stack.artifacts import KAFKA_BROKER, fetch
 from surescale.services.local_stack.child_process import ChildProcess
@@ -156,9 +157,6 @@ class LocalRedis(LocalServer):
             return False
 
 
-MESSAGE_BYTES_MAX = 17 * 1024 * 1024
-"""Largest record batch the broker takes: a window of the largest job, with room."""
-
 HEAP_MIB = 512
 _CLUSTER_ID = "c3VyZXNjYWxlLWxvY2FsMQ"  # 16 bytes in base64, as Kafka wants it
 _FORMAT_TIMEOUT_S = 120.0
@@ -183,8 +181,7 @@ SETTINGS: Mapping[str, str] = {
     # After a kill the broker must wait this long for its previous session to expire.
     "broker.session.timeout.ms": "5000",
     "broker.heartbeat.interval.ms": "1000",
-    "message.max.bytes": str(MESSAGE_BYTES_MAX),
-    "replica.fetch.max.bytes": str(MESSAGE_BYTES_MAX),
+    "message.max.bytes": str(RECORD_BYTES_MAX),
     "num.io.threads": "4",
     "log.cleaner.dedupe.buffer.size": "8388608",  # the default is 128 MiB, of a 512 MiB heap
 }

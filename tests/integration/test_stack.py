@@ -9,7 +9,7 @@ import redis
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from surescale.contracts.topics import RECORD_BYTES_MAX
+from surescale.contracts.topics import LIBRDKAFKA_PRODUCER, WINDOW_BYTES_MAX
 from surescale.runtime.ports import accepts_connections, is_free
 from surescale.services.local_stack.errors import ServerError
 from surescale.services.local_stack.servers import LocalBroker, LocalRedis
@@ -44,7 +44,7 @@ def create_topic(bootstrap: str, topic: str) -> None:
 
 def produce(bootstrap: str, topic: str, value: bytes) -> None:
     """Write one record and wait for its acknowledgement."""
-    producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 17 * 1024 * 1024})
+    producer = Producer({**LIBRDKAFKA_PRODUCER, "bootstrap.servers": bootstrap})
     problems: list[object] = []
     producer.produce(topic, value, on_delivery=lambda problem, _message: problems.append(problem))
     assert producer.flush(60) == 0
@@ -82,8 +82,8 @@ def test_the_largest_record_goes_through_the_broker(kafka: KafkaForTests) -> Non
     """The size limits of the pipeline hold in the broker."""
     topic = kafka.topic_prefix() + "large"
     create_topic(kafka.bootstrap, topic)
-    produce(kafka.bootstrap, topic, bytes(RECORD_BYTES_MAX))
-    assert len(consume_all(kafka.bootstrap, topic, 1)[0]) == RECORD_BYTES_MAX
+    produce(kafka.bootstrap, topic, bytes(WINDOW_BYTES_MAX))
+    assert len(consume_all(kafka.bootstrap, topic, 1)[0]) == WINDOW_BYTES_MAX
 
 
 def test_topics_are_not_made_by_accident(kafka: KafkaForTests) -> None:

@@ -6,6 +6,8 @@ from typing import Protocol
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from surescale.contracts.topics import RECORD_BYTES_MAX
+
 READ = (
     "task-metrics",
     "snapshots",
@@ -70,7 +72,7 @@ class LiveTopics:
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
-                "fetch.message.max.bytes": 17 * 2**20,
+                "fetch.message.max.bytes": RECORD_BYTES_MAX,
             }
         )
         try:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from surescale.contracts.settings import from_environment
+from surescale.contracts.topics import RECORD_BYTES_MAX
 from surescale.monitor.settings import MonitorSettings
 from surescale.services.tools.health import ROLES
 from tests.support.known_settings import SETTINGS
@@ -85,6 +86,11 @@ def test_every_variable_is_explained_in_the_example() -> None:
     assert used <= set(re.findall(r"^#?([A-Z_]+)=", EXAMPLE, re.M))
     given = set(re.findall(r"^\s+(SURESCALE_[A-Z_]+):", TEXT, re.M))
     assert given <= SETTINGS
+
+
+def test_the_broker_takes_the_largest_record_and_no_larger_one(services: dict[str, Any]) -> None:
+    """As managed ones do."""
+    assert services["kafka"]["environment"]["KAFKA_MESSAGE_MAX_BYTES"] == str(RECORD_BYTES_MAX)
 
 
 def test_the_examples_lines_for_flink_are_settings_of_it() -> None:
