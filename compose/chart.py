@@ -25,6 +25,7 @@ COMPONENTS = {
     "secure": "secure",
     "notify": "notify",
     "scaled-streams": "scaledStreams",
+    "keda": "keda",
 }
 """The components that the chart has, in the order in which they apply, and the value that switches each on."""
 SPREAD = "production", ".Values.spread"
@@ -123,6 +124,11 @@ VALUES: dict[tuple[str, str], dict[str, Any]] = {
     ("NetworkPolicy", "metrics"): {
         "/spec/ingress/0/from/0/namespaceSelector/matchLabels/kubernetes.io~1metadata.name": Template(
             "{{ .Values.networkPolicy.monitoringNamespace }}"
+        )
+    },
+    ("NetworkPolicy", "keda"): {
+        "/spec/ingress/0/from/0/namespaceSelector/matchLabels/kubernetes.io~1metadata.name": Template(
+            "{{ .Values.keda.namespace }}"
         )
     },
     ("RoleBinding", "operator"): {"/subjects/0/name": Template("{{ .Values.operatorsGroup }}")},

@@ -256,6 +256,8 @@ EXTRAS = {
     "confluent_kafka": "kafka",
     "cramjam": "agent",
     "faust": "agent",
+    "google": "keda",
+    "grpc": "keda",
     "matplotlib": "evidence",
     "onnx": "train",
     "onnxruntime": "onnx",

@@ -5,7 +5,7 @@ import ipaddress
 import os
 import re
 import ssl
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from surescale.contracts.errors import SettingsError, reason_of
@@ -198,7 +198,7 @@ class ServedCertificate:
         """
         self._files = (certificate_file, key_file)
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self._stamp = self._stamps()
+        self._stamp = stamps_of(self._files)
         try:
             self.context.load_cert_chain(*self._files)
         except (OSError, ssl.SSLError) as error:
@@ -211,7 +211,7 @@ class ServedCertificate:
 
         After a failure the certificate before stays in use, until the files change again.
         """
-        stamp = self._stamps()
+        stamp = stamps_of(self._files)
         if stamp == self._stamp:
             return None
         self._stamp = stamp
@@ -223,5 +223,7 @@ class ServedCertificate:
             return str(error)
         return None
 
-    def _stamps(self) -> tuple[int, ...]:
-        return tuple(os.stat(path).st_mtime_ns if os.path.exists(path) else 0 for path in self._files)
+
+def stamps_of(files: Iterable[str]) -> tuple[int, ...]:
+    """Return what changes when one of these files does."""
+    return tuple(os.stat(path).st_mtime_ns if os.path.exists(path) else 0 for path in files)

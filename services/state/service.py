@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 import redis
@@ -36,6 +37,9 @@ from surescale.services.state.settings import StateSettings
 from surescale.services.state.write.projections import PROJECTED
 from surescale.services.state.write.projector import Projector
 from surescale.services.state.write.view_store import ViewStore
+
+if TYPE_CHECKING:
+    from surescale.services.state.keda.server import ExternalScaler
 
 READ_WAIT_S = 0.2
 CHECK_REDIS_EVERY_S = 15.0
@@ -81,7 +85,7 @@ async def _serve(
     stop: threading.Event,
     log: logging.Logger,
 ) -> None:
-    pulse = asyncio.create_task(watchdog.pulse("the event loop"))
+    pulse, scaler = asyncio.create_task(watchdog.pulse("the event loop")), None
     certificate, half_requests = _certificate(settings), HalfRequests()
     app = make_app(
         queries,
@@ -102,6 +106,7 @@ async def _serve(
             runner, settings.http_host, settings.http_port, option="--port", half_requests=half_requests, context=context
         )
         ends_late = asyncio.create_task(half_requests.end_late(runner))
+        scaler = await _scaler(settings, queries, log)
         scheme = "https" if certificate else "http"
         log.info("the page and the API are at %s://%s:%d/", scheme, settings.http_host, settings.http_port)
         if settings.http_operate_token_file and not certificate and not is_loopback(settings.http_host):
@@ -118,7 +123,20 @@ async def _serve(
         ends_late.cancel()
     finally:
         pulse.cancel()
+        if scaler is not None:
+            await scaler.stop()
         await runner.cleanup()
+
+
+async def _scaler(settings: StateSettings, queries: Queries, log: logging.Logger) -> "ExternalScaler | None":
+    """Open KEDA's port, if there is to be one."""
+    if not settings.keda_port:
+        return None
+    from surescale.services.state.keda.server import ExternalScaler  # a large library, and an extra of its own
+
+    scaler = ExternalScaler(settings, queries, log)
+    log.info("KEDA's external scaler is at %s:%d", settings.http_host, await scaler.start())
+    return scaler
 
 
 def _certificate(settings: StateSettings) -> ServedCertificate | None:

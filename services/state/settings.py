@@ -30,6 +30,11 @@ class StateSettings(NotifySettings):
     """PEM file of the HTTP API's certificate chain; empty: no TLS. Read again when it changes."""
     http_key_file: str = ""
     """PEM file of the certificate's private key, unencrypted."""
+    keda_port: int = 0
+    """Port of KEDA's external scaler (gRPC), at the address of the HTTP API and with its certificate; 0: none."""
+    keda_client_ca_file: str = ""
+    """PEM file of the authorities that sign KEDA's client certificates; empty: none is asked for. It is needed where the HTTP
+    API asks for tokens: KEDA sends none. Read again when it changes."""
     counterfactual_seconds: float = 20.0
     """Time for one answer to "what if this task or minute had not been seen", which a process of its own gives; then it is
     stopped. 0: nobody is answered."""
@@ -61,6 +66,7 @@ class StateSettings(NotifySettings):
             raise SettingsError(
                 f"http_port: {self.http_port} is not a port; set one from 1 to {PORT_MAX} (SURESCALE_HTTP_PORT, --port)"
             )
+        self._check_keda()
         if not 0 <= self.counterfactual_seconds <= 600:
             raise SettingsError(
                 f"SURESCALE_COUNTERFACTUAL_SECONDS: must be between 0 and 600, not {self.counterfactual_seconds:g}"
@@ -74,3 +80,16 @@ class StateSettings(NotifySettings):
                 )
         if self.namespaces:
             _ = self.kubernetes  # says what is wrong with it
+
+    def _check_keda(self) -> None:
+        if not 0 <= self.keda_port <= PORT_MAX:
+            raise SettingsError(
+                f"SURESCALE_KEDA_PORT: {self.keda_port} is not a port; set one from 1 to {PORT_MAX}, or 0 for none"
+            )
+        if self.keda_client_ca_file and not self.http_certificate_file:
+            raise SettingsError("SURESCALE_KEDA_CLIENT_CA_FILE: needs TLS; set SURESCALE_HTTP_CERTIFICATE_FILE and _KEY_FILE too")
+        if self.keda_port and self.http_token_file and not self.keda_client_ca_file:
+            raise SettingsError(
+                "SURESCALE_KEDA_PORT: the HTTP API asks for tokens (SURESCALE_HTTP_TOKEN_FILE), and KEDA sends none; set "
+                "SURESCALE_KEDA_CLIENT_CA_FILE, so that KEDA shows a certificate"
+            )

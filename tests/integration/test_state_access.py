@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
+import grpc
 import pytest
 
 from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.ports import free_port
 from tests.support import view_pipeline
 from tests.support.secure_broker import make_certificates
 from tests.support.view_pipeline import get
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = pytest.mark.integration
 settings, processes, service = view_pipeline.settings, view_pipeline.processes, view_pipeline.service
@@ -156,3 +158,13 @@ def test_a_file_without_tokens_is_refused_at_the_start(content: str, settings: P
     (tmp_path / "tokens").write_bytes(content.encode("latin-1"))
     with pytest.raises(SettingsError, match="SURESCALE_HTTP_TOKEN_FILE"):
         Tokens(str(tmp_path / "tokens"))
+
+
+def test_keda_is_answered_where_it_has_a_port(service: Callable[..., str]) -> None:
+    """Of a process as a pod runs it; what it is told, a test of its own says."""
+    port = free_port()
+    url = service(SURESCALE_KEDA_PORT=str(port))
+    wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "the service")
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.raises(grpc.RpcError) as refused:
+        channel.unary_unary("/externalscaler.ExternalScaler/GetMetrics")(b"", timeout=PATIENT_S)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT

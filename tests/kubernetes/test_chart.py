@@ -53,7 +53,7 @@ def _objects(rendered: str) -> dict[tuple[str, str], Document]:
         ("production", ["production"]),
         *((name, ["production", name]) for name in ("flink", "consumers", "secure", "notify")),
         ("flink-operator", ["production", "flink", "flink-operator"]),
-        ("scaled-streams", ["production", "consumers", "scaled-streams"]),
+        *((name, ["production", "consumers", name]) for name in ("scaled-streams", "keda")),
     ],
 )
 def test_the_chart_makes_what_the_overlay_makes(cluster: LiveCluster, overlay: str, values: list[str]) -> None:

@@ -57,7 +57,7 @@ from surescale.services.state.read.fleet import (
 from surescale.services.state.read.history import MarkedDecision, history
 from surescale.services.state.read.rent import Prices, cluster_rent, job_rent
 from surescale.services.state.read.shadows import dollars_per_unit_minute, summaries
-from surescale.services.state.read.staleness import Present, at_fault, next_decision, next_in_words, stale_of
+from surescale.services.state.read.staleness import FRESH_MINUTES, Present, at_fault, next_decision, next_in_words, stale_of
 from surescale.services.state.read.status import conditions_of, status_of
 from surescale.services.state.read.stored import Documents, decoded, record_of
 from surescale.services.state.read.task_figures import DecidedTasks, TaskFigures, task_figures
@@ -105,6 +105,28 @@ class Queries(View):
             ids = ids[len(few) :]
             found += (each for each in self._overviews.of(few, now, self.span_minutes) if not _ended_long_ago(each, now))
         return found
+
+    def overview(self, job: str) -> JobOverview:
+        """Return a job in one line.
+
+        Raises:
+            NotFound: no topic has named it.
+        """
+        self._require_job(job)
+        return self._overviews.of([job], self._now(), self.span_minutes)[0]
+
+    def is_at_rest(self, job: str) -> bool:
+        """Say whether surescale has a job at rest, and its source has seen just now that nothing waits for it.
+
+        Raises:
+            NotFound: no topic has named it.
+        """
+        if self.overview(job).status != "resting":
+            return False
+        topology = self._topology(job, Documents())
+        if topology is None or topology.quiet is None or self._now().minutes_since(topology.at_ms) > FRESH_MINUTES:
+            return False
+        return not topology.quiet.waiting and not topology.quiet.why
 
     def job(self, job: str) -> JobDocument:
         """Return everything known of a job.
@@ -175,7 +197,7 @@ class Queries(View):
             if decision is not None:
                 marks.append((decision, outcome))
         commands = self._commands(job, "", minutes, read)[::-1]
-        topology = read.part("topology", self._client.hget(self._key(keys.job(job)), "topology"), JobTopology)
+        topology = self._topology(job, read)
         hosts = self._hosts_of(job, read)
         # Where the engine places, nobody remembers what former sizes cost.
         rent = Prices(hosts).per_day(topology) if topology and hosts and hosts.engine.places == "commanded" else None
@@ -197,7 +219,7 @@ class Queries(View):
             for row in _by_task(each.tasks)
             if row.task == task
         ]
-        topology = read.part("topology", self._client.hget(self._key(keys.job(job)), "topology"), JobTopology)
+        topology = self._topology(job, read)
         known = [spec.task for spec in topology.tasks] if topology else []
         if not rows and task not in known:
             raise NotFound("task", task, near(task, known))
@@ -281,8 +303,7 @@ class Queries(View):
 
     def labels(self, job: str) -> dict[str, str]:
         """Return the name that people know each of the job's tasks by; tasks without one are left out."""
-        body = self._client.hget(self._key(keys.job(job)), "topology")
-        topology = Documents().part("topology", body, JobTopology)
+        topology = self._topology(job, Documents())
         return {task.task: task.label for task in topology.tasks if task.label} if topology else {}
 
     def decision(self, of: str) -> DecisionDocument:
@@ -310,6 +331,9 @@ class Queries(View):
         bodies = self._client.hmget(self._key(keys.minutes(job)), places)
         found = (read.part("minutes", body, TaskMinutesAt) for body in bodies)
         return sorted((each for each in found if each and each.version in ends), key=lambda each: each.version)
+
+    def _topology(self, job: str, read: Documents) -> JobTopology | None:
+        return read.part("topology", self._client.hget(self._key(keys.job(job)), "topology"), JobTopology)
 
     def _hosts_of(self, job: str, read: Documents) -> ClusterTopology | None:
         return read.part("hosts", self._client.hget(self._key(keys.cluster(cluster_of(job))), "topology"), ClusterTopology)

@@ -249,9 +249,9 @@ def test_the_rules_see_what_is_wrong_and_nothing_else_on_the_charts_own_labels(t
 
 def test_the_query_given_for_keda_is_the_wanted_size_while_figures_are_fresh_and_empty_else(tmp_path: Path) -> None:
     """Of the example in docs/kubernetes.md, on series of two jobs and of both replicas of the state service."""
-    example = re.search(r"```yaml\n(apiVersion: keda\.sh.*?)```", (ROOT / "docs/kubernetes.md").read_text(), re.DOTALL)
+    example = re.search(r"```yaml\n( +- type: prometheus.*?)```", (ROOT / "docs/kubernetes.md").read_text(), re.DOTALL)
     assert example is not None
-    query = " ".join(yaml.safe_load(example[1])["spec"]["triggers"][0]["metadata"]["query"].split())
+    query = " ".join(yaml.safe_load(example[1])[0]["metadata"]["query"].split())
     assert set(re.findall(r"surescale_\w+", query)) <= set(TABLE)
     made = [
         each

@@ -1,0 +1,1 @@
+"""KEDA's external scaler: tells KEDA, over gRPC, how many workers a job should have."""

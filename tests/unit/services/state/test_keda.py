@@ -1,0 +1,319 @@
+"""What KEDA is told over gRPC: by a real client over loopback, from a view in a real Redis, whose bytes are KEDA's own."""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import shutil
+import struct
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from msgspec import Raw
+from msgspec.structs import replace
+
+from surescale.contracts import topics
+from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.messages import Quiet
+from surescale.contracts.rescaler_state import Condition, JobSummary, RescalerRecord
+from surescale.contracts.windows import encode_window
+from surescale.contracts.wire import encode
+from surescale.runtime.ports import free_port
+from surescale.services.state.connection import connect
+from surescale.services.state.keda import server
+from surescale.services.state.keda.server import METRIC, ExternalScaler
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.settings import StateSettings
+from surescale.services.state.write.operations import Operation, condensed
+from surescale.services.state.write.projections import Record, project
+from surescale.services.state.write.view_store import ViewStore
+from tests.support.builders import JOB, topology, window_at
+from tests.support.protobuf import field
+from tests.support.secure_broker import make_certificates
+from tests.support.view_pipeline import decision
+from tests.support.waiting import PATIENT_S
+
+PREFIX = "keda-"
+DECIDED = 60 * MINUTE_MS
+LOG = logging.getLogger("test")
+
+
+def running(job: str, minute: int) -> Iterator[tuple[str, str, bytes]]:
+    """Yield what is known of a job whose newest figures are of a minute."""
+    found = replace(topology(), job=job, at_ms=DECIDED)
+    yield topics.JOB_TOPOLOGY, job, encode(found)
+    yield topics.SNAPSHOTS, job, encode_window(dataclasses.replace(window_at(minute), job=job, topology=found))
+
+
+def resting(waiting: int, at_ms: int = DECIDED, why: str = "") -> Iterator[tuple[str, str, bytes]]:
+    """Yield what is known of a job that surescale took to rest."""
+    quiet = Quiet(since_ms=None, waiting=waiting, why=why)
+    found = replace(topology(), job="sim/rests", at_ms=at_ms, version=2, state="resting", quiet=quiet)
+    rests = Condition(type="Available", status=True, reason="AtRest", message="", last_transition_ms=0, observed_generation=0)
+    summary = JobSummary(conditions=(rests,))
+    memory = RescalerRecord(cluster="sim", kind="job", id="sim/rests", at_ms=1, body=Raw(b"{}"), summary=summary)
+    yield topics.JOB_TOPOLOGY, "sim/rests", encode(found)
+    yield topics.RESCALER_STATE, "sim/job/sim/rests", encode(memory)
+
+
+def everything() -> Iterator[tuple[str, str, bytes]]:
+    """Yield records of a job that runs, one of which nothing comes, one without a decision, one that ended, and one at rest."""
+    yield from running(JOB, 60)
+    yield topics.DECISIONS, "sim", encode(decision(6))
+    yield from running("sim/silent", 30)
+    yield topics.DECISIONS, "sim", encode(decision(3, job="sim/silent"))
+    yield from running("sim/new", 60)
+    yield topics.JOB_TOPOLOGY, "sim/ended", encode(replace(topology(), job="sim/ended", state="finished"))
+    yield topics.DECISIONS, "sim", encode(decision(6, job="sim/ended"))
+    yield from resting(0)
+
+
+class View:
+    """A view in a real Redis that takes records, and queries on it a moment after the newest ones."""
+
+    def __init__(self, url: str) -> None:
+        self.client, self._offset = connect(url), 0
+        self.store = ViewStore(self.client, PREFIX)
+        self.store.flush()
+        assert self.store.begin({("decisions", 0): 0}, None)
+        self.queries = Queries(self.client, PREFIX, lambda: DECIDED + 5_000)
+
+    def take(self, records: Iterator[tuple[str, str, bytes]]) -> None:
+        """Show these records."""
+        operations: list[Operation] = []
+        for topic, key, value in records:
+            self._offset += 1
+            operations += project(Record(topic, 0, self._offset, key.encode(), value, DECIDED))
+        at = {("decisions", 0): 0}
+        assert self.store.write(condensed(operations), at, at)
+
+
+@pytest.fixture
+def view(redis_url: str) -> Iterator[View]:
+    """That view, with every job."""
+    made = View(redis_url)
+    made.take(everything())
+    yield made
+    made.store.flush()
+    made.client.close()
+
+
+def reference(**metadata: str) -> bytes:
+    """Return a ScaledObjectRef as KEDA sends it: name, namespace, and a map, which is a list of pairs."""
+    pairs = (field(3, field(1, key) + field(2, value)) for key, value in metadata.items())
+    return field(1, "orders") + field(2, "shop") + b"".join(pairs)
+
+
+ASKED = reference(scalerAddress="surescale:8075", job=JOB, task="map")
+
+
+@contextlib.asynccontextmanager
+async def serving(view: View, **given: Any) -> AsyncIterator[int]:
+    """Serve, and give the port."""
+    scaler = ExternalScaler(StateSettings(**given), view.queries, LOG)
+    port = await scaler.start()
+    try:
+        yield port
+    finally:
+        await scaler.stop()
+
+
+async def ask(port: int, method: str, sent: bytes, credentials: Any = None) -> bytes:
+    """Return the bytes of an answer."""
+    place = f"localhost:{port}"
+    opened = grpc.aio.secure_channel(place, credentials) if credentials else grpc.aio.insecure_channel(place)
+    async with opened as channel:
+        answer: bytes = await channel.unary_unary(f"/externalscaler.ExternalScaler/{method}")(sent, timeout=PATIENT_S)
+        return answer
+
+
+def answered(view: View, method: str, sent: bytes) -> bytes:
+    """Return the bytes of an answer to one call."""
+
+    async def once() -> bytes:
+        async with serving(view) as port:
+            return await ask(port, method, sent)
+
+    return asyncio.run(once())
+
+
+def refused(view: View, method: str, sent: bytes) -> tuple[str, str]:
+    """Return code and words of a refusal."""
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        answered(view, method, sent)
+    return error.value.code().name, error.value.details() or ""
+
+
+def size(number: int) -> bytes:
+    """Return a GetMetricsResponse: one value, as a whole number and as a double."""
+    double = bytes((3 << 3 | 1,)) + struct.pack("<d", number)
+    return field(1, field(1, METRIC) + field(2, number) + double)
+
+
+def test_the_figure_is_the_size_that_was_decided_and_the_target_is_one(view: View) -> None:
+    """So the HorizontalPodAutoscaler asks for as many pods as the figure says; older KEDA reads the whole numbers."""
+    assert answered(view, "GetMetrics", field(1, ASKED) + field(2, METRIC)) == size(3)
+    assert answered(view, "GetMetricSpec", ASKED) == size(1)
+    assert answered(view, "IsActive", ASKED) == field(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "code", "words"),
+    [
+        ({"task": "map"}, "INVALID_ARGUMENT", "metadata: job: '' is no name of a job; write CLUSTER/NAME"),
+        ({"job": "orders", "task": "map"}, "INVALID_ARGUMENT", "metadata: job: 'orders' is no name of a job; write CLUSTER/NAME"),
+        ({"job": "a/b/c", "task": "map"}, "INVALID_ARGUMENT", "metadata: job: 'a/b/c' is no name of a job; write CLUSTER/NAME"),
+        ({"job": JOB}, "INVALID_ARGUMENT", f"metadata: task: missing; write the name of one of {JOB}'s tasks"),
+        ({"job": JOB, "Task": "map"}, "INVALID_ARGUMENT", f"metadata: task: missing; write the name of one of {JOB}'s tasks"),
+        ({"job": "sim/nobody", "task": "map"}, "NOT_FOUND", "no job 'sim/nobody' is known; known: "),
+        ({"job": JOB, "task": "mop"}, "NOT_FOUND", f"no task of {JOB} 'mop' is known; known: map"),
+        ({"job": JOB, "task": "source"}, "NOT_FOUND", "known: map"),  # which may not change its size
+        ({"job": "sim/silent", "task": "map"}, "FAILED_PRECONDITION", "sim/silent: no figures for 30 min"),
+        ({"job": "sim/new", "task": "map"}, "FAILED_PRECONDITION", "sim/new: nothing has been decided on task 'map' yet"),
+        ({"job": "sim/ended", "task": "map"}, "FAILED_PRECONDITION", "sim/ended: it has ended"),
+    ],
+)
+def test_without_a_figure_there_is_an_error_that_says_why(view: View, metadata: dict[str, str], code: str, words: str) -> None:
+    """No figure is no 0: KEDA keeps the size then, or does what its fallback says."""
+    found = refused(view, "GetMetrics", field(1, reference(**metadata)))
+    assert (found[0], words in found[1], "\n" in found[1]) == (code, True, False), found
+
+
+@pytest.mark.parametrize("sent", [b"\xff\xff", field(1, b"\x80"), field(1, 7), b"\x0a\x7f", b"\x0a" * 100_000])
+def test_what_is_no_request_ends_its_call_and_nothing_else(view: View, sent: bytes) -> None:
+    """The next one is answered."""
+
+    async def one_after_the_other() -> bytes:
+        async with serving(view) as port:
+            with pytest.raises(grpc.aio.AioRpcError) as error:
+                await ask(port, "GetMetrics", sent)
+            assert error.value.code() is not grpc.StatusCode.OK
+            return await ask(port, "GetMetrics", field(1, ASKED))
+
+    assert asyncio.run(one_after_the_other()) == size(3)
+
+
+@pytest.mark.parametrize("job", ["sim/silent", "sim/new", "sim/ended"])
+def test_a_job_of_which_nothing_is_known_stays_active(view: View, job: str) -> None:
+    """KEDA would take it to its minimum, which may be no pod at all."""
+    assert answered(view, "IsActive", reference(job=job, task="map")) == field(1, 1)
+
+
+def test_a_job_at_rest_is_not_active_until_something_may_wait(view: View) -> None:
+    """A record, partitions of which it is not known, or a look that is old."""
+    sent = reference(job="sim/rests", task="map")
+    assert answered(view, "IsActive", sent) == b""
+    for known in (resting(1), resting(0, why="partition 3 has no leader"), resting(0, at_ms=DECIDED - 5 * MINUTE_MS)):
+        view.take(known)
+        assert answered(view, "IsActive", sent) == field(1, 1)
+
+
+def test_a_stream_says_when_that_changes(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once how it is, and then no more than the changes."""
+    monkeypatch.setattr(server, "LOOK_EVERY_S", 0.05)
+
+    async def followed() -> list[bytes]:
+        async with serving(view) as port, grpc.aio.insecure_channel(f"localhost:{port}") as channel:
+            method = channel.unary_stream("/externalscaler.ExternalScaler/StreamIsActive")
+            stream = method(reference(job="sim/rests", task="map"), timeout=PATIENT_S)
+            said = [await stream.read()]
+            for waiting in (1, 0):
+                view.take(resting(waiting))
+                said.append(await stream.read())
+            return said
+
+    assert asyncio.run(followed()) == [b"", field(1, 1), b""]
+
+
+def test_while_redis_is_away_there_is_no_figure_but_still_a_target(view: View) -> None:
+    """KEDA leaves a trigger out of its HorizontalPodAutoscaler that cannot say its target."""
+    view.queries = Queries(connect(f"redis://127.0.0.1:{free_port()}/0"), PREFIX)
+    code, words = refused(view, "GetMetrics", field(1, ASKED))
+    assert (code, words.startswith("the view in Redis cannot be read now: ")) == ("UNAVAILABLE", True)
+    assert answered(view, "GetMetricSpec", ASKED) == size(1)
+
+
+def test_with_tls_only_who_shows_a_certificate_of_the_authority_is_answered(view: View, tmp_path: Path) -> None:
+    """Also after the server's certificate has changed; a broken one leaves that of before in force."""
+    make_certificates(tmp_path)
+    (tmp_path / "other").mkdir()
+    make_certificates(tmp_path / "other")
+    files = {name: tmp_path / f"{name}.pem" for name in ("broker", "broker-key", "ca", "client", "client-key")}
+    given = {
+        "http_certificate_file": str(files["broker"]),
+        "http_key_file": str(files["broker-key"]),
+        "keda_client_ca_file": str(files["ca"]),
+    }
+
+    def client(ca: Path, *own: Path) -> Any:
+        key, certificate = (path.read_bytes() for path in own) if own else (None, None)
+        return grpc.ssl_channel_credentials(ca.read_bytes(), key, certificate)
+
+    mine = client(files["ca"], files["client-key"], files["client"])
+    other = tmp_path / "other"
+    strangers = (
+        None,
+        client(files["ca"]),
+        client(files["ca"], other / "client-key.pem", other / "client.pem"),
+        client(other / "ca.pem", files["client-key"], files["client"]),
+    )
+
+    async def asked() -> None:
+        async with serving(view, **given) as port:
+            assert await ask(port, "GetMetrics", field(1, ASKED), mine) == size(3)
+            for stranger in strangers:
+                with pytest.raises(grpc.aio.AioRpcError) as error:
+                    await ask(port, "GetMetrics", field(1, ASKED), stranger)
+                assert error.value.code() is grpc.StatusCode.UNAVAILABLE
+            files["broker"].write_text("no certificate")
+            assert await ask(port, "GetMetrics", field(1, ASKED), mine) == size(3)
+            for name in ("broker", "broker-key"):
+                shutil.copy(other / f"{name}.pem", files[name])
+            changed = client(other / "ca.pem", files["client-key"], files["client"])
+            assert await ask(port, "GetMetrics", field(1, ASKED), changed) == size(3)
+
+    asyncio.run(asked())
+
+
+def test_a_port_that_is_taken_is_one_line(view: View) -> None:
+    """Also by another scaler, which would take half of the calls."""
+
+    async def twice() -> None:
+        async with serving(view) as port:
+            with pytest.raises(SettingsError, match=rf"SURESCALE_KEDA_PORT: 127\.0\.0\.1:{port} cannot be opened; choose"):
+                await ExternalScaler(StateSettings(keda_port=port), view.queries, LOG).start()
+
+    asyncio.run(twice())
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"keda_port": 70_000}, "SURESCALE_KEDA_PORT: 70000 is not a port"),
+        ({"keda_client_ca_file": "ca.pem"}, "SURESCALE_KEDA_CLIENT_CA_FILE: needs TLS; set SURESCALE_HTTP_CERTIFICATE_FILE"),
+        ({"keda_port": 8075, "http_token_file": "tokens"}, "and KEDA sends none; set SURESCALE_KEDA_CLIENT_CA_FILE"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(given: dict[str, Any], words: str) -> None:
+    """A port without tokens would read what the API guards by them."""
+    with pytest.raises(SettingsError, match=words):
+        StateSettings(**given)
+
+
+@pytest.mark.parametrize("missing", ["http_certificate_file", "keda_client_ca_file"])
+def test_a_file_that_cannot_be_used_is_one_line(view: View, tmp_path: Path, missing: str) -> None:
+    """Before the port opens."""
+    make_certificates(tmp_path)
+    given: dict[str, Any] = {
+        "http_certificate_file": str(tmp_path / "broker.pem"),
+        "http_key_file": str(tmp_path / "broker-key.pem"),
+        "keda_client_ca_file": str(tmp_path / "ca.pem"),
+    }
+    for broken in (tmp_path / "absent.pem", tmp_path / "empty.pem"):
+        (tmp_path / "empty.pem").touch()
+        with pytest.raises(SettingsError, match=r"^SURESCALE_HTTP_CERTIFICATE_FILE, .*cannot be used .*; set them to PEM files$"):
+            ExternalScaler(StateSettings(**{**given, missing: str(broken)}), view.queries, LOG)
