@@ -27,6 +27,8 @@ class RawAnswer:
         compared: how the best change compared with no change; None for a policy that does not score.
         outlook: the load that it expected; None for a policy that does not look ahead.
         drift: how far its features lie from its training; None for a policy that does not know.
+        leap: int64 ([N], [N]), the least and the most that one decision may reach whatever the step limits, since a timetable
+            tells what comes; None: none does.
     """
 
     wanted: Int64
@@ -36,6 +38,7 @@ class RawAnswer:
     compared: ChangeScore | None = None
     outlook: LoadOutlook | None = None
     drift: FeatureDrift | None = None
+    leap: tuple[Int64, Int64] | None = None
 
 
 def answer_in_ratios(ratios: Float64, current: Int64, reason: str) -> RawAnswer:

@@ -166,6 +166,7 @@ def _decision(
         trial = replace(trial, fewer=np.where(proposed == current, trial.fewer, 0))
         proposed = np.where(trial.fewer > 0, trial.fewer, proposed)
         ratios = _ratios(answered.answer, proposed, seen)
+        seen = replace(seen, leap=answered.answer.leap)
         looked_at = answered.answer.looked_at
     is_unready = isinstance(answered.answer, NotReady) and emergency is None
     if is_unready:
@@ -301,6 +302,8 @@ def _checked(answer: Answer, tasks: int) -> Answer:
         return PolicyFailed("the policy answered a ratio that is not a number")
     if answer.looked_at and len(answer.looked_at) != tasks:
         return PolicyFailed(f"the policy explained {len(answer.looked_at)} of {tasks} tasks")
+    if answer.leap is not None and any(each.shape != (tasks,) for each in answer.leap):
+        return PolicyFailed("the policy allowed leaps of other tasks than the job has")
     if not all(map(math.isfinite, _reported_numbers(answer))):  # readers would refuse the whole decision
         return PolicyFailed("the policy explained its answer with a figure that is not a number")
     return answer

@@ -7,7 +7,8 @@ They come in a fixed order, and a later one wins over an earlier one:
 3. ``emergency``: a plainly overloaded task gets what the present load needs, and no task shrinks below that.
 4. ``backlog_hold``: no task shrinks while the job works off a backlog.
 5. ``unproven``: no task shrinks where the newest figures do not prove that it needs less (``policies.witness``).
-6. ``max_step``: no task changes by more than a factor at once; an overloaded one may grow further.
+6. ``max_step``: no task changes by more than a factor at once, unless a timetable tells what comes; an overloaded one may grow
+   further.
 7. ``memory``: a task whose process is short of memory stays as it is (``policies.memory``).
 8. ``tied``: tasks on forward edges keep one parallelism, the widest of them.
 9. ``minimum_within``: in a period in which the owner wants a minimum, no task is below it.
@@ -49,6 +50,7 @@ class Situation:
     ``backlog_minutes``: minutes each task needs for the work that is waiting; None: nothing waits. ``urgent``: what each task
     needs at once, 0 where nothing is; None: no task needs anything at once. ``unproven``: tasks that must not shrink, because
     nothing proves that they need less; None: there are none. ``cramped``: tasks whose process is short of memory; None: there are
+    none. ``leap``: the least and the most that one decision may reach besides, since a timetable tells what comes; None: there is
     none.
     """
 
@@ -60,6 +62,7 @@ class Situation:
     urgent: Int64 | None = None
     unproven: Bool | None = None
     cramped: Bool | None = None
+    leap: tuple[Int64, Int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +190,8 @@ def step_range(seen: Situation, floor: Int64, limits: Limits) -> tuple[Int64, In
     Overload lifts the limit, but only upward, and only as far as twice the present size or as the measured load needs.
     """
     nearest, farthest = one_step(seen.current, limits, seen.graph)
+    if seen.leap is not None:
+        nearest, farthest = np.minimum(nearest, seen.leap[0]), np.maximum(farthest, seen.leap[1])
     lifted = np.maximum(np.maximum(farthest, OVERLOAD_STEP * seen.current), floor)
     return nearest, np.where(seen.overloaded, lifted, farthest)
 

@@ -41,6 +41,7 @@ class Limits:
         within: the least of every task in a period that begins or goes on; 0: there is none. ``least`` is at least that.
         total: of the scalable tasks' subtasks.
         step_up, step_down: largest factors of one decision.
+        leaps_up, leaps_down: whether what is known to come lifts them, since the owner set none.
         pinned: bool [N], tasks that stay as they are; None: none.
         ties: tasks that keep one parallelism.
         align: sizes of tasks whose work is dealt out become even (``policies.dealt.aligned``).
@@ -56,6 +57,8 @@ class Limits:
     within: int = 0
     step_up: float = 2.0
     step_down: float = 2.0
+    leaps_up: bool = False
+    leaps_down: bool = False
     pinned: Bool | None = None
     ties: Ties = ()
     align: bool = False
@@ -91,6 +94,8 @@ class Limits:
             total=total_limit(settings, engine) or ANY_TOTAL,
             step_up=step_up(settings, engine),
             step_down=step_down(settings),
+            leaps_up=settings.step_up_max is None,
+            leaps_down=settings.step_down_max is None,
             pinned=pinned if pinned.any() else None,
             ties=ties,
             align=effective(settings, "align"),

@@ -8,8 +8,8 @@ from surescale.policies.answer import Float64
 from surescale.policies.dealt import carried, needed
 from surescale.policies.flows import Undivided
 from surescale.policies.graph import Bool, Int64, JobGraph
-from surescale.policies.guardrails import Situation, guard_rows, one_step, situation
-from surescale.policies.measure import Measured, busiest_of, or_zero, widened_by
+from surescale.policies.guardrails import FLOOR_MINUTES, Situation, guard_rows, one_step, situation
+from surescale.policies.measure import Measured, busiest_of, mean_of_last, or_zero, widened_by
 from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.planning_input import Planning, PlanningInput
 from surescale.policies.sure.queue_delay import LEAST
@@ -19,6 +19,8 @@ _UNBOUNDED = 1e9  # records per minute that a task of unknown cost passes
 _CAPACITIES = np.geomspace(0.75, 6.0, 36)  # as multiples of the mean expected load: from overload to one sixth busy
 LASTING_MINUTES = 10  # a rise that is over sooner needs no preparation
 REACH_BUSY = 0.9  # of capacity, that a timetable brings
+FALL = 1.4  # times what comes by its timetable is a load that has just fallen
+LEAP_BUSY = 0.5  # of capacity, that the highest load to come leaves after the widest leap
 CALM_CHANGE = 0.05  # a job is calm only while the median change of its load from hour to hour is below this
 
 
@@ -112,8 +114,8 @@ def choices_of(planning: Planning, given: PlanningInput, work: Work, caution: fl
     expected, current = given.expected, given.current
     load = np.exp(np.log(np.maximum(expected.means, LEAST)).mean(axis=1))
     seen = situation(given.measured, given.graph, current, given.limits.busy_most)
-    least, most = _within_step(given, seen)
-    kept = is_young(planning, given.measured) | is_falling(planning, expected)
+    least, most = _within_step(given, seen, leap_of(planning, given, work))
+    kept = is_young(planning, given.measured) | is_falling(planning, expected) | awaits_floor(given)
     least = np.where(kept[:, None], np.maximum(least, current), least)
     reach = reach_of(planning, given, work)
     if reach is not None:
@@ -140,18 +142,66 @@ def reach_of(planning: Planning, given: PlanningInput, work: Work) -> Int64 | No
     expected, limits = given.expected, given.limits
     if expected.shape is None:
         return None
-    minutes = np.repeat(expected.means, expected.stage_minutes, axis=1) * expected.shape
-    later = np.concatenate([minutes[:, LASTING_MINUTES:], minutes[:, -1:].repeat(LASTING_MINUTES, axis=1)], axis=1)
-    lasts = np.minimum(minutes, later)
+    lasts = _lasting(expected)
+    minutes = lasts.shape[1]
     lead = planning.effect_minutes + planning.restart_minutes
     reach = np.ones_like(given.current)
-    most = (minutes.shape[1] - lead) // given.span_minutes
+    most = (minutes - lead) // given.span_minutes
+    step_up = np.inf if limits.leaps_up else limits.step_up
     for steps in range(most, 0, -1):
         at = lead + steps * given.span_minutes
         load = lasts[:, at : at + given.span_minutes].max(axis=1)
         reach = np.maximum(reach, work.sizes(load[:, None] / REACH_BUSY)[:, 0])
-        reach = np.maximum(np.minimum(np.ceil(reach / limits.step_up), reach - 1), 1).astype(np.int64)
+        reach = np.maximum(np.minimum(np.ceil(reach / step_up), reach - 1), 1).astype(np.int64)
     return np.where(work.sized, reach, 0)
+
+
+def leap_of(planning: Planning, given: PlanningInput, work: Work) -> tuple[Int64, Int64] | None:
+    """Return the least and most sizes [B, N] that a timetable justifies at once, whatever the step limits; None: there is none.
+
+    Up to what carries the highest load to come with ease. Down to where no subtask gets more to do, until the next decision but
+    one takes effect, than one of this task got through within the window: no measured service time needs to be right for that.
+    """
+    expected, limits, current = given.expected, given.limits, given.current
+    if expected.shape is None or given.got_through is None:
+        return None
+    least, most = current, current
+    if limits.leaps_up:
+        highest = _lasting(expected).max(axis=1)
+        most = np.where(work.sized, np.maximum(current, work.sizes(highest[:, None] / LEAP_BUSY)[:, 0]), current).astype(np.int64)
+    if limits.leaps_down:
+        soon = planning.effect_minutes + planning.restart_minutes + 2 * given.span_minutes
+        coming = _minutes(expected)[:, :soon].max(axis=1) * np.exp(max(planning.scenarios) * expected.spread[:, 0])
+        share = coming[:, None] * given.measured.visits / given.got_through
+        known = work.sized & np.isfinite(share)
+        least = np.where(known, np.minimum(current, np.ceil(np.where(known, share, 0.0))), current).astype(np.int64)
+    return least, most
+
+
+def _minutes(expected: Expected) -> Float64:
+    """Return the load [B, K T] of each minute that a timetable brings."""
+    assert expected.shape is not None
+    minutes: Float64 = np.repeat(expected.means, expected.stage_minutes, axis=1) * expected.shape
+    return minutes
+
+
+def _lasting(expected: Expected) -> Float64:
+    """Return the same where it lasts: what is over after ``LASTING_MINUTES`` needs no preparation."""
+    minutes = _minutes(expected)
+    later = np.concatenate([minutes[:, LASTING_MINUTES:], minutes[:, -1:].repeat(LASTING_MINUTES, axis=1)], axis=1)
+    lasting: Float64 = np.minimum(minutes, later)
+    return lasting
+
+
+def awaits_floor(given: PlanningInput) -> Bool:
+    """Return [B] whether a load fell at once by its timetable, and the load floor has yet to follow.
+
+    It allows half a fall now and the rest a span later; a second restart would cost more than to wait.
+    """
+    if given.expected.shape is None:
+        return np.zeros(len(given.current), dtype=np.bool_)
+    awaits: Bool = mean_of_last(given.measured.load, FLOOR_MINUTES) > FALL * given.expected.means[:, 0]
+    return awaits
 
 
 def is_young(planning: Planning, measured: Measured) -> Bool:
@@ -176,12 +226,16 @@ def calmness(planning: Planning, expected: Expected) -> Float64:
     return calm * (planning.calm_restarts > 0)
 
 
-def _within_step(given: PlanningInput, seen: Situation) -> tuple[Int64, Int64]:
+def _within_step(given: PlanningInput, seen: Situation, leap: tuple[Int64, Int64] | None) -> tuple[Int64, Int64]:
     """Return the least and most [B, N] that a plan looks at.
 
-    Overload lifts the upper limit; of such a step the guardrails grant what ``policies.guardrails.step_range`` says.
+    Overload lifts the upper limit; of such a step the guardrails grant what ``policies.guardrails.step_range`` says. Where a
+    timetable allows a leap, it goes down no further than the load floor: the rest would take a second restart.
     """
     limits = given.limits
     nearest, farthest = one_step(given.current, limits, given.graph)
+    if leap is not None:
+        nearest = np.maximum(np.minimum(nearest, leap[0]), np.minimum(seen.floor, given.current))
+        farthest = np.maximum(farthest, leap[1])
     farthest = np.where(seen.overloaded, limits.most, farthest)
     return np.maximum(limits.least, nearest), np.minimum(limits.most, farthest)

@@ -27,7 +27,7 @@ from surescale.policies.answer import Float64
 from surescale.policies.graph import Bool, Int64
 from surescale.policies.latency_bound import DRAIN_SHARE, Bound
 from surescale.policies.measure import NOTHING_MINUTES
-from surescale.policies.sure.choices import Choices, Work, calmness, choices_of, is_falling, is_young, reach_of
+from surescale.policies.sure.choices import Choices, Work, calmness, choices_of, is_falling, is_young, leap_of, reach_of
 from surescale.policies.sure.hindsight import hindsight
 from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.planning_input import Planning, PlanningInput
@@ -74,6 +74,7 @@ class Planned:
         choices: that were compared.
         expected: the outlook that they were compared under.
         waiting: float64 [B], records in the job now.
+        leap: int64 ([B, N], [B, N]), ``policies.sure.choices.leap_of``.
     """
 
     wanted: Int64
@@ -93,6 +94,7 @@ class Planned:
     choices: Choices
     expected: Expected
     waiting: Float64
+    leap: tuple[Int64, Int64] | None
 
 
 def plan(planning: Planning, given: PlanningInput) -> Planned:
@@ -155,6 +157,7 @@ def plan(planning: Planning, given: PlanningInput) -> Planned:
         choices=choices,
         expected=expected,
         waiting=waiting,
+        leap=leap_of(planning, given, work),
     )
 
 

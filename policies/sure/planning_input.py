@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from surescale.contracts.job_settings import LatencyBound, Objective
+from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64, JobGraph
 from surescale.policies.latency_bound import Bound, restart_late_minutes
 from surescale.policies.limits import Limits
@@ -95,6 +96,7 @@ class PlanningInput:
         limits: of all of them.
         restarts: int64 [B], restarts in the window.
         span_minutes: from one decision to the next.
+        got_through: float64 [B, N], the most records that each subtask of a task got through in a minute; None: not asked.
     """
 
     expected: Expected
@@ -104,3 +106,4 @@ class PlanningInput:
     limits: Limits
     restarts: Int64
     span_minutes: int = SPAN_MINUTES
+    got_through: Float64 | None = None

@@ -12,7 +12,9 @@ from surescale.contracts.block_load import decoded
 from surescale.contracts.decisions import Candidates, ChangeScore, LoadOutlook
 from surescale.contracts.job_limits import RESTART_ASSUMED_S, is_simulated
 from surescale.contracts.messages import JobTopology
+from surescale.contracts.source_load import read_or_emitted
 from surescale.contracts.topology import slots_needed
+from surescale.contracts.windows import FIGURE, Float32
 from surescale.policies.answer import Answer, Float64, PolicyFailed, RawAnswer
 from surescale.policies.hidden import hidden_load
 from surescale.policies.latency_bound import path_minutes
@@ -90,6 +92,7 @@ class SurePolicy:
             limits=question.limits,
             restarts=question.restarted[-len(figures) :].sum()[None],
             span_minutes=self.span_minutes,
+            got_through=_got_through(question, figures)[None] if expected.shape is not None else None,
         )
         is_assumed = question.restart_seconds is None and not is_simulated(window.topology.engine)
         restart_seconds = RESTART_ASSUMED_S if is_assumed else question.restart_seconds
@@ -106,7 +109,17 @@ class SurePolicy:
             reason=_sentence(expected, planned, planning, have, is_assumed=is_assumed),
             compared=_compared(question, expected, planned, planning) if not planned.idle[0] else None,
             outlook=_outlook(expected),
+            leap=None if planned.leap is None else (planned.leap[0][0], planned.leap[1][0]),
         )
+
+
+def _got_through(question: Question, figures: Float32) -> Float64:
+    """Return [N] the most records that a subtask of each task got through in a minute of the window; NaN: unknown."""
+    into, out, subtasks = (figures[..., FIGURE[name]].astype(np.float64) for name in ("records_in", "records_out", "parallelism"))
+    into[:, question.graph.by_level[0]] = read_or_emitted(into, out)[:, question.graph.by_level[0]]
+    each = np.where(subtasks > 0, into / np.maximum(subtasks, 1.0), np.nan)
+    most: Float64 = np.fmax.reduce(np.where(each > 0, each, np.nan), axis=0)
+    return most
 
 
 def _sentence(expected: Expected, planned: Planned, planning: Planning, have: int, *, is_assumed: bool) -> str:

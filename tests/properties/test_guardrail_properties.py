@@ -122,7 +122,8 @@ def cases(draw: st.DrawFn) -> Case:
     urgent = np.where(graph.scalable, draw(_row(st.integers(0, 90), count)), 0) if draw(st.booleans()) else None
     unproven = np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count))) if draw(st.booleans()) else None
     cramped = np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count))) if draw(st.booleans()) else None
-    seen = Situation(graph, current, floor, overloaded, backlog, urgent, unproven, cramped)
+    leap = (draw(_row(st.integers(1, 90), count)), draw(_row(st.integers(1, 90), count))) if draw(st.booleans()) else None
+    seen = Situation(graph, current, floor, overloaded, backlog, urgent, unproven, cramped, leap)
     limits = Limits.of(settings, topology, NOW_MS)
     return Case(topology, settings, seen, limits, draw(_row(MAD, count)), draw(st.booleans()))
 
@@ -225,7 +226,7 @@ def test_no_step_is_passed_but_for_a_limit_that_comes_later(case: Case) -> None:
             reached("held")
         if not rules & {"minimum_within", "bounds", "tied", "total_limit"} and not spec.tied:
             assert nearest[task] <= proposal.desired[task] <= farthest[task]
-        if not case.seen.overloaded[task]:
+        if not case.seen.overloaded[task] and case.seen.leap is None:
             even = larger(case.seen.current, case.seen.graph.dealt)[task]
             assert farthest[task] <= max(spec.parallelism + 1, even, spec.parallelism * case.limits.step_up + 1e-6)
 

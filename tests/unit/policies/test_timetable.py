@@ -2,18 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from surescale.contracts.block_load import coded, decoded
 from surescale.contracts.clock import MINUTE_MS
 from surescale.policies.answer import Float64
+from surescale.policies.graph import Int64
 from surescale.policies.registry import load_policy
 from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.policy import SurePolicy
 from surescale.policies.sure.timetable import followed
-from surescale.simulation.evaluation.closed_loop import Serving, settings_of
+from surescale.simulation.evaluation.closed_loop import Serving, Trial, settings_of
 from surescale.simulation.evaluation.judge import EvaluationRequest, setting_of
 from surescale.simulation.load.graphs import load_graph
 from surescale.simulation.load.workload import UNDATED_MS, Workload, load_workload
@@ -112,21 +115,47 @@ def test_a_day_that_is_none_of_the_kind_ends_it() -> None:
     assert found is outlook
 
 
-@pytest.mark.parametrize(("period", "first", "lasts"), [(240, 0, 45), (300, 25, 60), (DAY, 500, 400)])
-def test_a_job_is_ready_when_its_load_rises(period: int, first: int, lasts: int) -> None:
-    """Ten times the load takes several steps of twice the size: the last one is done when the load comes."""
+def _served(period: int, first: int, lasts: int, step: float | None) -> tuple[Trial, list[tuple[int, Int64]], int]:
+    """Return the trial, the sizes decided from 100 minutes before a rise to an hour after the fall, and when it rises."""
     load = _drawn(_every(period, first, lasts, high=600.0, low=60.0))
     setting = setting_of(load_graph("word-count"), load, EvaluationRequest(runs=1, calibrate="0:10080", load_parallelism=6.0))
     policy = load_policy("sure", "")
     rise = next(minute for minute in range(9 * DAY, LENGTH) if (minute - first) % period == 0)
     trial = replace(setting.trial, first_minutes=np.array([(rise - 100) // 10 * 10])).at_span(policy.span_minutes)
-    serving = Serving([policy], settings_of(trial.job), trial.job, trial.terms, (0,))
-    rows = trial.rows()
-    while rows.minutes[0] + 2 <= rise:  # a restart begins a minute after its decision, and takes one
-        sizes = serving.sizes(rows)
-        rows.step(sizes)
+    settings = structs.replace(settings_of(trial.job), step_up_max=step, step_down_max=step)
+    serving, rows = Serving([policy], settings, trial.job, trial.terms, (0,)), trial.rows()
+    found = []
+    while rows.minutes[0] < rise + lasts + 60:
+        found.append((int(rows.minutes[0]), serving.sizes(rows)[0]))
+        rows.step(found[-1][1][None])
+    return trial, found, rise
+
+
+@pytest.mark.parametrize("step", [None, 2.0])
+@pytest.mark.parametrize(("period", "first", "lasts"), [(240, 0, 45), (300, 25, 60), (DAY, 500, 400)])
+def test_a_job_is_ready_when_its_load_rises(period: int, first: int, lasts: int, step: float | None) -> None:
+    """Ten times the load: the last step is done when it comes, also where the owner allows twice the size at once, no more."""
+    trial, found, rise = _served(period, first, lasts, step)
+    sizes = [sizes for minute, sizes in found if minute + 2 <= rise][-1]  # a restart begins a minute later, and takes one
     work = trial.job.service_minutes
-    assert (sizes[0, work > 0] / work[work > 0]).min() >= 600.0
+    assert (sizes[work > 0] / work[work > 0]).min() >= 600.0
+
+
+@pytest.mark.parametrize(("period", "first", "lasts"), [(240, 0, 45), (300, 25, 60), (DAY, 500, 400), (205, 17, 35)])
+def test_a_rise_and_a_fall_that_are_known_take_one_rescale_each(period: int, first: int, lasts: int) -> None:
+    """Not three steps of twice the size each: the timetable tells what comes."""
+    _, found, _ = _served(period, first, lasts, None)
+    changes = sum(bool((later != sizes).any()) for (_, sizes), (_, later) in pairwise(found))
+    assert changes <= 3  # the first is from the size that the job began with
+    assert found[-1][1].sum() <= max(sizes.sum() for _, sizes in found) / 3
+
+
+def test_an_owner_who_set_a_step_keeps_it() -> None:
+    """A timetable lifts the default only."""
+    _, found, _ = _served(240, 0, 45, 2.0)
+    for (_, sizes), (_, later) in pairwise(found):
+        assert (later <= np.maximum(2 * sizes, sizes + 1)).all()
+        assert (later >= np.minimum(-(-sizes // 2), sizes - 1)).all()
 
 
 def test_codes_of_a_workload_are_those_of_its_minutes() -> None:
