@@ -9,7 +9,7 @@ import msgspec
 
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.ids import cluster_of
-from surescale.contracts.messages import ClusterTopology, EngineEvent, Host, HourlyLoad, JobTopology
+from surescale.contracts.messages import ClusterTopology, Host, JobTopology
 from surescale.contracts.modes import AMBIGUOUS_LABEL
 from surescale.contracts.topology import check_cluster
 from surescale.engines.flink.answers import TaskManager
@@ -22,8 +22,8 @@ from surescale.engines.flink.job import ENGINE, FlinkEvents, FlinkJob
 from surescale.engines.flink.memory import TaskManagerMemory
 from surescale.engines.flink_operator.requirement import Operated, Requirement
 from surescale.engines.kafka.offsets import TopicOffsets
-from surescale.engines.ports.minutes import Clock, JobSnapshot, MinuteCollectors, WallClock
-from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable, UnknownJob
+from surescale.engines.ports.minutes import Clock, CollectedSource, WallClock
+from surescale.engines.ports.source import SourceUnavailable, UnknownJob
 from surescale.engines.registry import requirements_of
 from surescale.engines.settings import SourceSettings
 from surescale.runtime.kafka_clock import wall_ms
@@ -35,8 +35,8 @@ GONE_JOBS_MAX = 200  # jobs that have left and may come back under their name
 _GIB = 2**30
 
 
-class FlinkSource(Source):
-    """The jobs of one cluster. Thread-safe. Each job has a collector, which looks at it at the end of every minute."""
+class FlinkSource(CollectedSource[FlinkJob]):
+    """The jobs of one cluster."""
 
     def __init__(self, settings: SourceSettings, clock: Callable[[threading.Event], Clock] = WallClock) -> None:
         """Connect to nothing yet.
@@ -48,17 +48,15 @@ class FlinkSource(Source):
         Raises:
             SettingsError: a certificate or a password cannot be used.
         """
-        self._settings, self._clock = settings, clock
+        self._log = FlinkEvents(settings.cluster)
+        super().__init__(clock, settings.look_spread_s, self._log)
+        self._settings = settings
         self._client = FlinkClient(settings.engine_url, settings.access)
         self._memory = TaskManagerMemory(self._client)
         self._directory = JobDirectory(self._client, settings.cluster)
         self._requirements = requirements_of(settings)
         self._broker = TopicOffsets(settings.source_kafka())
-        self._log = FlinkEvents(settings.cluster)
-        self._lock = threading.Lock()
         self._live: dict[str, Identity] = {}
-        self._collectors = MinuteCollectors(self._looks_at, clock, settings.look_spread_s)
-        self._followed: dict[str, FlinkJob] = {}
         self._hosts_lock = threading.Lock()
         self._hosts: tuple[float, ClusterTopology] | None = None
         self._task_managers: frozenset[str] | None = None
@@ -78,10 +76,6 @@ class FlinkSource(Source):
             for job in gone[:-GONE_JOBS_MAX]:
                 del self._followed[job]
         return sorted(live)
-
-    def minutes(self, job: str, after_ms: int) -> list[FinishedMinute]:
-        """Return the minutes that are kept; waits half a second for one."""
-        return self._collectors.minutes(job, after_ms)
 
     def end_of(self, last: JobTopology) -> JobTopology | None:
         """Return the topology of a job of this cluster that has ended; no request is made."""
@@ -104,11 +98,6 @@ class FlinkSource(Source):
             known_as = next((each.job for each in self._live.values() if each.flink_job == last.epoch), last.job)
         return known_as if AMBIGUOUS_LABEL in last.labels and known_as != last.job else ""
 
-    def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
-        """Return nothing: Flink remembers no load."""
-        self._check_live(job)
-        return ()
-
     def cluster_topology(self) -> ClusterTopology:
         """Return the TaskManagers with their slots, and what the cluster can do."""
         with self._hosts_lock:
@@ -116,29 +105,9 @@ class FlinkSource(Source):
                 self._hosts = (time.monotonic(), self._ask(self._look_at_hosts))
             return self._hosts[1]
 
-    def events(self, after_id: str) -> list[EngineEvent]:
-        """Return what happened after an event, as far as the looks have shown."""
-        return self._log.after(after_id)
-
-    def follow(self, job: str) -> FlinkJob:
-        """Return what looks at a job; it outlives the collector, since an upgrade takes a job away for a while."""
-        return self._followed.setdefault(
-            job,
-            FlinkJob(
-                job,
-                self._find,
-                self._client,
-                self._broker,
-                self._log,
-                self._clock(threading.Event()),
-                self._operated,
-                self._memory,
-            ),
-        )
-
     def close(self) -> None:
         """Stop looking."""
-        self._collectors.close()
+        super().close()
         self._client.close()
         self._requirements.close()
 
@@ -147,11 +116,10 @@ class FlinkSource(Source):
         asked = self._requirements.required(job.partition("/")[2])
         return asked if isinstance(asked, Requirement) else None
 
-    def _looks_at(self, job: str) -> Callable[[], JobSnapshot]:
-        self._check_live(job)
-        return self.follow(job).look
+    def _looks_at(self, job: str, clock: Clock) -> FlinkJob:
+        return FlinkJob(job, self._find, self._client, self._broker, self._log, clock, self._operated, self._memory)
 
-    def _check_live(self, job: str) -> None:
+    def _check_known(self, job: str) -> None:
         if job not in self._live:
             raise UnknownJob(f"Flink has no live job {job!r}")
 

@@ -7,7 +7,7 @@ import msgspec
 
 from surescale.contracts.clock import pipeline_time_ms
 from surescale.contracts.errors import SettingsError
-from surescale.contracts.messages import ClockSegment, ClusterTopology, EngineEvent, HourlyLoad, JobTopology
+from surescale.contracts.messages import ClockSegment, ClusterTopology, JobTopology
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import CLOCK, own_groups
 from surescale.engines.groups import GroupsSettings
@@ -17,16 +17,16 @@ from surescale.engines.groups.job import ENGINE, ChainJob
 from surescale.engines.groups.workers import WorkerTopology
 from surescale.engines.kafka.offsets import TopicOffsets
 from surescale.engines.ports.event_log import EventLog
-from surescale.engines.ports.minutes import Clock, MinuteCollectors, WallClock
-from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable, UnknownJob
+from surescale.engines.ports.minutes import Clock, CollectedSource, WallClock
+from surescale.engines.ports.source import SourceUnavailable, UnknownJob
 from surescale.engines.settings import SourceSettings
 from surescale.runtime.beats import pause
 from surescale.runtime.kafka_clock import wall_ms
 from surescale.runtime.topic_records import parsed, read_topics
 
 
-class ConsumerGroupSource(Source):
-    """The jobs of the groups file; without one, every group that has members. Thread-safe. Each job has a collector."""
+class ConsumerGroupSource(CollectedSource[ChainJob]):
+    """The jobs of the groups file; without one, every group that has members."""
 
     def __init__(
         self, settings: SourceSettings, clock: Callable[[threading.Event], Clock] | None = None, speed: float = 1.0
@@ -44,16 +44,13 @@ class ConsumerGroupSource(Source):
         """
         if clock is None:
             clock, speed = clock_of_pipeline(settings) if settings.pipeline_clock else (WallClock, 1.0)
-        self._settings, self._clock, self._speed = settings, clock, speed
+        super().__init__(clock, settings.look_spread_s, EventLog(settings.cluster))
+        self._settings, self._speed = settings, speed
         self._groups, self._broker = GroupReader(settings.source_kafka()), TopicOffsets(settings.source_kafka())
         self._chains = chains_of(settings) if settings.part(GroupsSettings).groups_file else None
         self._workers = WorkerTopology(settings)
         self._own = own_groups(settings.topic_prefix, settings.cluster)
-        self._events = EventLog(settings.cluster)
-        self._lock = threading.Lock()
         self._live: dict[str, Chain] = {}
-        self._collectors = MinuteCollectors(lambda job: self.follow(job).look, clock, settings.look_spread_s)
-        self._followed: dict[str, ChainJob] = {}
 
     def jobs(self) -> list[str]:
         """Return the jobs that are to be watched."""
@@ -69,10 +66,6 @@ class ConsumerGroupSource(Source):
             self._live = live
         return sorted(live)
 
-    def minutes(self, job: str, after_ms: int) -> list[FinishedMinute]:
-        """Return the minutes that are kept; waits half a second for one."""
-        return self._collectors.minutes(job, after_ms)
-
     def end_of(self, last: JobTopology) -> JobTopology | None:
         """Return the end of a job that the groups file no longer has: a renamed one must not seem silent for ever.
 
@@ -87,54 +80,32 @@ class ConsumerGroupSource(Source):
         self._events.add("job_stopped", f"left:{last.job}:{last.version}", now_ms, job=last.job, detail=told)
         return msgspec.structs.replace(last, state="finished", version=now_ms, at_ms=now_ms, groups=(), quiet=None)
 
-    def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
-        """Return nothing: offsets have no past."""
-        self._chain(job)
-        return ()
-
     def cluster_topology(self) -> ClusterTopology:
         """Return this machine with its room for workers, if there is an actuator, and what that can do."""
         return self._workers.topology()
 
-    def events(self, after_id: str) -> list[EngineEvent]:
-        """Return what happened after an event, as far as the looks have shown."""
-        return self._events.after(after_id)
-
-    def follow(self, job: str) -> ChainJob:
-        """Return what looks at a job; its collector looks in one thread.
-
-        Raises:
-            UnknownJob: there is no such job.
-        """
-        chain = self._chain(job)
-        with self._lock:
-            if job not in self._followed:
-                clock = self._clock(threading.Event())
-                self._followed[job] = ChainJob(
-                    job,
-                    chain,
-                    self._groups,
-                    self._broker,
-                    self._workers.requirements.required,
-                    self._workers.requirements.failing,
-                    self._workers.requirements.workers,
-                    self._events,
-                    clock,
-                    self._speed,
-                )
-            return self._followed[job]
-
     def close(self) -> None:
         """Stop looking."""
-        self._collectors.close()
+        super().close()
         self._workers.requirements.close()
 
-    def _chain(self, job: str) -> Chain:
-        with self._lock:
-            chain = self._live.get(job)
-        if chain is None:
+    def _looks_at(self, job: str, clock: Clock) -> ChainJob:
+        return ChainJob(
+            job,
+            self._live[job],
+            self._groups,
+            self._broker,
+            self._workers.requirements.required,
+            self._workers.requirements.failing,
+            self._workers.requirements.workers,
+            self._events,
+            clock,
+            self._speed,
+        )
+
+    def _check_known(self, job: str) -> None:
+        if job not in self._live:
             raise UnknownJob(f"there is no job {job!r}: name it in SURESCALE_GROUPS_FILE, or start its consumers")
-        return chain
 
 
 class SegmentClock:

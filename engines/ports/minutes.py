@@ -10,18 +10,20 @@ without a look is left out; the counters that grew meanwhile are told apart from
 import logging
 import threading
 import uuid
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 from zlib import crc32
 
 import msgspec
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.messages import JobTopology, TaskSample
-from surescale.engines.ports.source import FinishedMinute, SourceUnavailable
+from surescale.contracts.messages import EngineEvent, HourlyLoad, JobTopology, TaskSample
+from surescale.engines.ports.event_log import EventLog
+from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable
 from surescale.runtime.beats import beat, beside, pause
 from surescale.runtime.kafka_clock import wall_ms
 
@@ -245,60 +247,93 @@ class MinuteCollector:
                 self._changed.notify_all()
 
 
-class MinuteCollectors:
-    """A collector for each job, made when its minutes are first asked for, and again after it has ended. Thread-safe."""
+class Looks(Protocol):
+    """What looks at one job, in one thread."""
 
-    def __init__(
-        self, looks_at: Callable[[str], Callable[[], JobSnapshot]], clock: Callable[[threading.Event], Clock], spread_s: int = 0
-    ) -> None:
-        """Keep nothing yet.
+    def look(self) -> JobSnapshot:
+        """Look at the job; raises SourceUnavailable, and UnknownJob where there is no such job, or no longer."""
+        ...
+
+
+L = TypeVar("L", bound=Looks)
+
+
+class CollectedSource(Source, Generic[L]):
+    """A source that is looked at: each job has a collector, which looks at it at the end of every minute. Thread-safe.
+
+    A collector is made when the minutes of its job are first asked for, and again after it has ended.
+    """
+
+    def __init__(self, clock: Callable[[threading.Event], Clock], spread_s: int, events: EventLog) -> None:
+        """Look at nothing yet.
 
         Args:
-            looks_at: returns what takes looks at a job; raises UnknownJob.
             clock: makes the clock of a collector; its waiting ends when the event is set.
             spread_s: seconds over which the looks at jobs are spread, before the end of the minute.
+            events: what the looks show.
         """
-        self._spread_s = spread_s
-        self._looks_at, self._clock = looks_at, clock
+        self._clock, self._spread_s, self._events = clock, spread_s, events
         self._observer = uuid.uuid4().hex[:12]
-        self._lock = threading.Lock()
+        self._lock, self._collecting = threading.Lock(), threading.Lock()
         self._collectors: dict[str, MinuteCollector] = {}
+        self._followed: dict[str, L] = {}
 
     def minutes(self, job: str, after_ms: int) -> list[FinishedMinute]:
-        """Return the minutes that are kept of a job; waits half a second for one.
-
-        Raises:
-            SourceUnavailable: the last look failed; told once.
-            UnknownJob: there is no such job, or no longer.
-        """
-        collector = self._of(job)
+        """Return the minutes that are kept; waits half a second for one. That the last look failed is told once."""
+        collector = self._collector(job)
         try:
             return collector.minutes(after_ms)
         except SourceUnavailable:
             raise
         except Exception:  # the collector has ended: the next call makes a new one
-            with self._lock:
+            with self._collecting:
                 self._collectors.pop(job, None)
             raise
 
+    def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
+        """Return nothing: what can only be looked at has no past."""
+        self._check_known(job)
+        return ()
+
+    def events(self, after_id: str) -> list[EngineEvent]:
+        """Return what happened after an event, as far as the looks have shown."""
+        return self._events.after(after_id)
+
+    def follow(self, job: str) -> L:
+        """Return what looks at a job; it outlives the collector, since an upgrade takes a job away for a while.
+
+        Raises:
+            UnknownJob: there is no such job, nor was there one.
+        """
+        with self._lock:
+            if job not in self._followed:
+                self._check_known(job)
+                self._followed[job] = self._looks_at(job, self._clock(threading.Event()))
+            return self._followed[job]
+
     def close(self) -> None:
         """Stop looking."""
-        with self._lock:
+        with self._collecting:
             collectors = list(self._collectors.values())
         for collector in collectors:
             collector.close()
 
-    def _of(self, job: str) -> MinuteCollector:
-        with self._lock:
+    @abstractmethod
+    def _check_known(self, job: str) -> None:
+        """Raise UnknownJob if there is no such job now."""
+
+    @abstractmethod
+    def _looks_at(self, job: str, clock: Clock) -> L:
+        """Return what looks at a job for the first time."""
+
+    def _collector(self, job: str) -> MinuteCollector:
+        with self._collecting:
             if job not in self._collectors:
-                closed = threading.Event()
+                self._check_known(job)
+                looks, closed = self.follow(job), threading.Event()
+                early_ms = early_ms_of(job, self._spread_s)
                 self._collectors[job] = MinuteCollector(
-                    job,
-                    self._looks_at(job),
-                    self._observer,
-                    self._clock(closed),
-                    closed,
-                    early_ms=early_ms_of(job, self._spread_s),
+                    job, looks.look, self._observer, self._clock(closed), closed, early_ms=early_ms
                 )
             return self._collectors[job]
 

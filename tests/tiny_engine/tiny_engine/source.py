@@ -3,24 +3,45 @@
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from surescale.contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, TaskSample, TaskSpec
+from surescale.contracts.messages import ClusterTopology, JobTopology, TaskSample, TaskSpec
 from surescale.engines.ports.event_log import EventLog
-from surescale.engines.ports.minutes import Clock, JobSnapshot, MinuteCollectors, WallClock
-from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable, UnknownJob
+from surescale.engines.ports.minutes import Clock, CollectedSource, JobSnapshot, WallClock
+from surescale.engines.ports.source import SourceUnavailable, UnknownJob
 from surescale.engines.settings import SourceSettings
 from tiny_engine.actuator import CAN
 from tiny_engine.jobs import Away, Job, Jobs
 
 
-class TinySource(Source):
-    """The jobs of the folder that are to be watched. Thread-safe."""
+@dataclass(frozen=True, slots=True)
+class TinyJob:
+    """One job, as its file shows it."""
+
+    job: str
+    jobs: Jobs
+    events: EventLog
+
+    def look(self) -> JobSnapshot:
+        """Read the file."""
+        try:
+            found = self.jobs.read(self.job)
+        except Away as away:
+            raise SourceUnavailable(str(away)) from None
+        if found is None:
+            raise UnknownJob(f"there is no job {self.job!r} any more")
+        now_ms = time.time_ns() // 1_000_000
+        self.events.add("job_started", f"started:{self.job}:{found.submission}", now_ms, job=self.job)
+        return JobSnapshot(_topology(self.job, found, now_ms), tuple(_samples(self.job, found, now_ms)))
+
+
+class TinySource(CollectedSource[TinyJob]):
+    """The jobs of the folder that are to be watched."""
 
     def __init__(self, settings: SourceSettings, clock: Callable[[threading.Event], Clock] = WallClock) -> None:
         """``clock`` makes the clock of a collector."""
+        super().__init__(clock, settings.look_spread_s, EventLog(settings.cluster))
         self._settings, self._jobs = settings, Jobs.of(settings)
-        self._events = EventLog(settings.cluster)
-        self._collectors = MinuteCollectors(self._looks_at, clock, settings.look_spread_s)
 
     def jobs(self) -> list[str]:
         """Return the jobs that are to be watched."""
@@ -29,41 +50,16 @@ class TinySource(Source):
         except Away as away:
             raise SourceUnavailable(str(away)) from None
 
-    def minutes(self, job: str, after_ms: int) -> list[FinishedMinute]:
-        """Return the minutes that are kept."""
-        return self._collectors.minutes(job, after_ms)
-
-    def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
-        """Return nothing: a file has no past."""
-        return ()
-
     def cluster_topology(self) -> ClusterTopology:
         """Return what the engine can do; it has no hosts."""
         return ClusterTopology(cluster=self._settings.cluster, version=1, at_ms=1, hosts=(), engine=CAN)
 
-    def events(self, after_id: str) -> list[EngineEvent]:
-        """Return what happened after an event."""
-        return self._events.after(after_id)
-
-    def close(self) -> None:
-        """Stop looking."""
-        self._collectors.close()
-
-    def _looks_at(self, job: str) -> Callable[[], JobSnapshot]:
+    def _check_known(self, job: str) -> None:
         if job not in self.jobs():
             raise UnknownJob(f"there is no job {job!r} in {self._jobs.folder}")
-        return lambda: self._look(job)
 
-    def _look(self, job: str) -> JobSnapshot:
-        try:
-            found = self._jobs.read(job)
-        except Away as away:
-            raise SourceUnavailable(str(away)) from None
-        if found is None:
-            raise UnknownJob(f"there is no job {job!r} any more")
-        now_ms = time.time_ns() // 1_000_000
-        self._events.add("job_started", f"started:{job}:{found.submission}", now_ms, job=job)
-        return JobSnapshot(_topology(job, found, now_ms), tuple(_samples(job, found, now_ms)))
+    def _looks_at(self, job: str, clock: Clock) -> TinyJob:
+        return TinyJob(job, self._jobs, self._events)
 
 
 def _topology(job: str, found: Job, now_ms: int) -> JobTopology:

@@ -23,7 +23,7 @@ def test_every_group_is_a_job_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
     assert {"shop/orders", "shop/team_orders"} < set(jobs)
     assert "shop/*" not in jobs
     for job in jobs:
-        chain = source._chain(job)
+        chain = source._live[job]
         assert split_job(job) == ("shop", chain.name)
         assert len(chain.name) <= 100
         assert list(chain.groups) == [chain.name]
