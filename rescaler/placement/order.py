@@ -7,16 +7,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
+from graphlib import TopologicalSorter
 
 from surescale.rescaler.placement.model import Sub
-
-
-class CycleError(ValueError):
-    """The edges form a cycle; `cycle` holds task positions, first and last equal."""
-
-    def __init__(self, cycle: list[int]) -> None:
-        super().__init__("the edges form a cycle")
-        self.cycle = cycle
 
 
 def twelve_digits(value: float) -> float:
@@ -37,42 +30,21 @@ def descending(positions: Iterable[int], key: Callable[[int], float]) -> list[in
 def topological_ranks(task_count: int, edges: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     """Return the rank of each task by Kahn's method, always taking the first ready task of the list.
 
-    Raises CycleError if there is no order.
+    Raises graphlib.CycleError, with the tasks of a cycle as its second argument, if there is no order.
     """
-    followers: list[list[int]] = [[] for _ in range(task_count)]
-    waiting = [0] * task_count
+    sources: dict[int, list[int]] = {task: [] for task in range(task_count)}
     for source, target in edges:
-        followers[source].append(target)
-        waiting[target] += 1
-    ready = [task for task in range(task_count) if waiting[task] == 0]
-    ranks = [-1] * task_count
-    done = 0
-    while ready:
-        task = heapq.heappop(ready)
-        ranks[task] = done
-        done += 1
-        for target in followers[task]:
-            waiting[target] -= 1
-            if waiting[target] == 0:
-                heapq.heappush(ready, target)
-    if done < task_count:
-        raise CycleError(_one_cycle(ranks, edges))
+        sources[target].append(source)
+    waiting = TopologicalSorter(sources)
+    waiting.prepare()
+    ready, ranks = list[int](), [-1] * task_count
+    for rank in range(task_count):
+        for task in waiting.get_ready():
+            heapq.heappush(ready, task)
+        first = heapq.heappop(ready)
+        ranks[first] = rank
+        waiting.done(first)
     return tuple(ranks)
-
-
-def _one_cycle(ranks: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Walk backwards from an unranked task until one repeats: every unranked task has an unranked source."""
-    source_of: dict[int, int] = {}
-    for source, target in edges:
-        if ranks[source] < 0 and ranks[target] < 0:
-            source_of.setdefault(target, source)
-    task = next(iter(sorted(source_of)))
-    seen: dict[int, int] = {}
-    while task not in seen:
-        seen[task] = len(seen)
-        task = source_of[task]
-    walked = [step for step, at in seen.items() if at >= seen[task]]
-    return [task, *reversed(walked)]
 
 
 def subtask_key(sub: Sub, parallelism: int, rank: int, interleaved: bool) -> tuple[float, int, int]:

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import fields as dataclass_fields
+from graphlib import CycleError
 from typing import Any
 
 from surescale.rescaler.fields import Complaint, Fields, listed
@@ -27,7 +28,7 @@ from surescale.rescaler.placement.model import (
     Subtask,
     Task,
 )
-from surescale.rescaler.placement.order import CycleError, topological_ranks
+from surescale.rescaler.placement.order import topological_ranks
 
 SCHEMA = "place/1"
 HOSTS_MAX = 100_000
@@ -198,7 +199,7 @@ def _edges(job: Fields, count_of: dict[str, int]) -> tuple[Edge, ...]:
             topological_ranks(len(position), [(position[edge.source], position[edge.target]) for edge in edges])
         except CycleError as error:
             names = list(count_of)
-            job.complain("edges", "form a cycle: " + " -> ".join(repr(names[task]) for task in error.cycle[:10]))
+            job.complain("edges", "form a cycle: " + " -> ".join(repr(names[task]) for task in error.args[1][:10]))
     return edges
 
 

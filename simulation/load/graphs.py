@@ -9,14 +9,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 
-from surescale.contracts.errors import PATH_SHOWN_MAX, RecordRejected, SurescaleError, reason_of
+from surescale.contracts.errors import PATH_SHOWN_MAX, SurescaleError, reason_of
 from surescale.contracts.messages import TaskSpec
-from surescale.contracts.topology import topological_order
 
 SOURCE = "source"
 SINK = "sink"
@@ -247,42 +247,27 @@ def build_graph(name: str, rows: list[_Row]) -> JobGraph:
     read = {parent for row in rows for parent in row.upstream}
     inner = [tuple(sorted({index[parent] for parent in row.upstream})) or (0,) for row in rows]
     ends = tuple(index[row.task] for row in rows if row.task not in read)
-    graph = JobGraph(
+    _refuse_cycles(name, rows)
+    return JobGraph(
         name=name,
         tasks=(SOURCE, *(row.task for row in rows), SINK),
         upstream=((), *inner, ends),
         duration_s=(0.0, *(row.duration_s for row in rows), 0.0),
         stateful=(False, *(row.stateful for row in rows), False),
     )
-    _refuse_cycles(graph, rows)
-    return graph
 
 
-def _refuse_cycles(graph: JobGraph, rows: list[_Row]) -> None:
+def _refuse_cycles(job: str, rows: list[_Row]) -> None:
+    by_task = {row.task: row for row in rows}
     try:
-        topological_order(graph.specs())
-    except RecordRejected:
-        cycle = _cycle(rows)
-        names = [repr(row.task) for row in cycle]
+        TopologicalSorter({row.task: row.upstream for row in rows}).prepare()
+    except CycleError as error:
+        cycle = [by_task[name] for name in reversed(error.args[1][1:])]
+        first = min(range(len(cycle)), key=lambda at: cycle[at].number)
+        names = [repr(row.task) for row in cycle[first:] + cycle[:first]]
         more = [f"{len(names) - CYCLE_TOLD} more"] if len(names) > CYCLE_TOLD else []
         told = ", which waits for ".join([*names[1:CYCLE_TOLD], *more, names[0]])
         raise JobError(
-            f"job {graph.name}: row {cycle[0].number}, column upstream: the graph has a cycle: {names[0]} waits for {told}; "
+            f"job {job}: row {cycle[first].number}, column upstream: the graph has a cycle: {names[0]} waits for {told}; "
             f"remove {names[1 % len(names)]} from the cell, or break the cycle elsewhere"
         ) from None
-
-
-def _cycle(rows: list[_Row]) -> list[_Row]:
-    """Return the rows of one cycle, starting with the row listed first; there must be a cycle."""
-    left = {row.task: row for row in rows}
-    while done := [row.task for row in left.values() if left.keys().isdisjoint(row.upstream)]:
-        for task in done:
-            del left[task]
-    path: list[str] = []
-    task = next(iter(left))
-    while task not in path:
-        path.append(task)
-        task = next(parent for parent in left[task].upstream if parent in left)
-    cycle = [left[name] for name in path[path.index(task) :]]
-    first = min(range(len(cycle)), key=lambda at: cycle[at].number)
-    return cycle[first:] + cycle[:first]
