@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException, Message
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.topics import TopicNames
 from surescale.runtime.kafka import LogReader
-from surescale.runtime.topic_records import value_of
+from surescale.runtime.topic_records import key_of, value_of
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class LatestOf(Generic[T]):
     def __init__(
         self,
         names: TopicNames,
-        take: Mapping[str, Callable[[bytes | None], T | None]],
+        take: Mapping[str, Callable[[bytes | None, bytes | None], T | None]],
         opened: Callable[[], LogReader],
         log: logging.Logger,
         *,
@@ -33,7 +33,7 @@ class LatestOf(Generic[T]):
 
         Args:
             names: full names of the topics.
-            take: by topic (bare name), what takes a record's value. It returns news for the caller of ``refresh``, or None, and
+            take: by topic (bare name), what takes a record's key and value. It returns news for ``refresh``, or None, and
                 raises `RecordRejected`.
             opened: opens a reader of these topics.
             log: of the role.
@@ -74,7 +74,7 @@ class LatestOf(Generic[T]):
         for record in records:
             topic = self._names.bare(str(record.topic()))
             try:
-                news = self._take[topic](value_of(record))
+                news = self._take[topic](key_of(record), value_of(record))
             except RecordRejected as error:
                 self._count(topic, False)
                 where = f"{record.topic()}[{record.partition()}]@{record.offset()}"

@@ -12,10 +12,11 @@ from confluent_kafka import KafkaError, Message
 from surescale.contracts.clock import pipeline_time_ms
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.messages import ClockSegment
+from surescale.contracts.record_keys import decode_under
 from surescale.contracts.rescaler_state import RescalerRecord, memory_of
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import TopicNames
-from surescale.contracts.wire import decode, encode
+from surescale.contracts.wire import encode
 from surescale.runtime.kafka import REQUEST_TIMEOUT_S, LogReader, producer
 from surescale.runtime.kafka_clock import KAFKA_CLOCK, wall_ms
 from surescale.runtime.kafka_errors import readable_errors
@@ -103,11 +104,11 @@ def parsed(records: Iterable[Message], kind: UnionType) -> list[Any]: ...
 
 
 def parsed(records: Iterable[Message], kind: type[T] | UnionType) -> list[Any]:
-    """Return the records that parse as one kind of message. The roles skip the others, too."""
+    """Return the records that parse as one kind of message and lie under their own key. The roles skip the others, too."""
     found = []
     for record in records:
         with suppress(RecordRejected):
-            found.append(decode(value_of(record), kind))
+            found.append(decode_under(key_of(record), value_of(record), kind))
     return found
 
 

@@ -5,12 +5,13 @@ import threading
 
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.messages import ClockSegment
+from surescale.contracts.record_keys import decode_under
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import CLOCK
-from surescale.contracts.wire import decode
 from surescale.runtime.backoff import Stopped
 from surescale.runtime.beats import pause
 from surescale.runtime.kafka import LogReader
+from surescale.runtime.topic_records import key_of, value_of
 from surescale.spark_streaming.columns import Int64
 from surescale.spark_streaming.references import TimedSegment, references
 
@@ -55,7 +56,7 @@ class PipelineClock:
     def _read(self, reader: LogReader) -> None:
         for record in reader.read_to_end():
             try:
-                segment = decode(record.value(), ClockSegment)
+                segment = decode_under(key_of(record), value_of(record), ClockSegment)
             except RecordRejected as rejected:
                 self._log.warning("record %d of the clock is not a segment (%s): skipped", record.offset(), rejected)
                 continue

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.job_settings import JobSettings, Pause, newer
 from surescale.contracts.pauses import all_jobs_of
+from surescale.contracts.record_keys import decode_under
 from surescale.contracts.topics import (
     DEAD_LETTERS,
     DECISIONS,
@@ -21,7 +22,6 @@ from surescale.contracts.topics import (
     RESCHEDULE_COMMANDS,
     RESCHEDULE_EVENTS,
 )
-from surescale.contracts.wire import decode
 from surescale.engines.ports.actuator import EngineApi, TendsWorkers
 from surescale.rescaler.service.active import ActiveRescaler, activate
 from surescale.rescaler.service.pipeline_view import VIEWED
@@ -34,7 +34,7 @@ from surescale.runtime.beats import pause
 from surescale.runtime.health import HealthServer
 from surescale.runtime.kafka import LogReader, wait_for_topics
 from surescale.runtime.topic_ids import TopicIds
-from surescale.runtime.topic_records import send, value_of
+from surescale.runtime.topic_records import key_of, send, value_of
 from surescale.runtime.tracing.setup import tracer_of
 from surescale.runtime.watchdog import Watchdog
 
@@ -104,22 +104,22 @@ def hold(settings: RescalerSettings, lost: Sequence[str], log: logging.Logger) -
     """
     reader = LogReader(settings, [JOB_SETTINGS])
     try:
-        values = [value_of(record) for record in reader.read_to_end()]
+        records = [(key_of(record), value_of(record)) for record in reader.read_to_end()]
     finally:
         reader.close()
-    before = newest(values, all_jobs_of(settings.cluster))
+    before = newest(records, all_jobs_of(settings.cluster))
     held = held_from(before, lost, settings.cluster, 0 if settings.pipeline_clock else time.time_ns() // 1_000_000)
     if held is not before:
         send(settings, JOB_SETTINGS, held.job, held)
     log.error("%s made again: cluster %s is paused: %s", ", ".join(lost), settings.cluster, held.pause and held.pause.why)
 
 
-def newest(values: Iterable[bytes | None], job: str) -> JobSettings:
-    """Return the settings in force under a name, by the values of the topic in order; those that cannot be read do not count."""
+def newest(records: Iterable[tuple[bytes | None, bytes | None]], job: str) -> JobSettings:
+    """Return the settings in force under a name, by the topic's keys and values in order; what cannot be read does not count."""
     latest = JobSettings(job=job)
-    for value in values:
+    for key, value in records:
         try:
-            found = decode(value, JobSettings)
+            found = decode_under(key, value, JobSettings)
         except RecordRejected:
             continue
         if found.job == job:

@@ -8,6 +8,7 @@ from surescale.contracts.clock import pipeline_time_ms
 from surescale.contracts.ids import cluster_of
 from surescale.contracts.job_settings import JobSettings, newer
 from surescale.contracts.messages import ClockSegment, ClusterTopology, EngineEvent, JobTopology
+from surescale.contracts.record_keys import decode_under
 from surescale.contracts.topics import (
     CLOCK,
     CLUSTER_TOPOLOGY,
@@ -40,7 +41,7 @@ class PipelineView:
         self._jobs: dict[str, JobTopology] = {}
         self._events = 0  # sequence of the newest engine event
         self._allowed: dict[str, JobSettings] = {}
-        take: dict[str, Callable[[bytes | None], EngineEvent | None]] = {
+        take: dict[str, Callable[[bytes | None, bytes | None], EngineEvent | None]] = {
             CLOCK: self._take_clock,
             JOB_TOPOLOGY: self._take_job,
             CLUSTER_TOPOLOGY: self._take_cluster,
@@ -104,30 +105,30 @@ class PipelineView:
         if not taken:
             self._status.count("rejected")
 
-    def _take_clock(self, raw: bytes | None) -> None:
-        segment = decode(raw, ClockSegment)
+    def _take_clock(self, key: bytes | None, raw: bytes | None) -> None:
+        segment = decode_under(key, raw, ClockSegment)
         newer = self._clock is None or segment.sequence >= self._clock.sequence or segment.w0_ms > self._clock.w0_ms
         if segment.pipeline == self._settings.pipeline and newer:
             self._clock = segment
 
-    def _take_job(self, raw: bytes | None) -> None:
-        topology = decode(raw, JobTopology)
+    def _take_job(self, key: bytes | None, raw: bytes | None) -> None:
+        topology = decode_under(key, raw, JobTopology)
         if self._is_ours(topology.job):
             check_topology(topology)
             self._jobs[topology.job] = topology
 
-    def _take_cluster(self, raw: bytes | None) -> None:
-        topology = decode(raw, ClusterTopology)
+    def _take_cluster(self, key: bytes | None, raw: bytes | None) -> None:
+        topology = decode_under(key, raw, ClusterTopology)
         if topology.cluster == self._settings.cluster:
             check_cluster(topology)
             self._cluster = topology
 
-    def _take_settings(self, raw: bytes | None) -> None:
-        allowed = decode(raw, JobSettings)
+    def _take_settings(self, key: bytes | None, raw: bytes | None) -> None:
+        allowed = decode_under(key, raw, JobSettings)
         if self._is_ours(allowed.job):
             self._allowed[allowed.job] = newer(self._allowed.get(allowed.job), allowed)
 
-    def _take_engine_event(self, raw: bytes | None) -> EngineEvent | None:
+    def _take_engine_event(self, key: bytes | None, raw: bytes | None) -> EngineEvent | None:
         event = decode(raw, EngineEvent)
         if event.cluster == self._settings.cluster:
             self._events = max(self._events, event.sequence)

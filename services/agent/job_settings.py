@@ -6,10 +6,10 @@ import threading
 from confluent_kafka import KafkaException
 
 from surescale.contracts.job_settings import JobSettings, newer
+from surescale.contracts.record_keys import decode_under
 from surescale.contracts.releases import Release, Releases
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import JOB_SETTINGS, POLICY_RELEASES, TopicNames
-from surescale.contracts.wire import decode
 from surescale.runtime.backoff import wait_for
 from surescale.runtime.kafka import LogReader
 from surescale.runtime.latest_of import LatestOf
@@ -65,12 +65,12 @@ class JobSettingsView:
         """Leave the broker."""
         self._topics.close()
 
-    def _take_settings(self, raw: bytes | None) -> None:
-        settings = decode(raw, JobSettings)
+    def _take_settings(self, key: bytes | None, raw: bytes | None) -> None:
+        settings = decode_under(key, raw, JobSettings)
         self._known[settings.job] = newer(self._known.get(settings.job), settings)
 
-    def _take_release(self, raw: bytes | None) -> None:
-        self._releases.add(decode(raw, Release))
+    def _take_release(self, key: bytes | None, raw: bytes | None) -> None:
+        self._releases.add(decode_under(key, raw, Release))
 
     def _count(self, topic: str, taken: bool) -> None:
         if not taken:

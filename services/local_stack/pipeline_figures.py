@@ -17,6 +17,7 @@ from surescale.contracts.commands import Balance, Drift, EventRecord, Outcome, P
 from surescale.contracts.decisions import Decision
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.messages import ClusterTopology, DeadLetter, EngineEvent, Host, JobTopology, MinuteMarker, TaskSample
+from surescale.contracts.record_keys import decode_under
 from surescale.contracts.rent import RentCosts, rent_costs
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.windows import decode_window
@@ -182,9 +183,9 @@ class PipelineFigures:
     late: int = 0
     duplicates: int = 0
 
-    def take(self, topic: str, raw: bytes, append_ms: int) -> None:
+    def take(self, topic: str, key: bytes | None, raw: bytes, append_ms: int) -> None:
         """Count one record of a topic (bare name)."""
-        _TAKE[topic](self, raw, append_ms)
+        _TAKE[topic](self, key, raw, append_ms)
 
     def counts(self) -> Counts:
         """Return how many of each kind were seen."""
@@ -230,13 +231,13 @@ class PipelineFigures:
         )
 
 
-def _take_metric(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
+def _take_metric(figures: PipelineFigures, key: bytes | None, raw: bytes, _append_ms: int) -> None:
     record = decode(raw, TaskSample | MinuteMarker)
     if isinstance(record, TaskSample):
         figures.samples.add((record.job, record.task, record.subtask, record.attempt, record.sampled_at_ms))
 
 
-def _take_window(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
+def _take_window(figures: PipelineFigures, key: bytes | None, raw: bytes, _append_ms: int) -> None:
     window = decode_window(raw)
     if window.id not in figures.windows:
         figures.windows.add(window.id)
@@ -244,12 +245,12 @@ def _take_window(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
         figures.duplicates += window.counts.duplicates
 
 
-def _take_decision(figures: PipelineFigures, raw: bytes, append_ms: int) -> None:
+def _take_decision(figures: PipelineFigures, key: bytes | None, raw: bytes, append_ms: int) -> None:
     decision = decode(raw, Decision)
     figures.decisions.setdefault(decision.decision_id, (decision, append_ms))
 
 
-def _take_command(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
+def _take_command(figures: PipelineFigures, key: bytes | None, raw: bytes, _append_ms: int) -> None:
     command = decode(raw, RescheduleCommand)
     figures.commands.add(command.command_id)
     figures.rescales.take(command)
@@ -257,7 +258,7 @@ def _take_command(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None
         figures.placements[command.job, command.desired_generation] = command.placement
 
 
-def _take_event(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
+def _take_event(figures: PipelineFigures, key: bytes | None, raw: bytes, _append_ms: int) -> None:
     record: EventRecord = decode(raw, EventRecord)
     if isinstance(record, Balance):
         figures.events.add((record.cluster, record.generation, record.sequence))
@@ -275,25 +276,25 @@ def _take_event(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
         figures.outcomes[record.decision_id] = record
 
 
-def _take_engine_event(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
+def _take_engine_event(figures: PipelineFigures, key: bytes | None, raw: bytes, _append_ms: int) -> None:
     figures.rescales.take(decode(raw, EngineEvent))
 
 
-def _take_dead_letter(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
+def _take_dead_letter(figures: PipelineFigures, key: bytes | None, raw: bytes, _append_ms: int) -> None:
     letter = decode(raw, DeadLetter)
     figures.dead_letters.add((letter.topic, letter.partition, letter.offset))
 
 
-def _take_job(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
-    topology = decode(raw, JobTopology)
+def _take_job(figures: PipelineFigures, key: bytes | None, raw: bytes, _append_ms: int) -> None:
+    topology = decode_under(key, raw, JobTopology)
     figures.topologies.setdefault((topology.job, topology.version), topology)
 
 
-def _take_cluster(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
-    figures.hosts |= {host.host: host for host in decode(raw, ClusterTopology).hosts}
+def _take_cluster(figures: PipelineFigures, key: bytes | None, raw: bytes, _append_ms: int) -> None:
+    figures.hosts |= {host.host: host for host in decode_under(key, raw, ClusterTopology).hosts}
 
 
-_TAKE: dict[str, Callable[[PipelineFigures, bytes, int], None]] = {
+_TAKE: dict[str, Callable[[PipelineFigures, bytes | None, bytes, int], None]] = {
     topics.TASK_METRICS: _take_metric,
     topics.SNAPSHOTS: _take_window,
     topics.DECISIONS: _take_decision,
@@ -317,7 +318,7 @@ def read_figures(settings: PipelineSettings, names: Sequence[str] = tuple(_TAKE)
     figures = PipelineFigures()
     for record in KafkaSource(settings, names).records(names):
         with contextlib.suppress(RecordRejected):  # counted by its dead letter
-            figures.take(record.topic, record.value or b"", record.append_ms)
+            figures.take(record.topic, record.key, record.value or b"", record.append_ms)
     return figures
 
 

@@ -21,9 +21,12 @@ import numpy as np
 import zstandard
 from confluent_kafka import Message
 
+from surescale.contracts.errors import RecordRejected
 from surescale.contracts.ids import Cluster
+from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology
-from surescale.contracts.releases import SHADOWS_MAX
+from surescale.contracts.record_keys import record_key
+from surescale.contracts.releases import SHADOWS_MAX, Release
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import JOB_SETTINGS, POLICY_RELEASES, RESCALER_STATE
 from surescale.contracts.wire import decode, encode
@@ -146,6 +149,14 @@ def _group(raw: bytes) -> None:
     expect(task == chain.name and decode(encode(made), JobTopology).job == f"shop/{task}", "a job of another name")
 
 
+def _own_key(raw: bytes) -> bytes:
+    """Return the key under which a record of the agent's topics would lie; empty for none of them."""
+    try:
+        return str(record_key(decode(raw, JobSettings | Release))).encode()
+    except RecordRejected:
+        return b""
+
+
 def _agents(raw: bytes) -> None:
     """Let the agent's view take a record on both its topics, and ask it what the agent asks."""
     taken: list[str] = []
@@ -153,7 +164,7 @@ def _agents(raw: bytes) -> None:
     log.disabled = True  # it names each record
     view = JobSettingsView(PipelineSettings(), stop=threading.Event(), log=log)
     view._topics._count = lambda topic, is_taken: taken.append(topic) if is_taken else None
-    view._topics._taken([cast(Message, _Record(b"\n" + raw, topic)) for topic in (JOB_SETTINGS, POLICY_RELEASES)])
+    view._topics._taken([cast(Message, _Record(_own_key(raw) + b"\n" + raw, topic)) for topic in (JOB_SETTINGS, POLICY_RELEASES)])
     if not taken:
         raise Declined("passed")
     for job in ("sim/clicks", "sim/x", *view._known):

@@ -1,7 +1,7 @@
 """Records that try to stop their readers: one table for every topic, the same at every run.
 
-Nothing in it is about the job, cluster or pipeline that tests look at, so whatever a role does with a record that happens to be
-well-formed leaves their results alone.
+Nothing in it lies under the key of the job, cluster or pipeline that tests look at, so whatever a role does with a record that
+happens to be well-formed leaves their results alone. Some bodies are about these all the same.
 """
 
 import json
@@ -24,6 +24,7 @@ MUTATED_MAX = 150  # per kind of record: a sample of what can be done to each of
 KEY_BYTES = 1024 * 1024
 _COMPRESSED_BYTES = 7 * 1024 * 1024  # unpacked it fits into a record
 _HUGE = 2**63 - 1
+_VERSION_MAX = 2**53
 
 KINDS: dict[str, tuple[str, ...]] = {
     topics.TASK_METRICS: ("sample", "minute", "minute-peaks"),
@@ -94,6 +95,7 @@ def hostile_records(topic: str) -> list[Hostile]:
     large = b"k" * KEY_BYTES
     return [
         *spread,
+        *_under_other_keys(topic),
         Hostile(large, b"x"),
         Hostile(large, None),
         *(Hostile(keys[0], good, timestamp_ms) for timestamp_ms in (1, 2**41, _HUGE // 10_000_000, _HUGE)),
@@ -113,6 +115,17 @@ def hostile_headers() -> Iterator[tuple[tuple[bytes, bytes | None], ...]]:
     yield from (((name, b"1"),) for name in (b"", b"\x00", b"\xff", b"a\xffb", b"\xed\xa0\x80", b"n" * 500_000, b"\x1b[2J"))
     yield (b"summary", b"{}"), (b"\xff", b"1"), (b"traceparent", b"x")
     yield tuple((b"n%d" % number, b"v") for number in range(20_000))
+
+
+def _under_other_keys(topic: str) -> Iterator[Hostile]:
+    """Yield records about what tests look at, of the highest version, under keys of others: such a record is nobody's."""
+    if topics.TOPICS[topic].kept == "by time":  # their keys only choose the partition
+        return
+    for name in KINDS.get(topic, ()):
+        good = MESSAGES[name]
+        newest = {field: _VERSION_MAX for field in ("version", "sequence", "generation") if hasattr(good, field)}
+        value = encode(msgspec.structs.replace(good, **newest))
+        yield from (Hostile(key, value) for key in (JOB.encode(), CLUSTER.encode(), b"", None))
 
 
 def _keys(topic: str) -> list[bytes | None]:

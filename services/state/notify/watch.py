@@ -15,6 +15,7 @@ from surescale.contracts.ids import cluster_of, split_job
 from surescale.contracts.job_settings import SETTINGS, JobSettings, newer
 from surescale.contracts.messages import DeadLetter, EngineEvent, JobTopology
 from surescale.contracts.pauses import Paused, is_of_all_jobs
+from surescale.contracts.record_keys import decode_under
 from surescale.contracts.releases import Release, percent
 from surescale.contracts.rescaler_state import JobSummary, memory_of
 from surescale.contracts.summaries import WindowSummary, decode_header
@@ -197,7 +198,7 @@ LOOK_BACK = {
 
 
 def _topology(memory: Memory, record: Record) -> Iterator[Notice]:
-    topology = decode(record.value, JobTopology)
+    topology = decode_under(record.key, record.value, JobTopology)
     known = memory.job(topology.job)
     before, known.topology = known.topology, topology
     identity, at_ms = f"{topology.job}@{topology.version}", topology.at_ms
@@ -350,7 +351,7 @@ def _settings(memory: Memory, record: Record) -> Iterator[Notice]:
 
 
 def _release(memory: Memory, record: Record) -> Iterator[Notice]:
-    release = decode(record.value, Release)
+    release = decode_under(record.key, record.value, Release)
     of, where = release.job or release.cluster, _scope(release)
     identity = f"{'/'.join((release.role, release.scope, of, release.policy, release.sha256))}@{release.valid_from_ms}"
     by, note = f" by {release.set_by}" if release.set_by else "", f": {release.note}" if release.note else ""
@@ -442,7 +443,7 @@ _TEXT_MAX = 200
 
 def settings_notices(memory: Memory, record: Record) -> Iterator[Notice]:
     """Yield what a record of settings changes; nothing for one that is not in force, and for a copy."""
-    settings = decode(record.value, JobSettings)
+    settings = decode_under(record.key, record.value, JobSettings)
     known = memory.job(settings.job)
     before = known.settings or JobSettings(job=settings.job)
     if newer(known.settings, settings) is not settings:

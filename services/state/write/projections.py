@@ -27,6 +27,7 @@ from surescale.contracts.messages import (
     SlotPrice,
 )
 from surescale.contracts.pauses import is_of_all_jobs
+from surescale.contracts.record_keys import decode_under
 from surescale.contracts.releases import Release, Slot
 from surescale.contracts.rent import slot_price_per_s
 from surescale.contracts.rescaler_state import (
@@ -107,7 +108,7 @@ def _job_index(job: str) -> tuple[Operation, ...]:
 def _job_topology(record: Record) -> tuple[Operation, ...]:
     if record.value is None:
         return (DropField(keys.job(_key(record)), "topology"),)
-    topology = decode(record.value, JobTopology)
+    topology = decode_under(record.key, record.value, JobTopology)
     check_topology(topology)
     return *_job_index(topology.job), SetField(keys.job(topology.job), "topology", _document(record, topology))
 
@@ -115,7 +116,7 @@ def _job_topology(record: Record) -> tuple[Operation, ...]:
 def _job_settings(record: Record) -> tuple[Operation, ...]:
     if record.value is None:
         return (DropField(_settings_key(_key(record)), "settings"),)
-    settings = decode(record.value, JobSettings)
+    settings = decode_under(record.key, record.value, JobSettings)
     named = (AddMember(keys.CLUSTERS, cluster_of(settings.job)),) if is_of_all_jobs(settings.job) else _job_index(settings.job)
     return *named, SetField(_settings_key(settings.job), "settings", _document(record, settings), settings.version)
 
@@ -127,7 +128,7 @@ def _settings_key(job: str) -> str:
 def _cluster_topology(record: Record) -> tuple[Operation, ...]:
     if record.value is None:
         return (DropField(keys.cluster(_key(record)), "topology"),)
-    hosts = decode(record.value, ClusterTopology)
+    hosts = decode_under(record.key, record.value, ClusterTopology)
     check_cluster(hosts)
     newest = SetField(keys.cluster(hosts.cluster), "topology", _document(record, hosts))
     return AddMember(keys.CLUSTERS, hosts.cluster), newest, *_slot_prices(record, hosts)
@@ -143,7 +144,7 @@ def _slot_prices(record: Record, hosts: ClusterTopology) -> Iterator[Operation]:
 
 
 def _policy_release(record: Record) -> tuple[Operation, ...]:
-    release = decode(record.value, Release)
+    release = decode_under(record.key, record.value, Release)
     slot, cluster = release.slot, keys.cluster(release.cluster)
     place = (keys.releases(release.cluster), "/".join((slot.role, slot.scope, slot.job, slot.policy, slot.sha256)))
     is_plain = slot == Slot(release.cluster, "serve", "cluster")
@@ -158,7 +159,7 @@ def _policy_release(record: Record) -> tuple[Operation, ...]:
 def _clock(record: Record) -> tuple[Operation, ...]:
     if record.value is None:
         return (DropField(keys.CLOCKS, _key(record)),)
-    segment = decode(record.value, ClockSegment)
+    segment = decode_under(record.key, record.value, ClockSegment)
     return (SetField(keys.CLOCKS, segment.pipeline, _document(record, segment)),)
 
 

@@ -13,7 +13,9 @@ from surescale.runtime.latest_of import LatestOf
 
 
 def _record(at: int, value: bytes) -> SimpleNamespace:
-    return SimpleNamespace(topic=lambda: f"x-{JOB_SETTINGS}", partition=lambda: 3, offset=lambda: at, value=lambda: value)
+    return SimpleNamespace(
+        topic=lambda: f"x-{JOB_SETTINGS}", partition=lambda: 3, offset=lambda: at, key=lambda: b"sim/clicks", value=lambda: value
+    )
 
 
 def viewed(*readers: "Reader", counted: list[tuple[str, bool]] | None = None) -> LatestOf[str]:
@@ -47,8 +49,9 @@ class Reader:
         self.closed = True
 
 
-def take(raw: bytes | None) -> str | None:
+def take(key: bytes | None, raw: bytes | None) -> str | None:
     """Refuse one record, and call another one news."""
+    assert key == b"sim/clicks"
     if raw == b"bad":
         raise RecordRejected("invalid_field", "mode", "is none")
     return "news" if raw == b"new" else None

@@ -40,5 +40,8 @@ def test_the_words_of_a_cluster_with_a_long_name_fit() -> None:
 def test_the_newest_settings_of_a_name_count_whatever_else_lies_there() -> None:
     """Records that cannot be read, tombstones and other jobs are passed."""
     two, one = (JobSettings(job=ALL, version=version) for version in (2, 1))
-    assert newest([encode(two), b"x", None, encode(JobSettings(job=JOB, version=9)), encode(one)], ALL) == two
+    other = JobSettings(job=JOB, version=9)
+    records = [(ALL, encode(two)), (ALL, b"x"), (ALL, None), (JOB, encode(other)), (ALL, encode(one))]
+    foreign = (JOB, encode(JobSettings(job=ALL, version=9)))
+    assert newest([(key.encode(), value) for key, value in (*records, foreign)], ALL) == two
     assert newest([], ALL) == JobSettings(job=ALL)

@@ -9,6 +9,7 @@ import pytest
 
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import ClockPrerequisites, ClockSegment, Message
+from surescale.contracts.record_keys import record_key
 from surescale.contracts.topics import CLUSTER_TOPOLOGY, JOB_SETTINGS
 from surescale.contracts.wire import encode
 from surescale.rescaler.service.pipeline_view import PipelineView, knows_all
@@ -59,12 +60,13 @@ class Records:
     """A reader that has a record of one topic for each look; ``poll`` takes the next."""
 
     def __init__(self, topic: str, *messages: Message) -> None:
-        self._topic, self._left = topic, [encode(each) for each in messages]
+        self._topic, self._left = topic, [(str(record_key(each)).encode(), encode(each)) for each in messages]
 
     def poll(self, _: float) -> list[Any]:
         """Return the next record."""
-        topic, value = self._topic, self._left.pop(0)
-        return [SimpleNamespace(topic=lambda: topic, partition=lambda: 0, offset=lambda: 0, value=lambda: value)]
+        topic, (key, value) = self._topic, self._left.pop(0)
+        where = {"topic": lambda: topic, "partition": lambda: 0, "offset": lambda: 0}
+        return [SimpleNamespace(**where, key=lambda: key, value=lambda: value)]
 
 
 def seeing(topic: str, *messages: Message) -> PipelineView:

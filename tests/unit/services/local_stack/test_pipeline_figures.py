@@ -17,8 +17,8 @@ def figures(*policies: str) -> PipelineFigures:
     found = PipelineFigures()
     for at, policy in reversed(list(enumerate(policies))):
         made = decide(window_at(600 + 10 * at), load_policy(policy), JobSettings(job=JOB), seed=0)
-        found.take(DECISIONS, encode(made), 0)
-        found.take(DECISIONS, encode(replace(made, seed=1)), 1)
+        found.take(DECISIONS, b"sim", encode(made), 0)
+        found.take(DECISIONS, b"sim", encode(replace(made, seed=1)), 1)
     return found
 
 

@@ -13,6 +13,7 @@ from surescale.contracts.commands import Drift, Outcome, Progress, RescheduleCom
 from surescale.contracts.decisions import Amendment, Decision, PolicyUsed, TaskDecision
 from surescale.contracts.job_settings import Approval, JobSettings, Pause
 from surescale.contracts.messages import DeadLetter, EngineEvent, JobTopology
+from surescale.contracts.record_keys import record_key
 from surescale.contracts.releases import Release
 from surescale.contracts.rescaler_state import CommandUnderway, Condition, JobSummary, RescalerRecord
 from surescale.contracts.summaries import JobMinute, SummaryHeader, TaskMinutes, WindowSummary, encode_header
@@ -29,7 +30,7 @@ Told = list[tuple[str, str]]
 def record(topic: str, content: msgspec.Struct | bytes | None, *, key: str = JOB, appended_ms: int = 5, **more: Any) -> Record:
     """A record of Kafka."""
     value = encode(content) if isinstance(content, msgspec.Struct) else content
-    key = f"sim/job/{key}" if topic == topics.RESCALER_STATE else key
+    key = f"sim/job/{key}" if topic == topics.RESCALER_STATE else record_key(content) or key
     return Record(topic, 0, 0, key.encode(), value, appended_ms, **more)
 
 

@@ -76,7 +76,8 @@ def client(redis_url: str) -> Iterator[redis.Redis]:
     store.flush()
     at = {("decisions", 0): 0}
     assert store.begin(at, None)
-    records = (Record(topic, 0, offset, JOB.encode(), raw, 7) for offset, (topic, raw) in enumerate(RECORDS))
+    keys_of = {topics.CLUSTER_TOPOLOGY: b"sim"}
+    records = (Record(topic, 0, offset, keys_of.get(topic, JOB.encode()), raw, 7) for offset, (topic, raw) in enumerate(RECORDS))
     assert store.write(condensed([operation for record in records for operation in project(record)]), at, at)
     yield client
     store.flush()
@@ -311,7 +312,7 @@ def test_a_job_that_ended_leaves_the_list_after_a_day(client: redis.Redis) -> No
     states = (b"finished", b"failed", b"finished")
     bodies = [TOPOLOGY.replace(b"sim/clicks", name.encode()) for name in names]
     ended = [body[:-1] + b',"state":"%b"}' % state for body, state in zip(bodies, states, strict=True)]
-    records = [Record(topics.JOB_TOPOLOGY, 0, at, b"", raw, 7) for at, raw in enumerate(ended)]
+    records = [Record(topics.JOB_TOPOLOGY, 0, at, names[at].encode(), raw, 7) for at, raw in enumerate(ended)]
     operations = condensed([operation for record in records for operation in project(record)])
     assert ViewStore(client, "sparse-").write(operations, {("snapshots", 0): 1}, {("decisions", 0): 0})
     a_day, later = (Queries(client, "sparse-", wall_ms=lambda minutes=minutes: minutes * MINUTE_MS) for minutes in (1_440, 1_441))

@@ -229,7 +229,7 @@ def test_every_topic_but_the_raw_metrics_is_projected() -> None:
 
 def test_settings_of_a_job_that_never_ran_make_it_known() -> None:
     """A job is listed as soon as any topic names it."""
-    operations = project(record(topics.JOB_SETTINGS, JobSettings(job="sim/new", mode="observe")))
+    operations = project(record(topics.JOB_SETTINGS, JobSettings(job="sim/new", mode="observe"), key="sim/new"))
     assert AddMember("jobs", "sim/new") in operations
     assert AddMember("clusters", "sim") in operations
 
