@@ -4,10 +4,18 @@ import errno
 import os
 import select
 import stat
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 BYTES_MAX = 16 * 2**20
 SILENT_S = 5.0
+WHOLE_S = 30.0
+_ALLOWANCE_S = 1.0
 _PIECE_BYTES = 2**20
 
 
@@ -15,8 +23,38 @@ def contents(path: str | Path, bytes_max: int = BYTES_MAX) -> bytes:
     """Return what a file holds; of a pipe, as a shell makes it of a command, what comes out of it.
 
     Raises:
-        OSError: it cannot be read, holds more, or is a pipe that falls silent for some seconds before its end.
+        OSError: it cannot be read, holds more, is a pipe that falls silent for some seconds before its end, or is not read
+            within half a minute.
     """
+    return in_time(lambda: _whole(path, bytes_max))
+
+
+def in_time(look: Callable[[], T]) -> T:
+    """Return what a look at a file gives. A disk that no longer answers holds up whoever touches it, and no signal ends that.
+
+    Raises:
+        OSError: it has given nothing within half a minute.
+    """
+    found: list[T] = []
+    failed: list[Exception] = []
+
+    def run() -> None:
+        try:
+            found.append(look())
+        except Exception as error:
+            failed.append(error)
+
+    looking = threading.Thread(target=run, name="a look at a file", daemon=True)
+    looking.start()
+    looking.join(WHOLE_S + _ALLOWANCE_S)
+    if failed:
+        raise failed[0]
+    if not found:
+        raise OSError(f"what it lies on does not answer within {WHOLE_S:g} s")
+    return found[0]
+
+
+def _whole(path: str | Path, bytes_max: int) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # else a pipe that nobody fills blocks already here
     try:
         found = os.fstat(handle)
@@ -28,11 +66,13 @@ def contents(path: str | Path, bytes_max: int = BYTES_MAX) -> bytes:
 
 
 def _read(handle: int, bytes_max: int, *, is_pipe: bool) -> bytes:
-    read, asked = bytearray(), select.poll()
+    read, asked, ends_s = bytearray(), select.poll(), time.monotonic() + WHOLE_S
     asked.register(handle, select.POLLIN)
     while True:
         if is_pipe and not asked.poll(SILENT_S * 1_000):
             raise OSError(f"it is no file, and says nothing for {SILENT_S:g} s")
+        if time.monotonic() > ends_s:
+            raise OSError(f"it has no end within {WHOLE_S:g} s")
         piece = os.read(handle, _PIECE_BYTES)
         if not piece:
             return bytes(read)

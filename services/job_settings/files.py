@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from surescale.contracts.errors import UNREADABLE, SettingsError, reason_of
-from surescale.contracts.foreign_files import contents
+from surescale.contracts.foreign_files import contents, in_time
 from surescale.contracts.job_labels import STEP, STEPS, read_limit
 from surescale.contracts.job_settings import SETTINGS, JobSettings
 from surescale.contracts.limits_in_words import READ_EACH, in_words, read_task
@@ -83,7 +83,7 @@ def read_entries(path: Path) -> list[Entry]:
     Raises:
         SettingsError: a file cannot be read, has something unknown, or a job has two entries; names the file and the entry.
     """
-    files = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+    files = sorted(path.glob(f"*{SUFFIX}")) if in_time(path.is_dir) else [path]
     if not files:
         raise SettingsError(f"{path}: holds no file that ends in {SUFFIX}")
     return [entry for file in files for entry in _entries(file)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from surescale.contracts.errors import SettingsError, reason_of
-from surescale.contracts.foreign_files import contents
+from surescale.contracts.foreign_files import contents, in_time
 
 TOKEN_CHARACTERS_MIN = 16
 _BEARER = "bearer "
@@ -106,7 +106,7 @@ class _TokenFile:
 
     def _refresh(self) -> None:
         try:
-            seen = os.stat(self._path)
+            seen = in_time(lambda: os.stat(self._path))
             stamp = (seen.st_mtime_ns, seen.st_size, seen.st_ino)
             if stamp == self._stamp:
                 return

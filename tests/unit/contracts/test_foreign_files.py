@@ -1,5 +1,7 @@
 """Files that would block their reader, or fill its memory."""
 
+import contextlib
+import ctypes
 import os
 import threading
 from collections.abc import Iterator
@@ -32,11 +34,40 @@ def test_a_file_and_what_comes_out_of_a_pipe_are_read(tmp_path: Path) -> None:
     assert contents(tmp_path / "link") == b"a secret"
 
 
-@pytest.fixture(params=["sparse", "zero", "pipe", "held", "loop", "folder"])
+REFUSED = r"(?i)too large|says nothing|does not answer|has no end|too many levels|is a directory"
+
+
+def drip(pipe: int, ended: threading.Event) -> None:
+    """Write a byte now and then, for ever."""
+    while not ended.wait(0.02):
+        with contextlib.suppress(BlockingIOError):
+            os.write(pipe, b"x")
+
+
+@pytest.fixture
+def hung_mount(tmp_path: Path) -> Iterator[None]:
+    """A folder ``mount`` whose server never says a word: whoever touches what lies in it waits."""
+    mount, libc = tmp_path / "mount", ctypes.CDLL(None)
+    mount.mkdir()
+    try:
+        server = os.open("/dev/fuse", os.O_RDWR)
+    except OSError:
+        pytest.skip("needs /dev/fuse")
+    options = f"fd={server},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
+    if libc.mount(b"hung", os.fsencode(mount), b"fuse", 0, options.encode()):
+        os.close(server)
+        pytest.skip("may not mount")
+    yield
+    libc.umount2(os.fsencode(mount), 2)  # at once, whoever is in it
+    os.close(server)
+
+
+@pytest.fixture(params=["sparse", "zero", "pipe", "held", "drips", "hung", "loop", "folder"])
 def odd(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A file that has no end, says nothing, is larger than any memory, or is none."""
     monkeypatch.setattr(foreign_files, "SILENT_S", 0.2)
-    path, held = tmp_path / "odd", None
+    monkeypatch.setattr(foreign_files, "WHOLE_S", 1.0)
+    path, held, ended, writer = tmp_path / "odd", None, threading.Event(), None
     match request.param:
         case "sparse":
             with path.open("wb") as file:
@@ -48,18 +79,29 @@ def odd(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
         case "held":
             os.mkfifo(path)
             held = os.open(path, os.O_RDWR)  # a writer that says nothing
+        case "drips":
+            os.mkfifo(path)
+            held = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+            writer = threading.Thread(target=drip, args=(held, ended))
+            writer.start()
+        case "hung":
+            request.getfixturevalue("hung_mount")
+            path = tmp_path / "mount" / "odd"
         case "loop":
             path.symlink_to(path)
         case "folder":
             path.mkdir()
     yield path
+    ended.set()
+    if writer is not None:
+        writer.join()
     if held is not None:
         os.close(held)
 
 
 def test_no_file_blocks_its_reader_or_fills_its_memory(odd: Path) -> None:
     """The error has one line of reason."""
-    with pytest.raises(OSError, match=r"(?i)too large|says nothing|too many levels|is a directory") as refused:
+    with pytest.raises(OSError, match=REFUSED) as refused:
         contents(odd)
     assert "\n" not in reason_of(refused.value)
 
