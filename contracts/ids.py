@@ -6,12 +6,15 @@ from functools import lru_cache
 from typing import NewType
 
 from surescale.contracts.errors import RecordRejected
+from surescale.contracts.free_text import LETTERS_MAX
 
 Cluster = NewType("Cluster", str)
 JobId = NewType("JobId", str)  # "cluster/name"
 
 NAME_LETTERS_MAX = 100
 """Of a name from outside: several of them fit into one identity."""
+JOB_LETTERS_MAX = LETTERS_MAX
+"""Of a cluster's name and a job's with the slash: no record holds more."""
 RESERVED_NAMES = frozenset({".", "..", "*"})
 """No names: folders, and what stands for all jobs of a cluster (`contracts.pauses`)."""
 _HASHED = re.compile(r"~[0-9a-f]{16}")
@@ -45,13 +48,16 @@ def split_job(job: str) -> tuple[Cluster, str]:
     """Return cluster and name of a job id.
 
     Raises:
-        RecordRejected: the id does not have exactly one slash with text on both sides, or has unprintable characters.
+        RecordRejected: the id does not have exactly one slash with text on both sides, is too long, or has unprintable
+            characters.
     """
     cluster, slash, name = job.partition("/")
     if not slash or not cluster or not name or "/" in name:
         raise RecordRejected("invalid_field", "job", f"{job!r} is not of the form cluster/name")
     if cluster in RESERVED_NAMES or name in (".", ".."):
         raise RecordRejected("invalid_field", "job", f"{job!r}: '.' and '..' are no names, nor is '*' one of a cluster")
+    if len(job) > JOB_LETTERS_MAX:
+        raise RecordRejected("invalid_field", "job", f"{job!r} has {len(job)} letters; an id has at most {JOB_LETTERS_MAX}")
     if not job.isprintable():
         raise RecordRejected("invalid_field", "job", f"{job!r} has characters that cannot be printed")
     return Cluster(cluster), name

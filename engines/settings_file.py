@@ -13,11 +13,15 @@ import msgspec
 from msgspec import inspect
 
 from surescale.contracts.errors import SettingsError, reason_of
-from surescale.contracts.foreign_files import contents
+from surescale.contracts.foreign_files import contents, in_time
+from surescale.contracts.ids import JOB_LETTERS_MAX, NAME_LETTERS_MAX
 from surescale.contracts.plain_words import in_plain_words, words_of
 from surescale.contracts.wire import learned
 
 T = TypeVar("T")
+
+JOB_NAME_LETTERS_MAX = JOB_LETTERS_MAX - NAME_LETTERS_MAX - 1
+"""The id of a job has room for the longest name of a cluster before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class SettingsFile:
             SettingsError: it cannot be read or is invalid; names the setting, the file, the field and the fix in one
                 line.
         """
-        name, _, table = (str(path), "", "") if path.exists() else str(path).rpartition("#")
+        name, _, table = (str(path), "", "") if in_time(path.exists) else str(path).rpartition("#")
         try:
             text = contents(name or path)
         except OSError as error:
@@ -59,6 +63,12 @@ class SettingsFile:
             raise self._malformed(path, "it is nested too deep") from None
         if not found and not may_be_empty:
             raise self._malformed(path, "names no job")
+        for job in found:
+            if len(job) > JOB_NAME_LETTERS_MAX or not job.isprintable():
+                raise self._malformed(
+                    path,
+                    f"{job[:JOB_NAME_LETTERS_MAX]!r} is no name of a job; give it at most {JOB_NAME_LETTERS_MAX} visible letters",
+                )
         return found
 
     def at(self, path: Path) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from surescale.contracts.ids import RESERVED_NAMES, JobId, job_id
+from surescale.contracts.ids import JOB_LETTERS_MAX, RESERVED_NAMES, JobId, job_id
 from surescale.contracts.modes import AMBIGUOUS_LABEL, LABEL_PREFIX
 from surescale.engines.flink.answers import JobDetail, JobEntry
 from surescale.engines.flink.graph import is_over
@@ -31,6 +31,7 @@ class Identity:
         engine_name: the name in Flink.
         labels: the author's, and ours that says why the name is ambiguous.
         ambiguous: in one sentence, why the job may only be observed; empty if it is the only one of its name.
+        shared_job: the id that it would have if it were the only one of its name; empty if it is.
     """
 
     flink_job: str
@@ -38,11 +39,7 @@ class Identity:
     engine_name: str
     labels: Mapping[str, str]
     ambiguous: str = ""
-
-    @property
-    def shared_job(self) -> str:
-        """The id that it would have if it were the only one of its name; empty if it is."""
-        return self.job.removesuffix(_own(self.flink_job)) if self.ambiguous else ""
+    shared_job: str = ""
 
 
 def labels_of(parameters: Mapping[str, str]) -> dict[str, str]:
@@ -51,10 +48,10 @@ def labels_of(parameters: Mapping[str, str]) -> dict[str, str]:
     return {key: parameters[key][:LABEL_LENGTH_MAX] for key in ours}
 
 
-def safe_name(name: str) -> str:
-    """Return a name as a part of a job id: slashes, what cannot be printed and names of no job become ``_``."""
+def safe_name(name: str, letters_max: int = NAME_LENGTH_MAX) -> str:
+    """Return a name as a part of a job id: slashes, what cannot be printed and names of no job become ``_``; the rest is cut."""
     kept = "".join(letter if letter.isprintable() else "_" for letter in _UNSAFE.sub("_", name))
-    kept = kept.strip()[:NAME_LENGTH_MAX]
+    kept = kept.strip()[:letters_max].rstrip()
     return "_" if not kept or kept in RESERVED_NAMES else kept
 
 
@@ -68,9 +65,16 @@ def identify(cluster: str, jobs: Iterable[JobEntry], parameters: Mapping[str, Ma
     """
     live = [entry for entry in jobs if not is_over(entry.state)]
     labels = {entry.jid: labels_of(parameters.get(entry.jid, {})) for entry in live}
-    names = {entry.jid: safe_name(labels[entry.jid].get(JOB_LABEL) or entry.name) for entry in live}
+    room = min(NAME_LENGTH_MAX, JOB_LETTERS_MAX - len(cluster) - 1)
+    names = {entry.jid: safe_name(labels[entry.jid].get(JOB_LABEL) or entry.name, room) for entry in live}
     count = Counter(names.values())
-    return {entry.jid: _identity(cluster, entry, names[entry.jid], labels[entry.jid], count) for entry in live}
+    found = {entry.jid: _identity(cluster, entry, names[entry.jid], labels[entry.jid], count, _ID_LENGTH) for entry in live}
+    often = Counter(each.job for each in found.values())
+    for entry in live:
+        if often[found[entry.jid].job] > 1 and found[entry.jid].ambiguous:
+            # Another's name looks like this one's, or two ids begin alike.
+            found[entry.jid] = _identity(cluster, entry, names[entry.jid], labels[entry.jid], count, len(entry.jid))
+    return found
 
 
 def without_newcomers(found: Mapping[str, Identity], before: Mapping[str, Identity]) -> dict[str, Identity]:
@@ -107,14 +111,13 @@ def began_of(detail: JobDetail) -> int | None:
     return running if running and running >= created else None
 
 
-def _identity(cluster: str, entry: JobEntry, name: str, labels: dict[str, str], count: Mapping[str, int]) -> Identity:
+def _identity(
+    cluster: str, entry: JobEntry, name: str, labels: dict[str, str], count: Mapping[str, int], id_letters: int
+) -> Identity:
     if count[name] == 1:
         return Identity(entry.jid, job_id(cluster, name), entry.name, labels)
     reason = f"{count[name]} jobs are named {name!r}; give each its own label {JOB_LABEL}"
-    own_name = f"{name}{_own(entry.jid)}"
-    return Identity(entry.jid, job_id(cluster, own_name), entry.name, labels | {AMBIGUOUS_LABEL: reason}, reason)
-
-
-def _own(flink_job: str) -> str:
-    """Return what tells a submission from others of its name, behind it."""
-    return f"~{safe_name(flink_job[:_ID_LENGTH])}"
+    own = f"~{safe_name(entry.jid[:id_letters])}"  # tells a submission from others of its name
+    own_name = f"{name[: JOB_LETTERS_MAX - len(cluster) - 1 - len(own)]}{own}"
+    shared = job_id(cluster, name)
+    return Identity(entry.jid, job_id(cluster, own_name), entry.name, labels | {AMBIGUOUS_LABEL: reason}, reason, shared)

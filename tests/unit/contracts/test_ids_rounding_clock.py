@@ -51,7 +51,7 @@ def test_a_job_id_is_cluster_and_name() -> None:
     assert cluster_of("sim/clicks") == "sim"
 
 
-@pytest.mark.parametrize("job", ["", "sim", "/clicks", "sim/", "a/b/c", "./a", "../a", "*/a", "a/.", "a/.."])
+@pytest.mark.parametrize("job", ["", "sim", "/clicks", "sim/", "a/b/c", "./a", "../a", "*/a", "a/.", "a/..", "a/" + "b" * 255])
 def test_a_malformed_job_id_is_refused_by_field(job: str) -> None:
     """The error names the field ``job``."""
     with pytest.raises(RecordRejected) as refused:

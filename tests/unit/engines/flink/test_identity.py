@@ -1,13 +1,17 @@
 """Names of jobs: labels first, one job per name, no slashes."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surescale.contracts.ids import split_job
+from surescale.contracts.ids import JOB_LETTERS_MAX, NAME_LETTERS_MAX, split_job
+from surescale.contracts.messages import JobTopology
 from surescale.contracts.modes import AMBIGUOUS_LABEL
+from surescale.contracts.wire import decode, encode
 from surescale.engines.flink.answers import JobEntry
 from surescale.engines.flink.identity import identify, labels_of, safe_name
+from tests.support.builders import topology
 
 
 def entry(jid: str, name: str, state: str = "RUNNING") -> JobEntry:
@@ -80,3 +84,43 @@ def test_only_our_own_labels_are_kept(parameters: dict[str, str]) -> None:
     """Each at most 256 characters long."""
     labels = labels_of(parameters)
     assert all(key.startswith("surescale.") and len(value) <= 256 for key, value in labels.items())
+
+
+ODD_NAMES = (
+    "orders",
+    "orders~aaaaaaaa",
+    "ord\u0435rs",
+    "orders\u200b",
+    "orders\x00",
+    "\u202esredro",
+    "x" * 300,
+    "x" * 300 + "y",
+    "\U0001f680" * 300,
+    "x" * 199 + " y",
+    ".",
+    "..",
+    "*",
+    "/",
+    "",
+)
+
+
+@pytest.mark.parametrize("cluster", ["c", "c" * 46, "c" * NAME_LETTERS_MAX])
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_whatever_jobs_are_called_their_ids_are_distinct_and_fit_into_a_record(cluster: str, name: str) -> None:
+    """Long names, look-alikes, names that become one by cutting, and one that looks like another's with its id behind it."""
+    ids = ("aaaaaaaa1", "aaaaaaaa2", "bbbbbbbb1", "cccccccc1")
+    jobs = [entry(jid, each) for jid, each in zip(ids, (name, name, f"{name}~aaaaaaaa", f"{name}~aaaaaaaa1x"), strict=True)]
+    found = [each.job for each in identify(cluster, jobs, {}).values()]
+    assert len(set(found)) == len(jobs)
+    assert max(map(len, found)) <= JOB_LETTERS_MAX
+    for job in found:
+        assert decode(encode(msgspec.structs.replace(topology(), job=job)), JobTopology).job == job
+
+
+def test_the_name_that_a_job_would_have_alone_is_remembered() -> None:
+    """However much of it was cut for what tells it from others."""
+    jobs = [entry("aaaaaaaa1", "x" * 300), entry("aaaaaaaa2", "x" * 300)]
+    for each in identify("c" * NAME_LETTERS_MAX, jobs, {}).values():
+        assert each.shared_job == f"{'c' * NAME_LETTERS_MAX}/{'x' * 155}"
+        assert len(each.job) == JOB_LETTERS_MAX

@@ -158,3 +158,11 @@ def test_a_client_id_without_a_usable_number_fills_in_none(client_id: str) -> No
     member = Member("id", client_id, "h", frozenset())
     assert member.filled_in("http://{host}:{number}/metrics") is None
     assert member.filled_in("http://{host}:9400/metrics") == "http://h:9400/metrics"
+
+
+@pytest.mark.parametrize("name", ["x" * 156, "shop\u200b", "\u202epohs", "\u0085"])
+def test_a_job_whose_id_no_record_could_hold_is_refused(tmp_path: Path, name: str) -> None:
+    """Too long beside a cluster's name, or with letters that nobody sees: its records would be refused for ever."""
+    with pytest.raises(SettingsError, match="is no name of a job; give it at most 155 visible letters"):
+        read_chains_of(tmp_path, SHOP.replace("[shop", f'["{name}"'))
+    assert set(read_chains_of(tmp_path, SHOP.replace("[shop", f'["{"x" * 155}"'))) == {"x" * 155}
