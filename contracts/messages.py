@@ -30,6 +30,7 @@ TIME_MS_MAX = 2**53
 """The last instant that a record can hold."""
 TimeMs = Annotated[int, Meta(ge=0, le=TIME_MS_MAX)]
 Parallelism = Annotated[int, Meta(ge=1, le=1_000_000)]
+Carries = tuple[Parallelism, Annotated[float, Meta(gt=0.0, le=1_000_000.0)]]
 Size = Annotated[int, Meta(ge=0, le=1_000_000)]  # of a task that is asked for; 0: it is at rest
 Permille = Annotated[int, Meta(ge=0, le=1000)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
@@ -130,6 +131,9 @@ class TaskSpec(Part, frozen=True, kw_only=True):
     # What the engine was asked for; 0: to rest. It differs from ``parallelism`` while slots are missing.
     required: Size | None = None
     useful_max: Parallelism | None = None  # more subtasks than this would get no records, e.g. the partitions of a source
+    # Where partitions are unequal: sizes from 1 up, and how many even subtasks each is as fast as; a size between is as fast as
+    # the one before it. Empty: all are alike, or nobody knows. A change of it makes no version.
+    carries: Annotated[tuple[Carries, ...], Meta(max_length=256)] = ()
     state: Literal["running", "starting", "finished"] = "running"
     hindrance: Annotated[str, Meta(max_length=512)] = ""  # for people: why no subtask runs, or more of them would not help
     fixed: Annotated[str, Meta(max_length=512)] = ""  # for people: why no other size can be asked for now, and what to do

@@ -42,10 +42,15 @@ def check_topology(topology: JobTopology) -> None:
 
 
 def under_lasting_version(topology: JobTopology, before: JobTopology | None) -> JobTopology:
-    """Return a topology under the version of the one before it, if nothing but the time has changed."""
-    if before is None or msgspec.structs.replace(topology, version=before.version, at_ms=before.at_ms) != before:
+    """Return a topology under the version of the one before it, if nothing but the time and what sizes carry has changed."""
+    if before is None or _lasting(topology) != _lasting(before):
         return topology
     return msgspec.structs.replace(topology, version=before.version)
+
+
+def _lasting(topology: JobTopology) -> JobTopology:
+    tasks = tuple(msgspec.structs.replace(spec, carries=()) if spec.carries else spec for spec in topology.tasks)
+    return msgspec.structs.replace(topology, version=0, at_ms=0, tasks=tasks)
 
 
 def check_cluster(topology: ClusterTopology) -> None:

@@ -38,6 +38,7 @@ from surescale.policies.fullest import full_in_words, short_in_words
 from surescale.policies.graph import Int64
 from surescale.policies.guardrails import Proposal, Situation, guard, situation
 from surescale.policies.headline import headline
+from surescale.policies.idle_members import idle_in_words, useful_of
 from surescale.policies.latency_budget import budget_of, spent
 from surescale.policies.latency_budget import in_words as budget_in_words
 from surescale.policies.measure import mean_of_last, waiting_told
@@ -165,6 +166,8 @@ def _decision(
         proposed = np.where(graph.scalable, answered.answer.wanted, current)
         trial = replace(trial, fewer=np.where(proposed == current, trial.fewer, 0))
         proposed = np.where(trial.fewer > 0, trial.fewer, proposed)
+        if answered.floor_applies:
+            proposed = np.minimum(proposed, useful_of(question))
         ratios = _ratios(answered.answer, proposed, seen)
         seen = replace(seen, leap=answered.answer.leap)
         looked_at = answered.answer.looked_at
@@ -191,6 +194,7 @@ def _decision(
         or _hindrance(question)
         or _held_at_limit(question, seen, outcome.desired)
         or short_in_words(question)
+        or idle_in_words(question, outcome.desired)
         or full_in_words(question, outcome.desired <= current),
         _above_limits(question, seen, outcome.desired),
         _doubt_in_words(question, doubts, outcome),
@@ -380,7 +384,7 @@ def _broadcast_in_words(question: Question) -> str:
 
 def _held_at_limit(question: Question, seen: Situation, desired: Int64) -> str:
     """Return which limit keeps an overloaded task from a size that carries more, and what changes it; empty if none does."""
-    limits, topology, dealt = question.limits, question.window.topology, question.graph.dealt
+    limits, topology, dealt = question.limits, question.window.topology, question.graph.deal
     if is_simulated(topology.engine):
         return ""
     free = seen.graph.scalable if limits.pinned is None else seen.graph.scalable & ~limits.pinned

@@ -22,12 +22,13 @@ import numpy as np
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_limits import answers_emergencies, owners_maximum
 from surescale.contracts.saturation import not_begun
+from surescale.contracts.settings import SPAN_MINUTES
 from surescale.contracts.windows import FIGURE, Float32, of_all_subtasks
 from surescale.policies.answer import Float64
-from surescale.policies.dealt import carried
+from surescale.policies.dealt import carried, needed
 from surescale.policies.graph import Bool, Int64
 from surescale.policies.hidden import never_resting
-from surescale.policies.measure import WARM_UP_MINUTES, mean_of_last
+from surescale.policies.measure import WARM_UP_MINUTES, mean_of_last, or_zero
 from surescale.policies.question import Question
 from surescale.policies.rules.reading import Reading
 from surescale.policies.rules.target_utilisation import CALIBRATED
@@ -48,6 +49,9 @@ OVER_LEAST: Final = 1.1
 """Times its subtasks that a task must need."""
 PRESENT_MINUTES: Final = 2
 """No task shrinks below what the load of any of these last minutes needs."""
+BURST_MINUTES: Final = SPAN_MINUTES
+"""No task shrinks to a size at which a burst within these last minutes would have been an emergency: the next one would bring the
+present size back. Decisions are so far apart: each burst counts in one of them, and then for as long as lower needs must last."""
 RISING_LEAST: Final = 1.1
 """Times that the newest minute's load must be that of the minute before, for a rise that may go on. A step x3 raises it so much
 if it came three seconds before the minute's end."""
@@ -84,7 +88,7 @@ def emergency_of(question: Question) -> Emergency | None:
     if newest is None:
         return None
     measured, graph, current = question.measured, question.graph, question.current
-    has = carried(current, graph.dealt)
+    has = carried(current, graph.deal)
     with np.errstate(divide="ignore", invalid="ignore"):
         grown_minutes = newest.grown * measured.service_minutes / has
         chance = RISING_ERRORS * np.sqrt(np.maximum(newest.load * measured.visits, 0.0))
@@ -168,7 +172,7 @@ def present_need(question: Question) -> Int64:
         return np.zeros_like(current)
     if _rises(load):
         return np.where(question.graph.scalable, current, 0)
-    return np.minimum(_needed(question, present), current)
+    return np.minimum(np.maximum(_needed(question, present), _needed_by_bursts(question, present)), current)
 
 
 def _rises(load: Float64) -> bool:
@@ -177,6 +181,28 @@ def _rises(load: Float64) -> bool:
         return False
     before, after = load[-2:]
     return bool(after >= RISING_LEAST * before > 0.0 and after - before >= RISING_ERRORS * np.sqrt(after + before))
+
+
+def _needed_by_bursts(question: Question, present: float) -> Int64:
+    """Return the subtasks [N] with which no minute of the last ones would have been an emergency; 0 where unknown.
+
+    That is: none was more than such a size carries, or what the minutes up to it left waiting was not worth a restart.
+    """
+    measured, graph = question.measured, question.graph
+    load = or_zero(measured.load[-BURST_MINUTES:])
+    if not load.max() > OVER_LEAST * present:
+        return np.zeros_like(question.current)
+    records = load[:, None] * or_zero(measured.visits)
+    work = records * or_zero(measured.service_minutes)
+    restart_minutes = (question.restart_seconds or 0.0) / 60.0
+    bearable = np.maximum(restart_minutes * work, RISING_ERRORS * np.sqrt(records) * or_zero(measured.service_minutes))
+    until = np.concatenate([np.zeros((1, work.shape[1])), np.cumsum(work, axis=0)])
+    lasting = np.full_like(work, -np.inf)  # of the minutes up to each, what the size must carry for no more to wait than that
+    for minutes in range(1, len(work) + 1):
+        mean = (until[minutes:] - until[:-minutes] - bearable[minutes - 1 :]) / minutes
+        lasting[minutes - 1 :] = np.maximum(lasting[minutes - 1 :], mean)
+    exact = measured.widened(np.minimum(work / OVER_LEAST, lasting).max(axis=0))
+    return np.where(graph.scalable & ~np.isnan(exact), needed(or_zero(exact), graph.deal), 0).astype(np.int64)
 
 
 def _needed(question: Question, load: float) -> Int64:
@@ -215,7 +241,7 @@ class _Newest:
             return None
         newest = figures[-1].astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
-            subtasks = carried(newest[:, FIGURE["parallelism"]], question.graph.dealt)
+            subtasks = carried(newest[:, FIGURE["parallelism"]], question.graph.deal)
             busy = newest[:, FIGURE["busy_ms"]] / (subtasks * MINUTE_MS)
         # Where its times are unknown, a queue that lasts tells that a task worked all minute; so it does where they are too low.
         queued = not_begun(figures[-2:, :, FIGURE["queued_records_last"]].astype(np.float64), newest[:, FIGURE["parallelism"]])

@@ -6,7 +6,7 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.plurals import counted
 from surescale.contracts.windows import FIGURE
-from surescale.policies.dealt import carried
+from surescale.policies.dealt import carried, most_carried
 from surescale.policies.graph import Bool
 from surescale.policies.measure import SKEW_LEAST, mean_of_last
 from surescale.policies.question import Question
@@ -28,7 +28,7 @@ def full_of(question: Question) -> Bool:
         for name in ("busy_ms", "busy_ms_max")
     )
     full: Bool = (
-        graph.scalable & (busiest >= FULL_LEAST) & (SKEW_LEAST * busy < FULL_LEAST * carried(question.current, graph.dealt))
+        graph.scalable & (busiest >= FULL_LEAST) & (SKEW_LEAST * busy < FULL_LEAST * carried(question.current, graph.deal))
     )
     return full
 
@@ -38,8 +38,8 @@ def short_of(question: Question) -> Bool:
     graph, measured = question.graph, question.measured
     if is_simulated(question.window.topology.engine):
         return np.zeros_like(graph.scalable)
-    demand, most = measured.demand(mean_of_last(measured.load, FULL_MINUTES)), carried(question.current, graph.dealt)
-    short: Bool = graph.scalable & (graph.dealt > 0) & (most >= graph.dealt) & (demand > most)
+    demand, most = measured.demand(mean_of_last(measured.load, FULL_MINUTES)), carried(question.current, graph.deal)
+    short: Bool = graph.scalable & (most >= most_carried(graph.deal)) & (demand > most)
     return short
 
 
@@ -50,6 +50,12 @@ def short_in_words(question: Question) -> str:
         return ""
     spec, things = question.window.topology.tasks[short[0]], int(question.graph.dealt[short[0]])
     what = "partition" if spec.useful_max == things else "key group"
+    if spec.carries:
+        share = 1.0 / float(most_carried(question.graph.deal)[short[0]])
+        return (
+            f"{spec.label or spec.task}: one {what} has {share:.0%} of the records, more than a subtask gets through, so more "
+            f"subtasks do not help: make records cheaper, or spread its keys over more {what}s."
+        )
     return (
         f"{spec.label or spec.task} needs more than its {counted(things, what)} can give to subtasks, so more subtasks do not "
         f"help: make records cheaper, or give it more {what}s."

@@ -6,8 +6,9 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from surescale.contracts.messages import Input, TaskSpec
+from surescale.contracts.messages import Carries, Input, TaskSpec
 from surescale.contracts.topology import dealt_to, levels
+from surescale.policies.dealt import Dealt, deal_of
 
 Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -45,6 +46,7 @@ class JobGraph:
         broadcast: bool [N, P], edges of ``parents`` along which every subtask gets every record.
         inputs_known: bool [N], the engine says how records travel to the task, so its input counts those of all parents.
         dealt: int64 [N], how many things that cannot be divided are dealt out to its subtasks (``policies.dealt``); 0: none.
+        deal: the same, with what sizes carry where these things are unequal.
     """
 
     tasks: tuple[str, ...]
@@ -59,6 +61,7 @@ class JobGraph:
     broadcast: Bool
     inputs_known: Bool
     dealt: Int64
+    deal: Dealt
 
     @property
     def nbytes(self) -> int:
@@ -78,12 +81,13 @@ class _Kept:
     def __init__(self) -> None:
         self._graphs: dict[_Shape, JobGraph] = {}  # the one asked for last is the last one
 
-    def get(self, shape: _Shape, dealt: tuple[int, ...]) -> JobGraph:
-        """Return the graph of this shape; build it if it is not kept. What is ``dealt`` may change at any time."""
+    def get(self, shape: _Shape, dealt: tuple[int, ...], told: tuple[tuple[Carries, ...], ...]) -> JobGraph:
+        """Return the graph of this shape; build it if it is not kept. What is ``dealt``, and ``told`` of it, may change."""
         kept = self._graphs.pop(shape, None)
         graph = _build(shape) if kept is None else kept
-        if dealt != tuple(graph.dealt.tolist()):
-            graph = replace(graph, dealt=np.array(dealt, dtype=np.int64))
+        if dealt != tuple(graph.dealt.tolist()) or told or graph.deal is not graph.dealt:
+            things = np.array(dealt, dtype=np.int64)
+            graph = replace(graph, dealt=things, deal=deal_of(things, told))
         self._graphs[shape] = graph
         if kept is None:
             self._make_room()
@@ -119,6 +123,7 @@ def _build(shape: _Shape) -> JobGraph:
     incoming = padded(up)
     level = np.array(levels(specs), dtype=np.int64)
     scalable = np.array([spec.scalable for spec in specs], dtype=np.bool_)
+    none = np.zeros(count, dtype=np.int64)
     return JobGraph(
         tasks=tuple(spec.task for spec in specs),
         scalable=scalable,
@@ -131,7 +136,8 @@ def _build(shape: _Shape) -> JobGraph:
         linked=linked,
         broadcast=_broadcast(specs, incoming),
         inputs_known=np.array([bool(spec.inputs) for spec in specs], dtype=np.bool_),
-        dealt=np.zeros(count, dtype=np.int64),
+        dealt=none,
+        deal=none,
     )
 
 
@@ -154,7 +160,8 @@ def job_graph(tasks: Sequence[TaskSpec]) -> JobGraph:
     """
     finished = {spec.task for spec in tasks if spec.state == "finished"}
     shape = tuple((spec.task, _still_fed_by(spec, finished), spec.scalable, spec.max_parallelism, spec.inputs) for spec in tasks)
-    return _kept.get(shape, dealt_to(tasks))
+    told = tuple(spec.carries for spec in tasks)
+    return _kept.get(shape, dealt_to(tasks), told if any(told) else ())
 
 
 def _still_fed_by(spec: TaskSpec, finished: set[str]) -> tuple[str, ...]:

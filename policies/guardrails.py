@@ -82,10 +82,10 @@ def situation(measured: Measured, graph: JobGraph, current: Int64, busy_most: fl
     load in it.
     """
     demand = or_zero(measured.demand(mean_of_last(measured.load, FLOOR_MINUTES)))
-    least = np.clip(needed(or_zero(measured.divided(demand / busy_most)), graph.dealt), 0, FLOOR_MAX)
+    least = np.clip(needed(or_zero(measured.divided(demand / busy_most)), graph.deal), 0, FLOOR_MAX)
     floor = np.where(graph.scalable, least, 0).astype(np.int64)
     backlog = measured.backlog_minutes(current)
-    overloaded = graph.scalable & ((demand > carried(current, graph.dealt)) | (backlog >= OVERLOAD_BACKLOG_MINUTES))
+    overloaded = graph.scalable & ((demand > carried(current, graph.deal)) | (backlog >= OVERLOAD_BACKLOG_MINUTES))
     silent = ~measured.reported[..., -1, :] | np.isnan(measured.load[..., -1:])
     unproven = silent if silent.any() else None
     return Situation(graph, current, floor, overloaded, backlog_minutes=backlog, unproven=unproven)
@@ -151,10 +151,10 @@ def _stages(proposed: Int64, seen: Situation, limits: Limits, *, floor_applies: 
     limits = replace(limits, most=np.maximum(limits.most, kept))
     desired = np.where(free, bounds(desired, limits), desired)
     yield "bounds", desired
-    if limits.align and seen.graph.dealt.any():
+    if limits.align and seen.graph.deal.any():
         most = np.minimum(tied(farthest, limits), limits.most)
         least = np.maximum(np.maximum(tied(floor, limits), tied(nearest, limits)), limits.least)
-        desired = np.where(free, tied(aligned(desired, current, seen.graph.dealt, least, most), limits), desired)
+        desired = np.where(free, tied(aligned(desired, current, seen.graph.deal, least, most), limits), desired)
         yield "aligned", desired
     desired = excluded(desired, seen, limits)
     yield "excluded", desired
@@ -203,8 +203,8 @@ def one_step(current: Int64, limits: Limits, graph: JobGraph) -> tuple[Int64, In
     which a factor of two always reaches.
     """
     above, below = current + 1, current - 1
-    if min(limits.step_up, limits.step_down) < 2.0 and graph.dealt.any():
-        above, below = np.maximum(above, larger(current, graph.dealt)), np.minimum(below, smaller(current, graph.dealt))
+    if min(limits.step_up, limits.step_down) < 2.0 and graph.deal.any():
+        above, below = np.maximum(above, larger(current, graph.deal)), np.minimum(below, smaller(current, graph.deal))
     most = np.maximum(above, np.floor(current * limits.step_up + _EPSILON)).astype(np.int64)
     least = np.minimum(below, np.ceil(current / limits.step_down - _EPSILON)).astype(np.int64)
     return least, most

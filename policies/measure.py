@@ -125,7 +125,7 @@ class Measured:
 
     def backlog_minutes(self, parallelism: Int64) -> Float64:
         """Return the minutes that parallelism [.., N] needs for all that waits for a task if nothing arrives; 0 where unknown."""
-        drain: Float64 = or_zero(self.waiting_records * self.service_minutes) / carried(parallelism, self.flows.graph.dealt)
+        drain: Float64 = or_zero(self.waiting_records * self.service_minutes) / carried(parallelism, self.flows.graph.deal)
         return drain
 
 
@@ -465,8 +465,8 @@ def _hot_share(figures: Float32, graph: JobGraph) -> Float64:
     if not (peaks > (1.0 + SKEW_LEAST) / 2.0 * busy).any():  # False where unknown
         return np.zeros(peaks.shape[:-2] + peaks.shape[-1:])
     fair = np.ones(1, dtype=np.float32)
-    if graph.dealt.any():
-        fair = (subtasks / carried(subtasks.astype(np.float64), graph.dealt)).astype(np.float32)
+    if graph.deal.any():
+        fair = (subtasks / carried(subtasks.astype(np.float64), graph.deal)).astype(np.float32)
     usual = busy * fair
     known = ~np.isnan(peaks) & ~np.isnan(usual) & ~_warming(figures, graph.by_level[0])[..., None]
     peak, total, offered, beside = (

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Meta
 
 from surescale.policies.answer import Float64
-from surescale.policies.dealt import carried, lasting, needed
+from surescale.policies.dealt import carried, lasting, most_carried, needed
 from surescale.policies.graph import Bool, Int64, JobGraph
 from surescale.policies.measure import Measured
 
@@ -77,8 +77,8 @@ def target_size(exact: Float64, current: Int64, graph: JobGraph) -> TargetSize:
     """Return the whole subtasks that carry ``exact`` [.., N] even ones; a shrink leaves room for noise (``policies.dealt``)."""
     known = ~np.isnan(exact)
     asked = np.where(known, exact, 1.0)
-    whole = np.clip(needed(asked, graph.dealt), 1.0, TARGET_MAX)
-    whole = lasting(whole, asked, current, graph.dealt)
+    whole = np.clip(needed(asked, graph.deal), 1.0, TARGET_MAX)
+    whole = lasting(whole, asked, current, graph.deal)
     return TargetSize(exact=exact, wanted=np.where(known, whole, current).astype(np.int64))
 
 
@@ -87,9 +87,9 @@ def urgency(asked: TargetSize, current: Int64, graph: JobGraph) -> tuple[Float64
 
     What no size can carry is no shortage: a task with as many subtasks as partitions cannot be helped.
     """
-    exact, have = asked.exact, carried(current, graph.dealt)
-    if graph.dealt.any():
-        exact = np.where(graph.dealt > 0, np.minimum(exact, graph.dealt), exact)
+    exact, have = asked.exact, carried(current, graph.deal)
+    if graph.deal.any():
+        exact = np.minimum(exact, most_carried(graph.deal))
     ratio = np.where(np.isnan(exact), 0.0, exact / have)
     need = ratio.max(axis=-1) - 1.0
     now = np.where(graph.scalable, current, 0).sum(axis=-1)
@@ -98,13 +98,25 @@ def urgency(asked: TargetSize, current: Int64, graph: JobGraph) -> tuple[Float64
 
 
 def worth_a_restart(
-    asked: TargetSize, measured: Measured, current: Int64, graph: JobGraph, sizing: Constants, ease: Float64 | float = 0.0
+    asked: TargetSize,
+    measured: Measured,
+    current: Int64,
+    graph: JobGraph,
+    sizing: Constants,
+    ease: Float64 | float = 0.0,
+    *,
+    is_patient: bool = False,
 ) -> Bool:
     """Return [..] whether the job should change at all: a restart stops every task, so small changes are not made.
 
     ``ease`` shifts both thresholds: a positive one opens the gate sooner. Enough backlog at a task that wants more always does.
+    With ``is_patient``, as after a restart, not one that the present size works off in the catch-up time: another restart would
+    leave as much again.
     """
     need, saving = urgency(asked, current, graph)
-    waiting = np.where(asked.wanted > current, measured.backlog_minutes(current), 0.0).max(axis=-1)
+    waits = asked.wanted > current
+    if is_patient:
+        waits &= ~(asked.exact * sizing.utilisation <= carried(current, graph.deal))  # True where NaN
+    waiting = np.where(waits, measured.backlog_minutes(current), 0.0).max(axis=-1)
     opened: Bool = (need > sizing.need - ease) | (saving > sizing.saving - ease) | (waiting >= sizing.backlog_minutes)
     return opened

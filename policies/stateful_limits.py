@@ -22,7 +22,7 @@ from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import Host, JobTopology
 from surescale.contracts.plurals import counted
 from surescale.contracts.topology import dealt_to, slots_needed
-from surescale.policies.dealt import carried
+from surescale.policies.dealt import Dealt, carried, deal_of
 
 UNPROVEN = "unproven"
 """The guardrail that keeps a task as wide as it is while its figures do not prove that it needs less."""
@@ -170,7 +170,10 @@ def apply_limits(
     """
     current = {spec.task: spec.parallelism for spec in topology.tasks}
     decided = {task.task: task.desired for task in decision.tasks}
-    dealt = {spec.task: things for spec, things in zip(topology.tasks, dealt_to(topology.tasks), strict=True)}
+    dealt = {
+        spec.task: deal_of(np.array([things]), (spec.carries,))
+        for spec, things in zip(topology.tasks, dealt_to(topology.tasks), strict=True)
+    }
     wanted, words = dict(decided), []
     reasons: list[LimitReason] = []
     minutes, total = scale_down_after_minutes(settings, engine), total_limit(settings, engine)
@@ -262,8 +265,8 @@ def _is_behind(task: TaskDecision) -> bool:
     return bool(task.overloaded) or (task.records_per_minute == 0.0 and bool(task.waiting_records))
 
 
-def _why_no_more(growth: Growth, task: TaskDecision, dealt: int, load: float | None, at_ms: int) -> str:
-    """Say why an overloaded task gets no more subtasks after its last growth; empty if it may. ``dealt`` as of ``dealt_to``.
+def _why_no_more(growth: Growth, task: TaskDecision, dealt: Dealt, load: float | None, at_ms: int) -> str:
+    """Say why an overloaded task gets no more subtasks after its last growth; empty if it may. ``dealt``: to it alone.
 
     That growth brought next to nothing; or it was for the load that still comes and has had no time to show what it brings. Where
     all subtasks wait for one thing outside, more of them make each seem slower, and so ask for even more. Ask only while the task
@@ -296,8 +299,8 @@ def _was_too_few(shrink: Shrink, load: float | None, at_ms: int) -> bool:
     return shrink.undone_ms is not None and is_as_high and at_ms < shrink.undone_ms + TOO_FEW_MS
 
 
-def _gain_expected(growth: Growth, dealt: int) -> float:
-    before, after = carried(np.array([growth.before, growth.after]), np.array(dealt))
+def _gain_expected(growth: Growth, dealt: Dealt) -> float:
+    before, after = carried(np.array([[growth.before], [growth.after]]), dealt)[:, 0]
     return float(after / before - 1.0)
 
 

@@ -49,9 +49,7 @@ def trial_of(question: Question, *, is_asked: bool) -> Trial:
     back = np.where(uncounted & falls_behind(lately), former, 0)
     running = np.array([spec.state == "running" and not spec.hindrance for spec in topology.tasks])
     unknown = uncounted & running & np.isnan(question.measured.service_minutes) & (current > 1)
-    return Trial(
-        np.where(is_asked & unknown & _keeps_up(question) & (back == 0), smaller(current, question.graph.dealt), 0), back
-    )
+    return Trial(np.where(is_asked & unknown & _keeps_up(question) & (back == 0), smaller(current, question.graph.deal), 0), back)
 
 
 def _keeps_up(question: Question) -> Bool:

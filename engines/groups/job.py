@@ -12,6 +12,7 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.figures import known_count
 from surescale.contracts.messages import (
+    Carries,
     ConsumerGroup,
     EventKind,
     GroupWorker,
@@ -30,6 +31,7 @@ from surescale.engines.groups.chains import Chain
 from surescale.engines.groups.hindrance import Hindrance, Hindrances
 from surescale.engines.groups.shown import SHOWN_MAX, shown
 from surescale.engines.groups.workers import HINDRANCE_LETTERS_MAX, MembersEach
+from surescale.engines.kafka.deals import Rates
 from surescale.engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
 from surescale.engines.kafka.positions import Answer, Partition, Positions, in_words
 from surescale.engines.ports.event_log import EventLog, changes
@@ -75,6 +77,7 @@ class _Task:
     """What is remembered of one group."""
 
     positions: Positions = field(default_factory=Positions)
+    rates: Rates = field(default_factory=Rates)
     members: dict[str, _Counted] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
     """That counted when it last had members at rest."""
@@ -161,6 +164,7 @@ class ChainJob:
         upstream = {task: self._chain.upstream(task, topics) for task, topics in reads.items()}
         for task, topics in reads.items():
             self._tasks[task].positions.look(answer, topics, now_ms)
+            self._tasks[task].rates.add(self._tasks[task].positions.arrived, now_ms)
             self._tasks[task].outputs.look(answer, self._chain.groups[task].writes, now_ms)
         samples = self._samples(seen, upstream, now_ms) if is_settled else self._none(seen, now_ms)
         for task, group in seen.items():
@@ -418,6 +422,7 @@ class ChainJob:
             inputs=tuple(Input(task=each, ship="hash") for each in upstream),
             required=asked,
             useful_max=most,
+            carries=_carries(group, remembered) if most is not None else (),
             hindrance=self._failing(self._chain.name, task) or words,
             fixed=remembered.each.look(len(group.members), asked, now_ms),
             backlog_partly_unknown=remembered.positions.partly_unknown,
@@ -527,6 +532,15 @@ def _dealt(group: GroupDescription, partitions: Sequence[Partition]) -> list[lis
     for each in partitions:
         found[reader.get(each, 0)].append(each)
     return found
+
+
+def _carries(group: GroupDescription, remembered: _Task) -> tuple[Carries, ...]:
+    """Return what sizes carry by how unequal the partitions are."""
+    useful = _useful(group, remembered.positions)
+    if useful is None:
+        return ()
+    together = bool(_CO_PARTITIONED.search(group.assignor))
+    return remembered.rates.carries(group.assignor, useful, [each.partitions for each in group.members], together=together)
 
 
 def _useful(group: GroupDescription, positions: Positions) -> int | None:

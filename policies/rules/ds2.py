@@ -75,7 +75,9 @@ class GatedDS2(RuleWithoutModel):
         """Return wanted parallelism [.., N] for a load [..]."""
         exact = reading.demand(load) / reading.target(constants.utilisation)
         asked = target_size(reading.measured.widened(exact), reading.current, reading.graph)
-        opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, constants)
+        opened = worth_a_restart(
+            asked, reading.measured, reading.current, reading.graph, constants, is_patient=reading.is_recovering
+        )
         return changed_where(opened, asked.wanted, reading.current)
 
     def sentence(self, reading: Reading) -> str:

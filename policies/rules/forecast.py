@@ -47,7 +47,9 @@ class ForecastRule(WithoutModel):
         """Return wanted parallelism [.., N] for a load [..]; the present one while the gate is closed."""
         exact = exact_subtasks(reading.measured, load, reading.graph, constants, reading.target(constants.utilisation))
         asked = target_size(exact, reading.current, reading.graph)
-        opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, constants)
+        opened = worth_a_restart(
+            asked, reading.measured, reading.current, reading.graph, constants, is_patient=reading.is_recovering
+        )
         return changed_where(opened, asked.wanted, reading.current)
 
     def _expected(self, reading: Reading) -> Float64:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.job_settings import LatencyBound
 from surescale.contracts.windows import FIGURE, Float32
 from surescale.policies.answer import Answer, Float64, RawAnswer
@@ -19,7 +20,7 @@ from surescale.policies.dealt import carried
 from surescale.policies.fullest import full_of, short_of
 from surescale.policies.graph import Bool, Int64, JobGraph
 from surescale.policies.latency_bound import busy_most
-from surescale.policies.measure import Measured, completed, mean_of_last, measured_of
+from surescale.policies.measure import Measured, began_in, completed, mean_of_last, measured_of
 from surescale.policies.policy import WithoutModel
 from surescale.policies.question import Question
 from surescale.policies.sizing import Constants, Sizing, SizingRows, target_size
@@ -27,6 +28,8 @@ from surescale.policies.sizing import Constants, Sizing, SizingRows, target_size
 Estimate = Literal["mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up"]
 ESTIMATES: tuple[Estimate, ...] = ("mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up")
 _MEAN_MINUTES = {"mean-60": 60, "mean-15": 15, "mean-10": 10}
+AFTER_RESTART_MINUTES = 30  # in which a job works off what a restart left waiting
+RECOVERING_MOST = 0.1  # minutes of its load by which more may wait than a minute before, or noise would count
 QUICK_UP_MINUTES = 10  # or a shorter span; of its mean and that of three times as long the larger counts: quick up, slow down
 
 
@@ -45,6 +48,7 @@ class Reading:
         latency_bound: that the job's owner wants kept; None: there is none.
         owners_utilisation: how busy the job's owner wants tasks to be; None: as the rule has it.
         restart_minutes: that a rescale stops this job; None: as the rule has it.
+        is_recovering: the job runs on a real engine, and works off what a restart left waiting.
     """
 
     graph: JobGraph
@@ -57,6 +61,7 @@ class Reading:
     restart_minutes: float | None = None
     latency_bound: LatencyBound | None = None
     owners_utilisation: float | None = None
+    is_recovering: bool = False
 
     @classmethod
     def of(cls, question: Question) -> "Reading":
@@ -73,6 +78,7 @@ class Reading:
             restart_minutes=None if seconds is None else seconds / 60.0,
             latency_bound=question.latency_bound,
             owners_utilisation=question.limits.utilisation,
+            is_recovering=not is_simulated(window.topology.engine) and _is_recovering(question),
         )
 
     def rate(self, estimate: Estimate, span_minutes: int = QUICK_UP_MINUTES) -> Float64:
@@ -122,6 +128,7 @@ class Reading:
             restart_minutes=self.restart_minutes,
             latency_bound=self.latency_bound,
             owners_utilisation=self.owners_utilisation,
+            is_recovering=self.is_recovering,
         )
 
     def sizing(self, shipped: Sizing) -> Sizing:
@@ -153,7 +160,7 @@ class Reading:
     @property
     def carried(self) -> Float64 | Int64:
         """Return how many even subtasks [.., N] the present ones are as fast as (``policies.dealt.carried``)."""
-        return carried(self.current, self.graph.dealt)
+        return carried(self.current, self.graph.deal)
 
 
 class Rule(Protocol):
@@ -256,6 +263,17 @@ def changed_where(opened: Bool, wanted: Int64, current: Int64) -> Int64:
     """Return wanted parallelism [.., N] where a job-level gate [..] is open, the present one elsewhere."""
     chosen: Int64 = np.where(opened[..., None], wanted, current)
     return chosen
+
+
+def _is_recovering(question: Question) -> bool:
+    """Return whether an attempt of the job began within ``AFTER_RESTART_MINUTES``, and what waits has only fallen since."""
+    began = np.flatnonzero(began_in(question.figures[-AFTER_RESTART_MINUTES:]))
+    if not len(began):
+        return False
+    since = min(AFTER_RESTART_MINUTES, len(question.figures)) - int(began[-1])
+    queued = question.figures[-since:, question.graph.by_level[0], FIGURE["queued_records_last"]].sum(axis=-1)
+    grows = np.diff(queued) > RECOVERING_MOST * question.measured.load[len(question.figures) - since + 1 :]  # False where unknown
+    return not grows.any()
 
 
 def _order_statistic(load: Float64, share: float) -> Float64:

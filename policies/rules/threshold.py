@@ -26,7 +26,7 @@ class Threshold(RuleWithoutModel):
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""
-        current, dealt = reading.current, reading.graph.dealt
+        current, dealt = reading.current, reading.graph.deal
         helps = reading.graph.scalable & ~np.isnan(reading.measured.divided(current.astype(np.float64)))
         used = np.where(helps, reading.utilisation(self.metric_minutes), np.nan)
         busy = used * current / reading.carried  # of the busiest

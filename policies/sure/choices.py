@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surescale.policies.answer import Float64
-from surescale.policies.dealt import carried, needed
+from surescale.policies.dealt import Dealt, carried, needed
 from surescale.policies.flows import Undivided
 from surescale.policies.graph import Bool, Int64, JobGraph
 from surescale.policies.guardrails import FLOOR_MINUTES, Situation, guard_rows, one_step, situation
@@ -31,7 +31,7 @@ class Work:
     Attributes:
         minutes: float64 [B, N], busy subtask-minutes per record that enters the job; 0 where unknown and for source and sink.
         hot_share: float64 [B, N], ``Measured.hot_share``.
-        dealt: int64 [N], ``JobGraph.dealt``.
+        dealt: ``JobGraph.deal``.
         undivided: ``Measured.undivided``.
         sized: bool [B, N], tasks whose size can be chosen. A task keeps its size if what a record costs it is unknown, if no
             entering record reaches it (it only drains old ones) unless it is known to have nothing to do, or if each subtask has
@@ -41,7 +41,7 @@ class Work:
 
     minutes: Float64
     hot_share: Float64
-    dealt: Int64
+    dealt: Dealt
     undivided: Undivided | None
     sized: Bool
     scalable: Bool
@@ -55,7 +55,7 @@ class Work:
         if undivided is not None:
             sized &= undivided.share < 1.0
         per_record = measured.visits * or_zero(measured.service_minutes)
-        return Work(np.where(sized, per_record, 0.0), measured.hot_share, graph.dealt, undivided, sized, graph.scalable)
+        return Work(np.where(sized, per_record, 0.0), measured.hot_share, graph.deal, undivided, sized, graph.scalable)
 
     def sizes(self, capacity: Float64, caution: float = 1.0) -> Float64:
         """Return the fewest subtasks [B, C, N] for capacities [B, C], with every record ``caution`` times as long."""

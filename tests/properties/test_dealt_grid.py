@@ -103,12 +103,74 @@ def test_a_size_that_was_too_few_at_this_load_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize("name", ["sure", "target-utilisation"])
-def test_a_partition_too_much_for_one_subtask_is_said(name: str) -> None:
-    """No size helps where one of 24 partitions needs 1.3 subtasks; that is never close enough."""
-    course = run(Cell("kafka", 24, 6.0, 0.0, 24, 1, rates=(1.3, *(4.7 / 23,) * 23)), policy(name), 120)
+@pytest.mark.parametrize("begin", [3, 24])
+def test_a_partition_too_much_for_one_subtask_is_said(name: str, begin: int) -> None:
+    """No size helps where one of 24 partitions needs 1.3 subtasks; that is never close enough, and no reason to grow."""
+    course = run(Cell("kafka", 24, 6.0, 0.0, begin, 1, rates=(1.3, *(4.7 / 23,) * 23)), policy(name), 120)
     assert course.waiting[-1] > 1_000.0
     assert "close enough" not in course.reason
-    assert "a single one too hot is helped by no size" in course.reason
+    assert "count: one partition has 22% of the records, more than a subtask gets through" in course.reason
+    assert len(course.rescales) <= 1
+
+
+def hot_cell(draw: int) -> Cell:
+    """Return a group of two or three hot partitions, side by side or not, each of which fits on a member of its own."""
+    random = np.random.default_rng([32, draw])
+    things, hot = int(random.choice([12, 16, 20, 32, 48])), int(random.choice([2, 3]))
+    rates = random.uniform(0.6, 1.4, things)
+    first = int(random.integers(things - hot + 1))
+    at = np.arange(first, first + hot) if draw % 2 else random.choice(things, hot, replace=False)
+    rates[at] *= random.uniform(5.0, 12.0, hot)
+    busy = float(random.uniform(0.5, 0.7) * rates.sum() / rates.max())
+    begin, assignor = max(2, round(busy * random.uniform(0.6, 1.6))), ("range", "sticky")[draw // 2 % 2]
+    return Cell("kafka", things, busy, 0.02, begin, draw, tuple(rates.tolist()), assignor=assignor)
+
+
+@pytest.mark.parametrize("name", ["sure", "target-utilisation", "flink"])
+@pytest.mark.parametrize("draw", range(8))
+def test_hot_partitions_are_parted(draw: int, name: str) -> None:
+    """Two or three on one member are too much for it, and each alone is not: a size is found that deals them apart, and stays."""
+    cell = hot_cell(draw)
+    course = run(cell, policy(name), 240)
+    assert [each for each in course.rescales if each[0] >= HOUR][1:] == []
+    calm = [waits for minute, waits in enumerate(course.waiting) if minute >= HOUR and minute not in after_restarts(course)]
+    assert max(calm) <= BEHIND * 1_000.0 * cell.busy
+
+
+def after_restarts(course: Course) -> set[int]:
+    """Return the minutes in which a job works off what a restart left."""
+    return {minute + after for minute, *_ in course.rescales for after in range(1, 2 * CAUGHT_UP)}
+
+
+@pytest.mark.parametrize("name", ["sure", "flink"])
+@pytest.mark.parametrize(("before", "after", "busy", "begin"), [(16, 6, 5.0, 8), (16, 14, 12.0, 16), (30, 9, 6.0, 10)])
+def test_members_go_that_a_topic_made_anew_has_no_partition_for(
+    name: str, before: int, after: int, busy: float, begin: int
+) -> None:
+    """Once, when that has lasted as long as any lower need must."""
+    course = run(Cell("kafka", before, busy, 0.02, begin, 1, fewer=(130, after)), policy(name), 240)
+    late = [each for each in course.rescales if each[0] >= 130]
+    assert course.sizes[-1] == after
+    assert len(late) == 1
+    assert late[0][0] >= 155
+
+
+@pytest.mark.parametrize("name", ["sure", "target-utilisation"])
+@pytest.mark.parametrize(
+    ("things", "busy", "begin", "burst"), [(12, 3.5, 6, (10, 1, 2.0)), (16, 4.5, 8, (10, 1, 2.2)), (60, 10.0, 20, (11, 1, 2.5))]
+)
+def test_bursts_that_return_take_no_size_back_and_forth(
+    name: str, things: int, busy: float, begin: int, burst: tuple[int, int, float]
+) -> None:
+    """What the last burst needed at once is kept while the next ones come."""
+    course = run(Cell("kafka", things, busy, 0.02, begin, 1, burst=burst), policy(name), 240)
+    assert len([each for each in course.rescales if each[0] >= HOUR]) <= 1
+
+
+def test_after_the_last_burst_the_size_goes_back() -> None:
+    """A burst counts for no longer than any other need."""
+    course = run(Cell("kafka", 12, 3.5, 0.02, 6, 1, burst=(1_000, 1, 2.0)), policy("target-utilisation"), 120)
+    assert [(before, after) for _, before, after in course.rescales] == [(6, 12), (12, 6)]
 
 
 def test_the_limit_that_holds_an_overloaded_job_back_is_named() -> None:
@@ -132,3 +194,11 @@ def test_a_group_whose_members_come_and_go_grows_at_once() -> None:
     cell = Cell("kafka", 128, 20.0, 0.02, begin=28, seed=1, rise=(120, 2.0), gone=0.02)
     course = run(cell, policy("target-utilisation"), 180)
     assert any(minute <= 122 and after > before for minute, before, after in course.rescales if minute >= 120)
+
+
+@pytest.mark.parametrize(("name", "busy", "stops"), [("target-utilisation", 43.0, 6), ("target-utilisation", 43.0, 10)])
+def test_a_long_stop_is_no_reason_for_the_next_one(name: str, busy: float, stops: int) -> None:
+    """128 eager members stop for minutes when half of them go; what that leaves waiting, the other half works off."""
+    course = run(Cell("kafka", 128, busy, 0.02, 128, 1, stops=stops), policy(name), 150)
+    assert [(before, after) for _, before, after in course.rescales] == [(128, 64)]
+    assert course.waiting[-1] == 0.0

@@ -1,19 +1,22 @@
 """A job under a constant load whose work is dealt out, in a closed loop with policies, guardrails and stateful limits.
 
 K partitions or key groups of one rate each lie on p subtasks as Kafka or Flink deals them out. The busiest subtask bounds what
-gets through; what does not waits. A rescale takes effect with the next minute, in which the job is down.
+gets through; what does not waits. A rescale takes effect with the next minute, in which the job is down. What is told of unequal
+partitions are the product's own figures.
 """
 
 from collections.abc import Container
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import Input, JobTopology, TaskSpec
 from surescale.contracts.windows import FIGURE, HOURS, Float32, Window, blank_figures, unknown_hours
+from surescale.engines.kafka.deals import Rates
 from surescale.policies.decide import decide_if_due
 from surescale.policies.policy import Policy, is_span_end
 from surescale.policies.stateful_limits import Change, LimitsMemory, after_begin, after_end, apply_limits, with_needs
@@ -31,7 +34,9 @@ class Cell:
 
     In the minutes of ``outage`` what the job writes to is down: every subtask is busy with it, and nothing gets through. From
     minute ``rise[0]`` on ``rise[1]`` times as much comes. Of a ``hidden`` load the source tells only what it reads. In each
-    minute every member is ``gone`` by that chance, and the others read on.
+    minute every member is ``gone`` by that chance, and the others read on. A rescale ``stops`` the job for so many minutes. Every
+    ``burst[0]`` minutes ``burst[2]`` times as much comes for ``burst[1]`` of them. In minute ``fewer[0]`` the topic is made anew,
+    of ``fewer[1]`` partitions of one rate. Groups deal by ``range``, or ``sticky``: who has a partition keeps it if that is even.
     """
 
     engine: str
@@ -45,6 +50,10 @@ class Cell:
     rise: tuple[int, float] = (0, 1.0)
     hidden: bool = False
     gone: float = 0.0
+    stops: int = 1
+    burst: tuple[int, int, float] = (1, 0, 1.0)
+    fewer: tuple[int, int] = (-1, 0)
+    assignor: str = "range"
 
 
 @dataclass
@@ -70,10 +79,9 @@ class _Loop:
     def __init__(self, cell: Cell, policy: Policy) -> None:
         self.cell, self.policy, self.course = cell, policy, Course()
         self.size = self.asked = cell.begin
-        self.is_down = self.has_changed = False
-        self.waiting = np.zeros(cell.things)  # of each thing
-        rates = np.array(cell.rates or (1.0,) * cell.things)
-        self.shares = rates / rates.sum()
+        self.down, self.has_changed, self.has_begun = 0, False, False
+        self._make_topic(np.array(cell.rates or (1.0,) * cell.things))
+        self._deal()
         self.settings, self.memory = JobSettings(job=JOB), LimitsMemory()
         self.decided_ms = 0
         self.topology = self._topology(0)
@@ -83,14 +91,50 @@ class _Loop:
         self.random = np.random.default_rng([cell.seed, cell.things, int(1000 * cell.busy)])
         self.noise = np.maximum(1.0 + cell.noise * self.random.standard_normal(1_000), 0.0)
 
+    def _make_topic(self, rates: npt.NDArray[np.float64]) -> None:
+        self.things, self.shares = len(rates), rates / rates.sum()
+        self.waiting = np.zeros(len(rates))  # of each thing
+        self.of = np.full(len(rates), -1)  # the subtask that has each thing
+        self.rates = Rates()
+
+    def _deal(self) -> None:
+        """Deal the things out to as many subtasks as there are."""
+        things, size = np.arange(self.things), self.size
+        if self.cell.engine == "flink":
+            self.of = things * size // max(self.things, size)  # key groups in ranges, as even as can be
+        elif self.cell.assignor == "range":
+            each, more = divmod(self.things, size)
+            self.of = np.repeat(np.arange(size), [each + 1] * more + [each] * (size - more))
+        else:
+            self.of = self._kept(np.random.default_rng([self.cell.seed, size, len(self.course.rescales)]))
+
+    def _kept(self, random: np.random.Generator) -> npt.NDArray[np.int64]:
+        room = [self.things // self.size + (at < self.things % self.size) for at in range(self.size)]
+        found = np.full(self.things, -1)
+        for thing in random.permutation(self.things).tolist():
+            if 0 <= (has := self.of[thing]) < self.size and room[has]:
+                found[thing] = has
+                room[has] -= 1
+        for thing in random.permutation(np.flatnonzero(found < 0)).tolist():
+            found[thing] = int(np.argmax(room))
+            room[found[thing]] -= 1
+        return found
+
     def step(self, minute: int) -> None:
         """Let a minute pass, and decide at its end."""
         since, times = self.cell.rise
         came = RECORDS * self.cell.busy * float(self.noise[minute]) * (times if minute >= since else 1.0)
+        every, lasting, more = self.cell.burst
+        came *= more if minute % every < lasting else 1.0
+        if minute == self.cell.fewer[0]:
+            self._make_topic(np.ones(self.cell.fewer[1]))
+            self._deal()
         before = float(self.waiting.sum())
-        if self.cell.gone and not self.is_down:
+        if self.cell.gone and not self.down:
             self._come_and_go(BEGIN_MS + minute * MINUTE_MS)
         self.figures = np.concatenate([self.figures[1:], self._minute(came, is_out=minute in self.cell.outage)])
+        came_each = {("topic", each): int(came * share) for each, share in enumerate(self.shares)}
+        self.rates.add(came_each, BEGIN_MS + minute * MINUTE_MS)
         self.loads.append(came)
         self.course.sizes.append(self.size)
         self.course.waiting.append(float(self.waiting.sum()))
@@ -102,19 +146,21 @@ class _Loop:
     def _come_and_go(self, at_ms: int) -> None:
         size = max(self.asked - int(self.random.binomial(self.asked, self.cell.gone)), 1)
         self.has_changed, self.size = size != self.size, size
+        self._deal()
         self.topology = self._topology(at_ms)
 
     def _minute(self, came: float, *, is_out: bool) -> Float32:
         """Return the figures [1, N, F] of a minute in which so many records came, for each thing by its rate."""
-        cell, was_down = self.cell, self.is_down
-        self.is_down = False
+        cell, was_down = self.cell, self.down > 0
+        self.down = max(self.down - 1, 0)
         row = blank_figures(1, len(self.topology.tasks))
         row[..., FIGURE["parallelism"]] = 1.0
         row[0, -1, FIGURE["parallelism"]] = self.size
-        row[..., FIGURE["restarts"]] = was_down or self.has_changed
+        row[..., FIGURE["restarts"]] = was_down or self.has_changed or self.has_begun
+        self.has_begun = was_down and cell.engine != "flink"  # nobody sees a group that rebalances
         row[..., FIGURE["coverage"]] = 1.0
         self.waiting += came * self.shares
-        of = np.arange(cell.things) * self.size // max(cell.things, self.size)  # key groups in ranges, as even as can be
+        of = self.of
         work = np.bincount(of, self.waiting, minlength=self.size)
         share = np.zeros(self.size) if was_down or is_out else np.minimum(RECORDS / np.maximum(work, 1e-9), 1.0)
         if cell.engine == "flink":
@@ -142,6 +188,7 @@ class _Loop:
 
     def _decide(self, minute: int, end_ms: int) -> None:
         hours, peaks = self._hours(minute)
+        self.topology = self._topology(self.topology.version)
         window = Window(JOB, end_ms, self.figures, self.topology, hours, hourly_peak=peaks)
         decision = decide_if_due(window, self.policy, self.settings, seed=0)
         if decision is None:
@@ -163,11 +210,13 @@ class _Loop:
         self.memory = after_end(after_begin(self.memory, {TASK: change}, end_ms), ok=True, at_ms=end_ms + MINUTE_MS)
         self.course.rescales.append((minute, self.size, after))
         self.size = self.asked = after
-        self.is_down = True
+        self.down = self.cell.stops
+        self._deal()
         self.topology = self._topology(end_ms)
 
     def _topology(self, at_ms: int) -> JobTopology:
-        things = self.cell.things
+        things = self.things
+        tasks: tuple[TaskSpec, ...]
         if self.cell.engine == "flink":
             tasks = (
                 TaskSpec(task="source", max_parallelism=1),
@@ -181,7 +230,9 @@ class _Loop:
                 ),
             )
         else:
-            tasks = (TaskSpec(task=TASK, parallelism=self.size, max_parallelism=10_000, useful_max=things),)
+            members = [{("topic", int(each)) for each in np.flatnonzero(self.of == at)} for at in range(self.size)]
+            carries = self.rates.carries(self.cell.assignor, things, members)
+            tasks = (TaskSpec(task=TASK, parallelism=self.size, max_parallelism=10_000, useful_max=things, carries=carries),)
         return JobTopology(job=JOB, version=at_ms, at_ms=at_ms, tasks=tasks, engine=self.cell.engine)
 
     def _hours(self, minute: int) -> tuple[Float32, Float32]:

@@ -25,6 +25,11 @@ def _with_memory(known: m.JobTopology) -> m.JobTopology:
     return replace(known, tasks=tuple(replace(spec, memory=memory) for spec in known.tasks))
 
 
+def _with_unequal_partitions(known: m.JobTopology) -> m.JobTopology:
+    carries = ((1, 1.0), (2, 1.25), (5, 2.5))
+    return replace(known, tasks=tuple(replace(spec, carries=carries, useful_max=6) for spec in known.tasks))
+
+
 CANDIDATES = d.Candidates(subtasks=(2, 3), late_minutes=(1.5, 0.25), minutes=60, late_seconds=30.0)
 SCORES = d.ChangeScore(
     subtasks=3,
@@ -85,6 +90,7 @@ MESSAGES: dict[str, Message] = {
     "job-settings": JobSettings(job=JOB, version=2, mode="advise", policy="static", set_by="ana", set_at_ms=5, **LIMITS),
     "job-settings-memory": JobSettings(job=JOB, version=3, gc_pressure_max=0.5, heap_usage_max=0.9, set_by="ana", **LIMITS),
     "minute-memory": m.MinuteMarker(job=JOB, minute_end_ms=60_000, topology=_with_memory(topology())),
+    "minute-carries": m.MinuteMarker(job=JOB, minute_end_ms=60_000, topology=_with_unequal_partitions(topology())),
     "job-settings-pause": JobSettings(
         job=JOB,
         version=3,

@@ -13,7 +13,19 @@ from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import Input, TaskSpec
 from surescale.contracts.topology import dealt_to
 from surescale.contracts.windows import Window
-from surescale.policies.dealt import SLACK, aligned, carried, fewest, larger, lasting, needed, smaller
+from surescale.policies.dealt import (
+    SLACK,
+    Dealt,
+    aligned,
+    carried,
+    deal_of,
+    fewest,
+    larger,
+    lasting,
+    most_carried,
+    needed,
+    smaller,
+)
 from surescale.policies.decide import decide
 from surescale.policies.graph import job_graph
 from surescale.policies.guardrails import situation
@@ -202,3 +214,55 @@ def test_a_task_that_all_its_partitions_cannot_carry_is_told_so(members: int, bu
     told = "needs more than its 1 partition can give to subtasks, so more subtasks do not help: make records cheaper"
     assert (told in decision.reason) == (busy > 1.0), decision.reason
     assert ("close enough" in decision.reason) == (busy < 1.0)
+
+
+CARRIES = ((1, 1.0), (2, 1.6), (4, 1.9), (7, 1.5), (8, 3.3))
+"""Of 16 partitions with two hot ones; seven subtasks run now, and are slower than four."""
+
+
+@pytest.fixture
+def unequal() -> Dealt:
+    """Return a deal of two tasks: partitions of which two are hot, and 12 that are alike."""
+    return deal_of(np.array([16, 12]), (CARRIES, ()))
+
+
+def test_a_size_of_unequal_things_carries_what_the_engine_tells(unequal: Dealt) -> None:
+    """A size that is not listed carries what the one before it does, and none carries more than the best."""
+    sizes = np.array([1, 2, 3, 4, 6, 7, 8, 16, 20])
+    found = carried(np.stack([sizes, sizes], axis=-1), unequal)
+    assert found[:, 0].tolist() == [1.0, 1.6, 1.6, 1.9, 1.9, 1.5, 3.3, 3.3, 3.3]
+    assert found[:, 1].tolist() == [1.0, 2.0, 3.0, 4.0, 6.0, 6.0, 6.0, 12.0, 12.0]
+    assert most_carried(unequal).tolist() == [3.3, 12.0]
+
+
+@pytest.mark.parametrize(("exact", "size"), [(0.5, 1), (1.2, 2), (1.7, 4), (1.95, 8), (3.3, 8), (5.0, 8)])
+def test_what_unequal_things_need_is_the_least_size_whose_fullest_subtask_carries_it(
+    unequal: Dealt, exact: float, size: int
+) -> None:
+    """Where none does, the least that carries the most: more of them would have nothing that counts."""
+    assert needed(np.array([exact, 4.3]), unequal).tolist() == [size, 6]
+    assert np.isnan(needed(np.array([np.nan, 4.3]), unequal)[0])
+
+
+def test_the_neighbours_of_a_size_of_unequal_things(unequal: Dealt) -> None:
+    """The next larger is faster than the present one, and the fewest that are as fast may be fewer."""
+    seven, eight, twelve = (np.array([size, 1]) for size in (7, 8, 12))
+    assert [larger(each, unequal)[0] for each in (seven, eight, twelve)] == [8, 8, 8]
+    assert [fewest(each, unequal)[0] for each in (seven, eight, twelve)] == [2, 8, 8]
+    assert [smaller(each, unequal)[0] for each in (seven, eight, twelve)] == [4, 2, 8]
+    assert larger(np.array([4, 1]), unequal)[0] == 8
+
+
+def test_a_policys_own_size_is_rounded_up_to_one_that_parts_the_hot_ones(unequal: Dealt) -> None:
+    """Five to seven carry no more than four; where eight are not allowed, the fewest that are as fast are enough."""
+    ones, twelve = np.array([1, 1]), np.array([12, 12])
+    assert aligned(np.array([5, 1]), np.array([2, 1]), unequal, ones, twelve).tolist() == [8, 1]
+    assert aligned(np.array([6, 1]), np.array([2, 1]), unequal, ones, np.array([7, 12])).tolist() == [4, 1]
+
+
+def test_a_graph_follows_what_is_told_of_its_partitions() -> None:
+    """Graphs of one shape are shared; what sizes carry is not mixed up between them, nor kept when nothing is told any more."""
+    even = (TaskSpec(task="group", useful_max=16),)
+    hot = (TaskSpec(task="group", useful_max=16, carries=CARRIES),)
+    for tasks, carries in ((even, 4.0), (hot, 1.9), (even, 4.0)):
+        assert carried(np.array([4]), job_graph(tasks).deal).tolist() == [carries]

@@ -465,3 +465,27 @@ def test_a_group_that_no_file_names_is_no_job_once_it_is_gone() -> None:
     broker.group({}, state="dead")
     with pytest.raises(SourceUnavailable, match="there is no group g"):
         Followed(broker, single("g")).look()
+
+
+def test_partitions_of_unequal_rates_say_what_sizes_carry() -> None:
+    """Two hot ones side by side, which range gives to one member; a change of that makes no version of the topology."""
+    broker, orders = Broker(), parts("orders", 6)
+    came = dict(zip(orders, (900, 900, 50, 50, 50, 50), strict=True))
+    job, versions = alone(broker), set()
+    for minute in range(40):
+        ends = {each: records * minute for each, records in came.items()}
+        broker.ends.update(ends)
+        broker.group(ends, orders[:2], orders[2:4], orders[4:], assignor="range")
+        versions.add(job.look().topology.version)
+        told = dict(job.spec().carries)
+        if minute > 1:
+            assert max(carries for size, carries in told.items() if size < 6) == pytest.approx(2000 / 1800, rel=0.05)
+            assert told[6] == pytest.approx(2000 / 900, rel=0.01)
+    assert len(versions) == 1
+    even = dict.fromkeys(orders, 300)
+    for _ in range(60):
+        broker.ends.update({each: broker.ends[each] + even[each] for each in orders})  # type: ignore[operator]
+        broker.group(dict(broker.ends), orders[:2], orders[2:4], orders[4:], assignor="range")  # type: ignore[arg-type]
+        versions.add(job.look().topology.version)
+    assert job.spec().carries == ()
+    assert len(versions) == 1
