@@ -122,7 +122,7 @@ class ExternalScaler:
         except redis.RedisError as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, f"the view in Redis cannot be read now: {error}")
         except SurescaleError as error:
-            await context.abort(_CODES[type(error)], str(error))
+            await context.abort(_CODES.get(type(error), grpc.StatusCode.INTERNAL), str(error))
         raise AssertionError("a call that was ended goes on")
 
 
