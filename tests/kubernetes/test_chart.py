@@ -165,6 +165,8 @@ def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> 
         ("pods.tolerations=x", "'/pods/tolerations': got string, want array"),
         ("prometheus.rules=yes", "'/prometheus/rules': got string, want boolean"),
         ("jobs.files.orders=x", "invalid propertyName 'orders'"),
+        ("jobs.schedule=hourly", "'/jobs/schedule': 'hourly' does not match pattern"),
+        ("keda.namespace=Keda", "'/keda/namespace': 'Keda' does not match pattern"),
         ("ingress.enabled=true", "ingress.host: say under which name people reach the page"),
         ("flink.enabled=true,consumers.enabled=true", "flink.enabled, consumers.enabled: a release serves one cluster"),
         ("flink.enabled=true,flinkOperator.enabled=true", "flinkOperator.jobs: say which resource runs each job, as TOML"),
