@@ -65,6 +65,26 @@ def _whole(path: str | Path, bytes_max: int) -> bytes:
         os.close(handle)
 
 
+def text(path: str | Path) -> str:
+    """Return what a file of text holds, without the mark that some editors put before it.
+
+    Raises:
+        OSError: as `contents`.
+        ValueError: it is no UTF-8; names the line and the fix.
+    """
+    raw = contents(path)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"line {line} is no UTF-8; save the file as UTF-8") from None
+
+
+def is_plain(value: object) -> bool:
+    """Say whether a value of a file is a number or a text: none of TOML's dates, and no number beyond what TOML has."""
+    return isinstance(value, str | float) or (isinstance(value, int) and -(2**63) <= value < 2**63)
+
+
 def _read(handle: int, bytes_max: int, *, is_pipe: bool) -> bytes:
     read, asked, ends_s = bytearray(), select.poll(), time.monotonic() + WHOLE_S
     asked.register(handle, select.POLLIN)

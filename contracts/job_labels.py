@@ -15,7 +15,7 @@ import msgspec.inspect
 
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_settings import SETTINGS, JobSettings
-from surescale.contracts.limits_in_words import NONE, READ_EACH, read_task
+from surescale.contracts.limits_in_words import NONE, READ_EACH, check_bounds, read_task
 from surescale.contracts.modes import AMBIGUOUS_LABEL, LABEL_PREFIX, MODE_LABEL
 from surescale.contracts.objectives import read_objective
 from surescale.contracts.plain_words import in_plain_words, words_of
@@ -37,16 +37,22 @@ def written(mode: str | None, limits: Mapping[str, object], where: str) -> dict[
     """Return the labels of a job whose mode and limits are in a file, by their names; ``where`` they are.
 
     Raises:
-        SettingsError: a limit is unknown, or cannot be read.
+        SettingsError: a limit is unknown or cannot be read, or two contradict each other.
     """
+    found: dict[str, object] = {}
     labels = {f"{LABEL_PREFIX}{name}": str(value) for name, value in limits.items()}
     for name, value in limits.items():
         if name not in NAMES:
             raise SettingsError(f"{where}: there is no limit {name!r}; {meant(name, NAMES)}")
         try:
-            read_limit(STEPS[0] if name == STEP else FIELDS[name], str(value).strip())
+            field = STEPS[0] if name == STEP else FIELDS[name]
+            found[field] = read_limit(field, str(value).strip())
         except (SettingsError, ValueError) as error:
             raise SettingsError(f"{where}.{name}: {str(value)[:40]!r} cannot be read: {error}") from None
+    try:
+        check_bounds(msgspec.structs.replace(JobSettings(job="any/job"), **found))
+    except SettingsError as error:
+        raise SettingsError(f"{where}: {error}") from None
     return labels | ({MODE_LABEL: mode} if mode else {})
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_limits import WEEKDAYS, InPeriods, covers, is_zone
-from surescale.contracts.job_settings import ExcludedPeriod, PeriodBounds, TaskLimits
+from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, PeriodBounds, TaskLimits, effective
 from surescale.contracts.objectives import in_words as objective_in_words
 from surescale.contracts.objectives import read_objective
 from surescale.contracts.plain_words import in_plain_words
@@ -66,6 +66,8 @@ def _period(text: str) -> ExcludedPeriod:
         period = msgspec.convert(found, learned(ExcludedPeriod))
     except msgspec.ValidationError as error:
         raise SettingsError(f"{text!r}: {in_plain_words(str(error).partition(' - at ')[0])}") from None
+    if period.starts == period.ends:
+        raise SettingsError(f"{text!r} ends when it begins; leave the times out for whole days")
     if why := _why_never(period):
         raise SettingsError(f"{text!r} never comes: {why}")
     return period
@@ -252,3 +254,24 @@ def _each_in_words(value: ExcludedPeriod | PeriodBounds | str) -> str:
     if isinstance(value, PeriodBounds):
         return f"{period_in_words(value.period)}: {bounds_in_words(value)}"
     return value if isinstance(value, str) else period_in_words(value)
+
+
+def check_bounds(settings: JobSettings) -> None:
+    """Check what settings say of bounds, whatever the job.
+
+    Raises:
+        SettingsError: they contradict each other; the message names the option.
+    """
+    least, most = effective(settings, "parallelism_min"), settings.parallelism_max
+    if most is not None and least > most:
+        raise SettingsError(f"--min: {least} is more than --max {most}; give a --min of at most {most} or a higher --max")
+    for each in settings.minimum_within or ():
+        when = period_in_words(each.period)
+        if most is not None and each.least > most:
+            raise SettingsError(
+                f"--within: {when}: min {each.least} is more than --max {most}; give at most that or a higher --max"
+            )
+        if each.most is not None and least > each.most:
+            raise SettingsError(
+                f"--within: {when}: max {each.most} is less than --min {least}; give at least that or a lower --min"
+            )

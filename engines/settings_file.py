@@ -13,7 +13,7 @@ import msgspec
 from msgspec import inspect
 
 from surescale.contracts.errors import SettingsError, reason_of
-from surescale.contracts.foreign_files import contents, in_time
+from surescale.contracts.foreign_files import in_time, text
 from surescale.contracts.ids import JOB_LETTERS_MAX, NAME_LETTERS_MAX
 from surescale.contracts.plain_words import in_plain_words, words_of
 from surescale.contracts.wire import learned
@@ -44,20 +44,18 @@ class SettingsFile:
                 line.
         """
         name, _, table = (str(path), "", "") if in_time(path.exists) else str(path).rpartition("#")
-        try:
-            text = contents(name or path)
-        except OSError as error:
-            raise SettingsError(f"{self.at(path)} cannot be read ({reason_of(error)}); name a readable file") from None
         decode = msgspec.json.decode if (name or str(path)).endswith(".json") else msgspec.toml.decode
         document: Any = None
         try:
-            document = decode(text)
+            document = decode(text(name or path))
             if table:
                 document = document.get(table, {})
             found = msgspec.convert(document, learned(form))
+        except OSError as error:
+            raise SettingsError(f"{self.at(path)} cannot be read ({reason_of(error)}); name a readable file") from None
         except msgspec.ValidationError as error:
             raise self._malformed(path, in_words(error, document, form)) from None
-        except (ValueError, AttributeError) as error:  # also of a text that is no UTF-8, and of a document that is no table
+        except (ValueError, AttributeError) as error:  # also of a document that is no table
             raise self._malformed(path, str(error)) from None
         except RecursionError:
             raise self._malformed(path, "it is nested too deep") from None

@@ -34,15 +34,17 @@ class PriceTable:
         >>> PriceTable.of("tm-*=0.192, worker=0.05").per_hour("tm-3")
         0.192
         """
-        found = []
+        found: list[tuple[str, float]] = []
         for entry in filter(None, (each.strip() for each in text.split(","))):
             pattern, _, given = (each.strip() for each in entry.rpartition("="))
             try:
                 price = float(given)
             except ValueError:
                 price = math.nan
-            if not pattern or not 0 < price <= PRICE_MAX:
+            if not pattern or set(pattern) & set("=; ") or not 0 < price <= PRICE_MAX:
                 raise SettingsError(f"SURESCALE_PRICES: {entry!r}: write HOST=DOLLARS_AN_HOUR, like tm-*=0.192 or worker=0.05")
+            if pattern in dict(found):
+                raise SettingsError(f"SURESCALE_PRICES: {entry!r}: {pattern} has a price already; name it once")
             found.append((pattern, price))
         return cls(tuple(found))
 

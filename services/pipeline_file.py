@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from surescale.contracts.errors import UNREADABLE, SettingsError, SurescaleError, reason_of
-from surescale.contracts.foreign_files import contents
+from surescale.contracts.foreign_files import is_plain, text
 from surescale.contracts.settings import PARTS, PipelineSettings, parse
 from surescale.contracts.suggestions import meant
 from surescale.runtime.logs import LogSettings
@@ -187,7 +187,7 @@ def read(path: Path) -> PipelineFile:
     """
     where = str(path)
     try:
-        document = tomllib.loads(contents(path).decode())
+        document = tomllib.loads(text(path))
     except OSError as error:
         raise SettingsError(f"{where}: cannot be read ({reason_of(error)}); `surescale init` writes such a file") from None
     except UNREADABLE as error:
@@ -214,11 +214,11 @@ def _variables(where: str, table: Mapping[str, Any]) -> Iterator[tuple[str, str]
         if name not in names:
             bare = name.lower().removeprefix(PREFIX.lower())
             raise SettingsError(f"{place}: there is no setting of this name; {meant(bare, sorted(names), otherwise=_LISTED)}")
-        if not isinstance(value, bool | int | float | str):
-            raise SettingsError(f"{place}: takes one value; write several as one text, with commas between")
-        variable, text = PREFIX + name.upper(), str(value).lower() if isinstance(value, bool) else str(value)
+        if not is_plain(value):
+            raise SettingsError(f"{place}: takes a number or a text; write several values as one text, with commas between")
+        variable, given = PREFIX + name.upper(), str(value).lower() if isinstance(value, bool) else str(value)
         try:
-            parse(variable, text, known[variable])
+            parse(variable, given, known[variable])
         except SettingsError as error:
             raise SettingsError(f"{place}: {str(error).partition(': ')[2]}") from None
-        yield variable, text
+        yield variable, given

@@ -8,7 +8,7 @@ import msgspec
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_limits import bounds_of, owners_maximum, task_limits, total_limit
 from surescale.contracts.job_settings import SETTINGS, Approval, JobSettings, LatencyBound, Pause, effective, newer
-from surescale.contracts.limits_in_words import NONE, in_words, period_in_words
+from surescale.contracts.limits_in_words import NONE, check_bounds, in_words, period_in_words
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.objectives import in_words as objective_in_words
 from surescale.runtime.instants import to_the_second
@@ -151,27 +151,6 @@ def change_in_words(name: str, before: object, after: object) -> str:
     if name in REQUESTS and isinstance(after, int):
         return f"{REQUESTS[name]} what was there until {to_the_second(after)}"
     return f"{SETTINGS[name].option} {value_in_words(name, before)} -> {value_in_words(name, after)}"
-
-
-def check_bounds(settings: JobSettings) -> None:
-    """Check what settings say of bounds, whatever the job.
-
-    Raises:
-        SettingsError: they contradict each other; the message names the option.
-    """
-    least, most = effective(settings, "parallelism_min"), settings.parallelism_max
-    if most is not None and least > most:
-        raise SettingsError(f"--min: {least} is more than --max {most}; give a --min of at most {most} or a higher --max")
-    for each in settings.minimum_within or ():
-        when = period_in_words(each.period)
-        if most is not None and each.least > most:
-            raise SettingsError(
-                f"--within: {when}: min {each.least} is more than --max {most}; give at most that or a higher --max"
-            )
-        if each.most is not None and least > each.most:
-            raise SettingsError(
-                f"--within: {when}: max {each.most} is less than --min {least}; give at least that or a lower --min"
-            )
 
 
 def _check(settings: JobSettings, topology: JobTopology) -> None:

@@ -21,12 +21,12 @@ from typing import Any
 import msgspec
 
 from surescale.contracts.errors import UNREADABLE, SettingsError, reason_of
-from surescale.contracts.foreign_files import contents, in_time
+from surescale.contracts.foreign_files import in_time, is_plain, text
 from surescale.contracts.job_labels import STEP, STEPS, read_limit
 from surescale.contracts.job_settings import SETTINGS, JobSettings
-from surescale.contracts.limits_in_words import READ_EACH, in_words, read_task
+from surescale.contracts.limits_in_words import READ_EACH, check_bounds, in_words, read_task
 from surescale.contracts.suggestions import meant
-from surescale.services.job_settings.changes import Applied, applied_to, changed, check_bounds, differences, value_in_words
+from surescale.services.job_settings.changes import Applied, applied_to, changed, differences, value_in_words
 from surescale.services.job_settings.snapshot import KnownJobs, note
 
 TABLE = "jobs"
@@ -91,7 +91,7 @@ def read_entries(path: Path) -> list[Entry]:
 
 def _entries(file: Path) -> list[Entry]:
     try:
-        document = tomllib.loads(contents(file).decode())
+        document = tomllib.loads(text(file))
     except OSError as error:
         raise SettingsError(f"{file}: cannot be read: {reason_of(error)}") from None
     except UNREADABLE as error:
@@ -131,8 +131,8 @@ def entry_of(where: str, name: str, table: object) -> Entry:
 def _value(where: str, option: str, field: str, value: Any) -> object:
     if SETTINGS[field].form and not isinstance(value, list):
         raise SettingsError(f'{where}: {option}: write a list, like {option} = ["{SETTINGS[field].form}"]')
-    if isinstance(value, dict) or (isinstance(value, list) and not all(isinstance(each, str) for each in value)):
-        raise SettingsError(f"{where}: {option}: {value!r} cannot be read: write each value as text")
+    if not (all(isinstance(each, str) for each in value) if isinstance(value, list) else is_plain(value)):
+        raise SettingsError(f"{where}: {option}: cannot be read: write a number or a text, or a list of texts")
     if isinstance(value, list) and not SETTINGS[field].form:
         raise SettingsError(f"{where}: {option}: takes one value, not a list")
     try:
@@ -146,7 +146,8 @@ def _value(where: str, option: str, field: str, value: Any) -> object:
         return read_limit(field, str(value).lower() if isinstance(value, bool) else str(value))
     except (SettingsError, msgspec.ValidationError, ValueError) as error:
         why = " ".join(str(error).split()).partition(" - at ")[0].removeprefix(f"--{option}: ")
-        raise SettingsError(f"{where}: {option} = {json.dumps(value)}: {why}") from None
+        unit = f" ({SETTINGS[field].help.removesuffix('.')})" if isinstance(value, str) and why.startswith("must be a") else ""
+        raise SettingsError(f"{where}: {option} = {json.dumps(value)}: {why}{unit}") from None
 
 
 def plans(entries: Iterable[Entry], known: KnownJobs, name: str, by: str, *, prune: bool = False) -> list[Plan]:

@@ -33,11 +33,19 @@ def test_without_prices_nothing_changes_and_nothing_is_missed() -> None:
     assert NO_PRICES.unpriced(["tm-1"]) == []
 
 
-@pytest.mark.parametrize("text", ["tm-*", "tm-*=cheap", "=3", "tm-*=0", "tm-*=-1", "tm-*=nan", "tm-*=inf", "a=1,b", "a=1e9"])
+@pytest.mark.parametrize(
+    "text", ["tm-*", "tm-*=cheap", "=3", "tm-*=0", "tm-*=-1", "tm-*=nan", "tm-*=inf", "a=1,b", "a=1e9", "a=1;b=2"]
+)
 def test_what_cannot_be_a_price_is_refused_by_the_settings(text: str) -> None:
     """With the entry and the form."""
     with pytest.raises(SettingsError, match=r"SURESCALE_PRICES: '.*': write HOST=DOLLARS_AN_HOUR"):
         MonitorSettings(prices=text)
+
+
+def test_a_host_that_has_two_prices_is_refused() -> None:
+    """Only the first would ever count."""
+    with pytest.raises(SettingsError, match=r"SURESCALE_PRICES: 'tm-\*=2': tm-\* has a price already; name it once"):
+        MonitorSettings(prices="tm-*=1, worker=3, tm-*=2")
 
 
 DAY_MS = 86_400_000

@@ -63,6 +63,11 @@ def test_limits_of_a_chain_become_labels_of_its_job(tmp_path: Path) -> None:
         ('reads = ["orders"]', 'raeds = ["orders"]', r"shop\.groups\.parse: there is no field 'raeds'; did you mean reads\?"),
         ('mode = "advise"', 'mode = "on"', "shop.mode: 'on' is not one of act, advise, observe"),
         ('mode = "advise"', "limits = {maxx = 3}", r"shop\.limits: there is no limit 'maxx'; did you mean max\?"),
+        (
+            'mode = "advise"',
+            "limits = {min = 9, max = 3}",
+            r"shop\.limits: --min: 9 is more than --max 3; give a --min of at most",
+        ),
         ('mode = "advise"', "limits = {max = nan}", r"shop\.limits\.max: 'nan' cannot be read: must be a whole number"),
         ('metrics = "http://{host}:{number}/metrics"', "", r"shop\.groups\.count: busy is set without metrics, where a member"),
         ('busy = "busy_seconds_total"', "", ""),  # of Java clients

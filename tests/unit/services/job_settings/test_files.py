@@ -112,7 +112,15 @@ def test_pruning_takes_back_what_the_file_no_longer_names_and_nothing_else(tmp_p
         ('[jobs."sim/clicks"]\nmax = 0', "max = 0: must be a whole number, at least 1"),
         ('[jobs."sim/clicks"]\nmode = "acts"', "'acts' is not one of act, advise, observe; did you mean act?"),
         ('[jobs."sim/clicks"]\ntask = ["map=8..2"]', "'8..2' of task map: 8 is more than 2; write NAME=MIN..MAX"),
-        ('[jobs."sim/clicks"]\nmax = [3]', "max: [3] cannot be read"),
+        ('[jobs."sim/clicks"]\nmax = [3]', "max: cannot be read: write a number or a text, or a list of texts"),
+        ('[jobs."sim/clicks"]\nmax = 2026-12-24', "max: cannot be read: write a number or a text, or a list of texts"),
+        ('[jobs."sim/clicks"]\nmax = 07:30:00', "max: cannot be read: "),
+        ('[jobs."sim/clicks"]\npolicy = 2026-12-24', "policy: cannot be read: "),
+        ('[jobs."sim/clicks"]\nmax = 0x' + "f" * 5_000, "max: cannot be read: "),
+        ('[jobs."sim/clicks"]\nexclude = [2026-12-24]', "exclude: cannot be read: "),
+        ('[jobs."sim/clicks"]\nsafe-after = "5 min"', 'safe-after = "5 min": must be a whole number (Minutes without figures'),
+        ('[jobs."sim/clicks"]\nutilisation = "80%"', 'utilisation = "80%": must be a number ('),
+        ('[jobs."sim/clicks"]\nexclude = ["mon 09:00-09:00"]', "ends when it begins; leave the times out for whole days"),
         ('[jobs."sim/clicks"]\nmax = ["3"]', "max: takes one value, not a list"),
         ('[jobs."sim/clicks"]\nexclude = "sat"', 'exclude: write a list, like exclude = ["PERIOD"]'),
         ('[jobs."sim/clicks"]\nexclude = ["someday"]', "'someday' in 'someday' is not a day, time or time zone"),
@@ -138,6 +146,19 @@ def test_bad_input_is_one_line_with_the_file_and_the_entry(tmp_path: Path, text:
     assert str(refused.value).startswith(f"{tmp_path / NAME}: ")
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_mark_before_the_text_does_not_count_and_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
+    """As editors of Windows write them."""
+    text = '[jobs."sim/clicks"]\r\npolicy = "café"\r\n'
+    (tmp_path / NAME).write_bytes(text.encode("utf-8-sig"))
+    (entry,) = read_entries(tmp_path / NAME)
+    assert (entry.name, entry.wanted["policy"]) == ("sim/clicks", "café")
+    for encoding, line in (("latin-1", 2), ("utf-16", 1)):
+        (tmp_path / NAME).write_bytes(text.encode(encoding))
+        with pytest.raises(SettingsError) as refused:
+            read_entries(tmp_path / NAME)
+        assert str(refused.value) == f"{tmp_path / NAME}: is not TOML: line {line} is no UTF-8; save the file as UTF-8"
 
 
 def test_a_folder_is_all_its_files(tmp_path: Path) -> None:
