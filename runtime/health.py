@@ -20,7 +20,7 @@ from typing import Any
 
 from surescale.contracts.errors import SettingsError, reason_of
 from surescale.contracts.settings import PipelineSettings
-from surescale.runtime.http import DeadlineReader
+from surescale.runtime.deadlines import DeadlineReader
 from surescale.runtime.http_answers import HEADERS, malformed
 from surescale.runtime.metrics import RoleMetrics
 from surescale.runtime.threads import background

@@ -15,6 +15,7 @@ from typing import Any, cast
 from urllib.error import HTTPError
 
 from surescale.runtime.beats import beat
+from surescale.runtime.deadlines import DeadlineReader
 
 ANSWER_BYTES_MAX = 64 * 2**20
 
@@ -32,36 +33,6 @@ class ErrorAnswer(Exception):
         self.reason = reason
         self.body = body
         """Empty if it broke off or is too long."""
-
-
-class DeadlineReader(io.RawIOBase):
-    """Reads a socket until a point in time of ``time.monotonic``; a timeout of the socket alone starts again with every byte."""
-
-    def __init__(self, sock: socket.socket, raw: io.RawIOBase, deadline_s: float) -> None:
-        """Read ``raw``, which reads ``sock``; closed together with it."""
-        super().__init__()
-        self._socket, self._raw, self._deadline_s = sock, raw, deadline_s
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        """Wait for bytes, no longer than until the deadline.
-
-        Raises:
-            TimeoutError: the deadline has passed.
-        """
-        left_s = self._deadline_s - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError("timed out")
-        self._socket.settimeout(left_s)
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        """Close what is read."""
-        self._raw.close()
-        super().close()
 
 
 class DeadlineResponse(HTTPResponse):

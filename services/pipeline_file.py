@@ -217,6 +217,8 @@ def _variables(where: str, table: Mapping[str, Any]) -> Iterator[tuple[str, str]
         if not is_plain(value):
             raise SettingsError(f"{place}: takes a number or a text; write several values as one text, with commas between")
         variable, given = PREFIX + name.upper(), str(value).lower() if isinstance(value, bool) else str(value)
+        if "\0" in given:
+            raise SettingsError(f"{place}: has a NUL, which no variable can hold; take it out")
         try:
             parse(variable, given, known[variable])
         except SettingsError as error:

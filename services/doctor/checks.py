@@ -15,18 +15,21 @@ import redis
 
 from surescale.contracts.addresses import without_password
 from surescale.contracts.errors import SurescaleError
+from surescale.contracts.figures import known_count
 from surescale.contracts.plurals import counted
 from surescale.contracts.settings import PipelineSettings
 from surescale.engines.ports.findings import Finding, in_words, skew
 from surescale.policies.package import PackageRejected
 from surescale.policies.registry import Unavailable, has_graphs, load_policy, package_sha256
 from surescale.runtime.limited_graphs import opener_for
+from surescale.runtime.printable import one_line
 from surescale.services.doctor.kafka_checks import KafkaChecks
 from surescale.services.local_stack.errors import JavaError
 from surescale.services.local_stack.java import find_java
 from surescale.services.state.connection import Credentials, ahead_of_redis_ms, connect
 from surescale.services.state.notify.settings import TEST, Notice, NotifySettings
 from surescale.services.state.notify.webhook import Webhook, cloud_event, event_id
+from surescale.services.state.redis_guard import what_to_do
 
 MEMORY_SHARE_MAX = 0.9
 
@@ -40,11 +43,11 @@ def view(settings: PipelineSettings) -> Iterator[Finding]:
             memory = client.info("memory")
         except redis.RedisError as error:
             yield Finding(
-                "problem", "redis", f"{shown} does not answer: {error}",
-                "start it, or set SURESCALE_REDIS_URL; decisions continue without it, only the view is missing",
+                "problem", "redis", f"{shown} does not answer: {one_line(str(error))}",
+                f"{what_to_do(error)}; decisions continue without it, only the view is missing",
             )  # fmt: skip
             return
-    used, limit = int(memory.get("used_memory", 0)), int(memory.get("maxmemory", 0))
+    used, limit = (known_count(str(memory.get(name, 0))) or 0 for name in ("used_memory", "maxmemory"))
     detail = f"{shown}, {used / 2**20:.0f} MiB used{f' of {limit / 2**20:.0f}' if limit else ''}"
     policy = str(memory.get("maxmemory_policy", "noeviction")) if limit else "noeviction"
     if policy != "noeviction":

@@ -54,6 +54,7 @@ from surescale.services.state.read.queries import Queries
 from surescale.services.state.read.stored import UnreadableView
 from surescale.services.state.read.view import NotFound, StaleCursor
 from surescale.services.state.record_documents import DecisionDocument
+from surescale.services.state.redis_guard import in_words
 
 _TEXTS = frozenset({"application/json", "application/javascript", "image/svg+xml"})
 _OPTION = re.compile(r"(?<!\S)--(?=[a-z])")  # what is an option on the command line is a field here
@@ -276,7 +277,8 @@ def _errors_as_json(redis_url: str) -> Middleware:
         except UnreadableView as error:
             return _json(ErrorDocument(error=str(error)), status=503)
         except redis.RedisError as error:
-            return _json(ErrorDocument(error=f"the view in Redis at {redis_url} cannot be read now: {error}"), status=503)
+            why = f"the view in Redis at {redis_url} cannot be read now: {in_words(error)}"
+            return _json(ErrorDocument(error=why), status=503)
         except web.HTTPNotFound:
             return _json(ErrorDocument(error=f"no such path: {request.path}", links=LINKS), status=404)
         except web.HTTPException as error:

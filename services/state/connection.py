@@ -14,8 +14,11 @@ from redis.sentinel import Sentinel
 
 from surescale.contracts.addresses import without_password
 from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.figures import known_count
 from surescale.contracts.foreign_files import contents
 from surescale.contracts.settings import PORT_MAX, PipelineSettings
+from surescale.services.state.redis_guard import guarded
+from surescale.services.state.redis_words import ODD_BYTES
 from surescale.services.state.text_reader import away
 
 REDIS_TIMEOUT_S = 5.0
@@ -101,15 +104,21 @@ def connect(redis_url: str, credentials: Credentials = Credentials()) -> redis.R
     if "@" in re.sub(r"^[^/]*//[^/?#]*", "", redis_url.partition("?")[0]):  # outside of host and user
         raise wrong
     try:
-        return redis.Redis.from_url(
-            credentials.address(redis_url),
-            decode_responses=True,
-            socket_timeout=REDIS_TIMEOUT_S,
-            socket_connect_timeout=REDIS_TIMEOUT_S,
-            **credentials.options(redis_url),
+        client = guarded(
+            redis.Redis.from_url(
+                credentials.address(redis_url),
+                decode_responses=True,
+                encoding_errors=ODD_BYTES,
+                socket_timeout=REDIS_TIMEOUT_S,
+                socket_connect_timeout=REDIS_TIMEOUT_S,
+                **credentials.options(redis_url),
+            )
         )
-    except ValueError:
+        # The library looks at the address's options only when it makes a connection, which is not opened here.
+        client.connection_pool.connection_class(**client.connection_pool.connection_kwargs)
+    except (ValueError, TypeError, redis.RedisError):
         raise wrong from None
+    return client
 
 
 def _by_sentinels(redis_url: str, credentials: Credentials) -> redis.Redis:
@@ -139,9 +148,9 @@ def _by_sentinels(redis_url: str, credentials: Credentials) -> redis.Redis:
         shown |= {"username": user or None, "password": password or None}
     sentinels = Sentinel(asked, sentinel_kwargs={**options, **certificates})  # type: ignore[no-untyped-call]
     client: redis.Redis = sentinels.master_for(  # type: ignore[no-untyped-call]
-        name, db=int(database or 0), decode_responses=True, **options, **shown
+        name, db=int(database or 0), decode_responses=True, encoding_errors=ODD_BYTES, **options, **shown
     )
-    return client
+    return guarded(client)
 
 
 def _sentinel(text: str) -> tuple[str, int]:
@@ -167,7 +176,7 @@ def evicts(client: redis.Redis) -> str:
     """
     memory = client.info("memory")
     policy = str(memory.get("maxmemory_policy", ""))
-    return policy if policy not in ("", "noeviction") and int(memory.get("maxmemory", 0)) else ""
+    return policy if policy not in ("", "noeviction") and known_count(str(memory.get("maxmemory", 0))) else ""
 
 
 def ahead_of_redis_ms(client: redis.Redis) -> int:

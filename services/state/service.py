@@ -32,6 +32,7 @@ from surescale.services.state.documents import HealthDocument
 from surescale.services.state.notify.notifier import Notifier
 from surescale.services.state.operate import Operator
 from surescale.services.state.read.queries import Queries
+from surescale.services.state.redis_guard import in_words
 from surescale.services.state.scaled_streams.controller import StreamController
 from surescale.services.state.settings import StateSettings
 from surescale.services.state.write.projections import PROJECTED
@@ -231,8 +232,10 @@ class _Projection:
             if time.monotonic() - self._checked_s >= CHECK_REDIS_EVERY_S:
                 self._check_redis()
             self._projector.step(READ_WAIT_S)
-        except (KafkaException, redis.RedisError):
+        except (KafkaException, redis.RedisError) as error:
             self._away = True
+            if isinstance(error, redis.RedisError):
+                raise redis.RedisError(in_words(error)) from None
             raise
         self._away = False
         if (words := self.clock_apart()) and self._seldom.is_time():

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from surescale.contracts.addresses import without_password
+from surescale.runtime.printable import one_line
+from surescale.services.state.redis_words import remedy
 
 if TYPE_CHECKING:
     import redis
@@ -93,4 +95,6 @@ def as_text(client: "redis.Redis | TextReader") -> TextReader:
 def away(settings: "PipelineSettings", reason: object) -> ConnectionError:
     """Return the error of a command that Redis does not answer: one line for people."""
     shown = without_password(settings.redis_url)
-    return ConnectionError(f"Redis at {shown} does not answer ({reason}); name another with --redis or SURESCALE_REDIS_URL")
+    said = one_line(str(reason))
+    what_to_do = remedy(said, str(getattr(reason, "status_code", None) or ""))
+    return ConnectionError(f"Redis at {shown} does not answer ({said}); {what_to_do}")

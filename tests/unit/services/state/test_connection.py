@@ -19,6 +19,9 @@ from surescale.services.state.connection import connect
         "redis+sentinel://ana:hunter@one/view/x",
         "redis+sentinel://ana:hunter/2@one:26379/view",
         "redis+sentinel://ana:hunter@/view",
+        "redis://ana:hunter@host/0?nonsense=1",
+        "redis://ana:hunter@host/0?connection_class=os.system",
+        "redis://ana:hunter@host/0?protocol=9",
     ],
 )
 def test_a_wrong_address_is_refused_without_a_piece_of_its_password(url: str) -> None:

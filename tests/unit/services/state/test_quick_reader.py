@@ -1,5 +1,6 @@
 """The view read without the client library: the same answers, and one line for whatever else happens."""
 
+import contextlib
 import socket
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import pytest
 import redis
 
 from surescale.contracts.settings import PipelineSettings
+from surescale.services.state import quick_reader
 from surescale.services.state.quick_reader import QuickReader, RedisRefused, opened_to_look
+from surescale.services.state.redis_words import NOT_REDIS
 from surescale.services.state.text_reader import TextReader, as_text
 from tests.support.command_line import surescale
 
@@ -79,7 +82,9 @@ def test_user_password_and_database_are_those_of_the_address(redis_url: str, lib
             assert list(reader.scan_iter(match="quick-reader:*", count=10)) == ["quick-reader:other"]
         wrong = PipelineSettings(redis_url=f"redis://quick:wrong@{place}/3")
         with (
-            pytest.raises(ConnectionError, match=r"does not answer \(WRONGPASS .*name another with --redis") as refused,
+            pytest.raises(
+                ConnectionError, match=r"does not answer \(WRONGPASS .*; give the user and password in SURESCALE_REDIS_URL"
+            ) as refused,
             opened_to_look(wrong),
         ):
             pass
@@ -123,16 +128,25 @@ finally:
 
 
 @pytest.mark.parametrize(
-    ("says", "said"),
+    ("says", "said", "do"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "what answers there is not Redis"),
-        (b"", "it closed the connection"),
-        (b"*1\r\n$100\r\nabc", "it closed the connection"),
-        (b"-NOAUTH Authentication required.\r\n", "NOAUTH Authentication required."),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", NOT_REDIS, "name another"),
+        (b"", "it closed the connection", "name another"),
+        (b"*1\r\n$100\r\nabc", "it closed the connection", "name another"),
+        (b":5\r\n", NOT_REDIS, "name another"),
+        (b"*1\r\n" * 5_000, NOT_REDIS, "name another"),
+        (b"*1\r\n:7\r\n", NOT_REDIS, "name another"),
+        (b"*" + b"9" * 5_000 + b"\r\n", NOT_REDIS, "name another"),
+        (b"*9999999999\r\n", "it closed the connection", "name another"),
+        (b"*1\r\n$99999999999\r\n", "its answer has more than 256 MiB", "name another"),
+        (b"-NOAUTH Authentication required.\r\n", "NOAUTH Authentication required.", "give the user and password"),
+        (b"-LOADING Redis is loading\x1b[2J\r\n", "LOADING Redis is loading\\x1b[2J", "it reads its data from disk"),
+        (b"-READONLY You can't write.\r\n", "READONLY You can't write.", "this is a replica"),
+        (b"-MISCONF Errors.\r\n", "MISCONF Errors.", "it cannot save its data"),
     ],
 )
-def test_whatever_else_answers_is_one_line(says: bytes, said: str) -> None:
-    """A web server, one that hangs up, half an answer."""
+def test_whatever_else_answers_is_one_line(says: bytes, said: str, do: str) -> None:
+    """A web server, one that hangs up, half an answer, answers of another form or without measure; what Redis itself refuses."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -141,11 +155,33 @@ def test_whatever_else_answers_is_one_line(says: bytes, said: str) -> None:
                 client.recv(1000)
                 client.sendall(says)
                 client.shutdown(socket.SHUT_WR)
-                client.recv(1000)
+                with contextlib.suppress(ConnectionError):
+                    client.recv(1000)
 
         thread = threading.Thread(target=answer)
         thread.start()
         done = surescale("job", "list", "--redis", f"redis://127.0.0.1:{server.getsockname()[1]}/0")
         thread.join()
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
-    assert f"does not answer ({said}); name another with --redis" in done.stderr
+    assert f"does not answer ({said}); {do}" in done.stderr
+
+
+def test_answers_that_drip_end_with_the_time_for_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte comes in time, and the answer never."""
+    monkeypatch.setattr(quick_reader, "LOOK_WITHIN_S", 0.5)
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            client, _ = server.accept()
+            with client, contextlib.suppress(OSError):
+                client.sendall(b"$1000000\r\n")
+                while not ended.wait(0.02):
+                    client.sendall(b"x")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        with QuickReader("127.0.0.1", server.getsockname()[1]) as reader, pytest.raises(RedisRefused, match="timed out"):
+            reader.hget("a", "b")
+        ended.set()
+        thread.join()
