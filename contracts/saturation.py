@@ -92,26 +92,30 @@ def service_remembered(known: tuple[Saturation, ...], tasks: tuple[TaskSpec, ...
     return np.array([took.get(spec.task, np.nan) for spec in tasks])
 
 
-def evened(processed: Float64, waiting: Float64, busy: Float64) -> Float64:
+def evened(processed: Float64, waiting: Float64, busy: Float64, began: Bool) -> Float64:
     """Return the records [m, ..] that tasks got through, as the work was done and not as it was committed.
 
     Of a task without a busy counter that shows nothing for some minutes although records wait, and then much at once, the much is
-    spread over these minutes. Taken for one minute's work, a record would seem to cost a fraction of what it does.
+    spread over these minutes. Taken for one minute's work, a record would seem to cost a fraction of what it does. While a task
+    restarts nothing is worked on: such minutes stay as they are.
 
     Args:
         processed: by minute, as told.
         waiting: records at the end of each minute.
         busy: time of each minute; NaN: unknown.
+        began: bool, an attempt began in the minute.
     """
     stands = (processed == 0.0) & (waiting > 0.0) & np.isnan(busy)
     if not stands.any():
         return processed
     even, run = processed.copy(), np.zeros(processed.shape[1:], dtype=np.int64)
+    restarts = np.zeros_like(stands[0])  # the run began with a restart
     for minute, stood in enumerate(stands):
         for length in range(1, min(int(run.max()), WAVE_MINUTES) + 1):
-            ends = (run == length) & ~stood & (processed[minute] > 0.0)
+            ends = (run == length) & ~restarts & ~stood & (processed[minute] > 0.0)
             if ends.any():
                 even[minute - length : minute + 1, ends] = processed[minute, ends] / (length + 1)
+        restarts = np.where(run == 0, began[max(minute - 1, 0) : minute + 1].any(axis=0), restarts)
         run = np.where(stood, run + 1, 0)
     return even
 
@@ -132,7 +136,7 @@ def never_rested(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Bool:
     """
     names = ("records_in", "records_out", "queued_records_last", "parallelism", "busy_ms", "backpressured_ms", "restarts")
     into, out, waiting, subtasks, busy, held, began = (figures[..., FIGURE[name]].astype(np.float64) for name in names)
-    processed = evened(read_or_emitted(into, out), waiting, busy)[1:]
+    processed = evened(read_or_emitted(into, out), waiting, busy, began > 0)[1:]
     offered, held, waiting = subtasks[1:] * MINUTE_MS, held[1:], not_begun(waiting, subtasks)
     enough = (waiting[:-1] >= processed) & (waiting[1:] >= processed)
     if (held > 0).any():
@@ -144,18 +148,22 @@ def never_rested(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Bool:
 
 
 def falls_behind(figures: Float32) -> Bool:
-    """Return [N] whether in the newest of minutes [m, N, F] more waits for a task than before, on fewer subtasks than lately."""
+    """Return [N] whether in the newest of minutes [m, N, F] more waits for a task than before, on fewer subtasks than lately.
+
+    A minute in which nothing was got through, or that follows one, tells of the restart that made them fewer, not of their size.
+    """
     into, out, waiting, subtasks, began = (
         figures[..., FIGURE[name]].astype(np.float64)
         for name in ("records_in", "records_out", "queued_records_last", "parallelism", "restarts")
     )
     if len(figures) < 2:
         return np.zeros(figures.shape[1], dtype=np.bool_)
-    processed = read_or_emitted(into[-1], out[-1])
+    before, processed = read_or_emitted(into[-2:], out[-2:])
     grown = (not_begun(waiting[-1], subtasks[-1]) > QUIET_MOST * processed) & (
         waiting[-1] - waiting[-2] > GROWN_LEAST * processed
     )
-    found: Bool = grown & (subtasks[-1] < np.fmax.reduce(subtasks[:-1])) & ~(began[-1] > 0)  # False where unknown
+    runs = (before > 0) & (processed > 0) & ~(began[-1] > 0)  # False where unknown
+    found: Bool = grown & (subtasks[-1] < np.fmax.reduce(subtasks[:-1])) & runs
     return found
 
 
@@ -167,9 +175,9 @@ def _record_ms(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Float64:
         return found
     used = never_rested(figures, tasks)
     used[-1] |= falls_behind(figures)
-    names = ("records_in", "records_out", "queued_records_last", "busy_ms", "parallelism", "backpressured_ms")
-    into, out, waiting, busy, subtasks, held = (figures[..., FIGURE[name]].astype(np.float64) for name in names)
-    processed = evened(read_or_emitted(into, out), waiting, busy)[1:]
+    names = ("records_in", "records_out", "queued_records_last", "busy_ms", "parallelism", "backpressured_ms", "restarts")
+    into, out, waiting, busy, subtasks, held, began = (figures[..., FIGURE[name]].astype(np.float64) for name in names)
+    processed = evened(read_or_emitted(into, out), waiting, busy, began > 0)[1:]
     worked = (subtasks * MINUTE_MS - np.nan_to_num(held))[1:]
     used &= (processed > 0) & (worked > 0)
     spent, records = (np.where(used, each, 0.0).sum(axis=0) for each in (worked, processed))

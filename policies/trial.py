@@ -16,7 +16,7 @@ from surescale.contracts.job_limits import answers_emergencies, is_simulated
 from surescale.contracts.saturation import QUIET_MOST, SEEN_MINUTES, falls_behind, not_begun
 from surescale.contracts.source_load import read_or_emitted
 from surescale.contracts.windows import FIGURE
-from surescale.policies.dealt import smaller
+from surescale.policies.dealt import aligned, smaller
 from surescale.policies.graph import Bool, Int64
 from surescale.policies.question import Question
 
@@ -49,7 +49,17 @@ def trial_of(question: Question, *, is_asked: bool) -> Trial:
     back = np.where(uncounted & falls_behind(lately), former, 0)
     running = np.array([spec.state == "running" and not spec.hindrance for spec in topology.tasks])
     unknown = uncounted & running & np.isnan(question.measured.service_minutes) & (current > 1)
-    return Trial(np.where(is_asked & unknown & _keeps_up(question) & (back == 0), smaller(current, question.graph.deal), 0), back)
+    return Trial(np.where(is_asked & unknown & _keeps_up(question) & (back == 0), _next(question), 0), back)
+
+
+def _next(question: Question) -> Int64:
+    """Return the sizes [N] to try next. Where alignment would keep the present one for its even deal, those after the next."""
+    current, dealt, limits = question.current, question.graph.deal, question.limits
+    fewer = smaller(current, dealt)
+    if not limits.align:
+        return fewer
+    is_kept = aligned(fewer, current, dealt, np.ones_like(current), current) == current
+    return np.where(is_kept, smaller(fewer, dealt), fewer)
 
 
 def _keeps_up(question: Question) -> Bool:

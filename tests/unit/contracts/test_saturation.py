@@ -123,9 +123,19 @@ def test_minutes_without_a_record_are_work_up_to_ten_in_a_row() -> None:
     for run, even in ((0, [7.0, 6.0]), (2, [7.0, 2.0, 2.0, 2.0]), (10, [7.0, *[6.0 / 11] * 11]), (11, [7.0, *[0.0] * 11, 6.0])):
         done = np.array([7.0, *[0.0] * run, 6.0])[:, None]
         waiting, unknown = np.full_like(done, 50.0), np.full_like(done, np.nan)
-        assert evened(done, waiting, unknown)[:, 0] == pytest.approx(even)
-        assert (evened(done, 0.0 * waiting, unknown) == done).all()
-        assert (evened(done, waiting, waiting) == done).all()
+        none = np.zeros_like(done, dtype=np.bool_)
+        assert evened(done, waiting, unknown, none)[:, 0] == pytest.approx(even)
+        assert (evened(done, 0.0 * waiting, unknown, none) == done).all()
+        assert (evened(done, waiting, waiting, none) == done).all()
+
+
+def test_minutes_without_a_record_are_no_work_while_a_task_restarts() -> None:
+    """Whether the attempt began in the first of them or in the minute before; one that begins later cuts no wave."""
+    done = np.array([7.0, 0.0, 0.0, 6.0])[:, None]
+    waiting, unknown = np.full_like(done, 50.0), np.full_like(done, np.nan)
+    for began, even in ((0, done[:, 0]), (1, done[:, 0]), (2, [7.0, 2.0, 2.0, 2.0]), (3, [7.0, 2.0, 2.0, 2.0])):
+        at = np.arange(len(done))[:, None] == began
+        assert evened(done, waiting, unknown, at)[:, 0] == pytest.approx(even)
 
 
 def test_a_counter_that_shows_more_than_it_could_corrects_what_is_remembered() -> None:

@@ -12,6 +12,7 @@ from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.window_history import WindowHistory
 from surescale.contracts.windows import FIGURE
+from surescale.policies.dealt import carried
 from surescale.policies.decide import decide_if_due
 from surescale.policies.policy import Policy
 from surescale.policies.question import Question
@@ -26,12 +27,18 @@ NAN = float("nan")
 
 @dataclass
 class Group:
-    """A consumer group on a simulated topic. ``counted``: its members have busy counters."""
+    """A consumer group on a simulated topic.
+
+    ``counted``: its members have busy counters. ``partitions``: that its topic has; None: its work divides. ``stands``: whole
+    minutes that a rebalance takes.
+    """
 
     policy: Policy
     members: int
     counted: bool = False
     span_minutes: int = 1
+    partitions: int | None = None
+    stands: int = 0
     waiting: float = 0.0
     minutes: int = 0
     late: int = 0  # minutes at whose end more waits than came in it
@@ -42,13 +49,15 @@ class Group:
     def __post_init__(self) -> None:
         self._history = WindowHistory("prod/parse", 60)
         self._generator = np.random.default_rng(7)
-        self._restarted = False
+        self._restarted, self._stands = False, 0
 
     def run(self, minutes: int, load: float) -> None:
         """Let minutes pass with records that come by chance; commits come every five seconds, and a rescale takes two."""
         for _ in range(minutes):
             came = float(self._generator.poisson(load))
-            most = self.members * EACH * (58.0 if self._restarted else 60.0) / 60.0
+            dealt = np.array([self.partitions or 0])
+            even = float(carried(np.array([self.members]), dealt)[0])
+            most = 0.0 if self._stands else even * EACH * (58.0 if self._restarted else 60.0) / 60.0
             done = min(self.waiting + came, most)
             self.waiting += came - done
             uncommitted = float(self._generator.uniform(0.0, done / 12.0))
@@ -62,24 +71,27 @@ class Group:
                 restarts=float(self._restarted),
             )  # fmt: skip
             self.minutes += 1
-            spec = TaskSpec(task="parse", parallelism=self.members, max_parallelism=12)
+            spec = TaskSpec(task="parse", parallelism=self.members, max_parallelism=128, useful_max=self.partitions)
             topology = JobTopology(job="prod/parse", version=0, at_ms=0, tasks=(spec,), engine="kafka", epoch="e")
             window = self._history.close(self.minutes * MINUTE_MS, {"parse": figures}, topology)
             decision = decide_if_due(window, self.policy, JobSettings(job="prod/parse"), seed=0, span_minutes=self.span_minutes)
             self.sizes.append(self.members)
-            self._restarted = False
+            self._restarted, self._stands = False, max(self._stands - 1, 0)
             if decision is not None:
                 self.decisions.append(decision)
                 self._restarted = decision.tasks[0].desired != self.members
                 self.rescales += self._restarted
+                self._stands = self.stands if self._restarted else self._stands
                 self.members = decision.tasks[0].desired
 
 
-def group(policy: str, members: int, *, counted: bool = False, span_minutes: int = 1) -> Group:
+def group(
+    policy: str, members: int, *, counted: bool = False, span_minutes: int = 1, partitions: int | None = None, stands: int = 0
+) -> Group:
     """Return a group under a shipped policy."""
     found = load_policy(policy)
     assert not isinstance(found, Unavailable)
-    return Group(found, members, counted, span_minutes)
+    return Group(found, members, counted, span_minutes, partitions, stands)
 
 
 @pytest.mark.parametrize(("policy", "span_minutes"), [("target-utilisation", 1), ("sure", 10)])
@@ -175,6 +187,32 @@ def test_where_work_is_dealt_out_the_next_even_size_is_tried() -> None:
     """Five members on six partitions carry as much as three, and would be made six again: such a group never came down."""
     assert asked(useful_max=6) == ([3], [0])
     assert asked(useful_max=8) == ([4], [0])
+
+
+@pytest.mark.parametrize(("partitions", "members", "load"), [(48, 12, 3.2), (128, 16, 4.6), (100, 10, 2.2)])
+def test_an_even_deal_ends_no_trial(partitions: int, members: int, load: float) -> None:
+    """Twelve members on 48 partitions deal without a remainder, and ten do not: alignment made ten twelve again, for good."""
+    served = group("target-utilisation", members, span_minutes=10, partitions=partitions)
+    served.run(300, load * EACH)
+    assert load <= served.members <= 1.8 * load
+    assert served.late <= 3
+
+
+def test_where_nobody_wants_even_sizes_the_next_one_is_tried() -> None:
+    """Five on 24 partitions have one more each than six."""
+    assert asked(useful_max=24) == ([4], [0])
+    assert asked(useful_max=24, settings=JobSettings(job="prod/job", align=False)) == ([5], [0])
+
+
+@pytest.mark.parametrize(("partitions", "members", "load", "stands"), [(24, 24, 4.0, 2), (60, 30, 6.0, 3), (None, 9, 3.0, 2)])
+def test_a_rebalance_of_minutes_is_no_sign_that_fewer_are_too_few(
+    partitions: int | None, members: int, load: float, stands: int
+) -> None:
+    """What gathered while nobody read brought the former size back, and counted as what the members can do at most."""
+    served = group("target-utilisation", members, span_minutes=10, partitions=partitions, stands=stands)
+    served.run(360, load * EACH)
+    assert max(served.sizes[60:]) < members
+    assert load <= served.members <= 1.8 * load
 
 
 @pytest.mark.parametrize("policy", ["sure", "target-utilisation", "flink", "ds2"])
