@@ -32,7 +32,7 @@ from surescale.policies.measure import WARM_UP_MINUTES, mean_of_last, or_zero
 from surescale.policies.question import Question
 from surescale.policies.rules.reading import Reading
 from surescale.policies.rules.target_utilisation import CALIBRATED
-from surescale.policies.sizing import exact_subtasks, target_size
+from surescale.policies.sizing import TARGET_MAX, exact_subtasks
 
 BUSY_LEAST: Final = 0.9
 """Share of the minute from which a task counts as working all the time."""
@@ -206,10 +206,16 @@ def _needed_by_bursts(question: Question, present: float) -> Int64:
 
 
 def _needed(question: Question, load: float) -> Int64:
-    """Return the subtasks [N] that a load needs; 0 where unknown."""
+    """Return the subtasks [N] that a load needs; 0 where unknown.
+
+    Without the room that a shrink leaves for noise: the higher of two minutes has it, and with both a job under a constant load
+    kept twice what it needs.
+    """
     sizing = Reading.of(question).sizing(CALIBRATED)
     exact = exact_subtasks(question.measured, np.array(load), question.graph, sizing)
-    return np.where(np.isnan(exact), 0, target_size(exact, question.current, question.graph).wanted)
+    known = ~np.isnan(exact)
+    wanted = np.clip(needed(np.where(known, exact, 1.0), question.graph.dealt), 1.0, TARGET_MAX)
+    return np.where(known, wanted, 0).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,19 +18,11 @@ def observed_service(figures: Float32) -> Float64:
 
     NaN for a task without such a minute, or whose time under back pressure is unknown in all of them.
     """
-    names = (
-        "records_in",
-        "records_out",
-        "queued_records_last",
-        "parallelism",
-        "busy_ms",
-        "idle_ms",
-        "backpressured_ms",
-        "restarts",
-    )
-    into, out, waiting, subtasks, busy, idle, held, began = (figures[..., FIGURE[name]].astype(np.float64) for name in names)
-    by_minute = (np.moveaxis(each, -2, 0) for each in (np.fmax(into, out), waiting, busy, began > 0))
-    processed = np.moveaxis(evened(*by_minute), 0, -2)
+    names = ("records_in", "records_out", "queued_records_last", "parallelism", "busy_ms", "idle_ms", "backpressured_ms")
+    into, out, waiting, subtasks, busy, idle, held = (figures[..., FIGURE[name]].astype(np.float64) for name in names)
+    through, left, spent = (np.moveaxis(each, -2, 0) for each in (np.fmax(into, out), waiting, busy))
+    began = np.moveaxis(figures[..., FIGURE["restarts"]] > 0, -2, 0)
+    processed = np.moveaxis(evened(through, left, spent, began), 0, -2)
     waiting = not_begun(waiting, subtasks)
     enough = waiting >= processed
     enough[..., 1:, :] &= waiting[..., :-1, :] >= processed[..., 1:, :]

@@ -8,7 +8,8 @@ A plan of two hours cannot see what a size is worth over days. Two kinds of jobs
   day, if it pays for its restart over two hours; then score it on the hour as it was. It expects what the plan expects: surges
   no higher than the day's highest, and no change from hour to hour beyond that of the outlook.
 - Under a constant load, two hours gain too little to tell two sizes apart, so noise decides now and then. A whole day tells them
-  apart at once, and tells the same the next time. The days before it may have been others, and do not count.
+  apart at once, and tells the same the next time. Its first hours do so as well, for as long as they have lasted: where restarts
+  take minutes, a job too wide would else stay so for half a day. The days before it may have been others, and do not count.
 """
 
 from dataclasses import replace
@@ -26,7 +27,7 @@ from surescale.policies.sure.planning_input import Planning
 from surescale.policies.sure.queue_delay import waiting_at, waiting_by_bursts, waiting_by_surges
 
 KNOWN_HOURS_MIN = 66  # fewer cannot tell whether following pays
-CALM_HOURS_MIN = 12  # fewer cannot tell that a load is constant
+CALM_HOURS_MIN = 3  # fewer cannot tell that a load is constant
 CALM_WIDTH = 0.15  # a day counts as constant below this logarithm of its highest over its lowest hour
 HEADROOM = 1.1  # a constant load is sized as if it were ten per cent higher
 AHEAD_HOURS = 2  # a change must pay for its restart over this time, as in the plan
@@ -38,26 +39,28 @@ FLOOR_SHARE = 0.5  # from an hour's mean to its peak of five minutes: about its 
 
 def hindsight(
     planning: Planning, expected: Expected, curve: Float64, choices: Choices, work: Work, limits: Limits
-) -> tuple[Float64, Float64]:
-    """Return the weight [B] of the past in a plan, 0 to 1, and the reward [B, C] per stage of each choice as a constant.
+) -> tuple[Float64, Float64, Float64]:
+    """Return the weight [B] of the past in a plan, the days [B] it counts for, and each choice's reward [B, C] as a constant.
 
-    It is 0 if the load has left the range of the last day. For a calm job whose day was no wider than ``CALM_WIDTH`` it is its
-    ``policies.sure.choices.calmness``. For any other job it grows with the reward by which following lost against the best
-    constant: 0 up to ``hindsight_margin``, 1 from twice that. ``curve`` is the delay by the bursts of the last hour [B, U].
+    The reward is per stage. The weight is 0 if the load has left the range of the last day. For a calm job whose day was no wider
+    than ``CALM_WIDTH`` it is its ``policies.sure.choices.calmness``; what was constant for some hours is expected to stay so for
+    as many more, at most a day. For any other job it grows with the reward by which following lost against the best constant: 0
+    up to ``hindsight_margin``, 1 from twice that. ``curve`` is the delay by the bursts of the last hour [B, U].
 
     Where a restart is long, the past days are taken at the level of the last twelve hours: a constant has to be right for the day
     that comes, and undoing it costs too much to wait until the load has shown that.
     """
     past = expected.past
     counted = known_hours(past)
-    of_day = counted[:, -DAY_HOURS:].sum(axis=1) >= CALM_HOURS_MIN
-    calm = np.where(of_day & (past.width < CALM_WIDTH), calmness(planning, expected), 0.0)
+    of_day = counted[:, -DAY_HOURS:].sum(axis=1)
+    calm = np.where((of_day >= CALM_HOURS_MIN) & (past.width < CALM_WIDTH), calmness(planning, expected), 0.0)
+    days = planning.hindsight_days * np.where(calm > 0, of_day / DAY_HOURS, 1.0)
     asked = past.usual & (counted.sum(axis=1) >= KNOWN_HOURS_MIN) & (calm == 0) & (planning.hindsight_days > 0)
     heed = np.where(past.usual & (planning.hindsight_days > 0), calm, 0.0)
     if asked.any():
         heed = np.where(asked, _following_lost(planning, expected, work, limits), heed)
     if not heed.any():
-        return heed, np.zeros(choices.capacity.shape)
+        return heed, days, np.zeros(choices.capacity.shape)
     coming = expected
     if planning.forced_restart > 0:
         loads, peaks = past.loads * past.level, past.peaks * past.level
@@ -65,7 +68,7 @@ def hindsight(
     counted[:, :-DAY_HOURS] &= (calm == 0)[:, None]
     scored = np.where(counted[:, None], _scored(planning, coming, curve, choices, calm > 0), 0.0)
     constant: Float64 = scored.sum(axis=-1) / np.maximum(counted.sum(axis=1), 1)[:, None]
-    return heed, constant
+    return heed, days, constant
 
 
 def known_hours(past: Past) -> Bool:

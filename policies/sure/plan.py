@@ -105,7 +105,7 @@ def plan(planning: Planning, given: PlanningInput) -> Planned:
     expected = _with_spread(expected, walk)
     choices, forced = choices_of(planning, given, work, limits.caution)
     curve = waiting_by_bursts(expected.burst, expected.stage_minutes, planning.bound)
-    heed, constant = hindsight(planning, expected, curve, choices, work, limits)
+    heed, days, constant = hindsight(planning, expected, curve, choices, work, limits)
     if expected.shape is not None:  # what comes is known, so neither the last days as a constant nor rest beats following
         heed = np.zeros_like(heed)
     is_followed = (expected.shape is not None) | ((expected.past.width > FOLLOWED_WIDTH) & (heed == 0))
@@ -113,7 +113,7 @@ def plan(planning: Planning, given: PlanningInput) -> Planned:
     unrest = np.maximum(given.restarts, planning.calm_restarts * calm)
     waiting = waiting_inside(given.measured, given.graph)
     values = _values(planning, expected, curve, choices, waiting, unrest)
-    past = heed * planning.hindsight_days * 24.0 * 60.0 / expected.stage_minutes  # stages a constant counts for
+    past = heed * days * 24.0 * 60.0 / expected.stage_minutes  # stages a constant counts for
     stages = expected.means.shape[1] + past
     values = values + past[:, None] * constant
     rows, held = np.arange(len(values)), forced.astype(np.int64)  # where holding is not allowed, the first change stands for it
@@ -200,9 +200,9 @@ def _is_idle(planning: Planning, given: PlanningInput, expected: Expected, work:
 
 
 def _are_enough(given: PlanningInput, work: Work, load: Float64) -> Bool:
-    """Return [B] whether the fewest subtasks that limits allow carry a load [B]."""
+    """Return [B] whether the fewest subtasks that limits allow carry a load [B]; False where of no task that is known."""
     enough = (work.sizes(load[:, None])[:, 0] <= given.limits.least) | ~work.sized
-    return np.asarray(enough.all(axis=-1), dtype=np.bool_)
+    return np.asarray(enough.all(axis=-1) & work.sized.any(axis=-1), dtype=np.bool_)
 
 
 def _is_far_too_wide(planning: Planning, expected: Expected, choices: Choices) -> Bool:

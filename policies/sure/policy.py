@@ -151,6 +151,8 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
         return f"{load}: no other size can be judged, so the present {have} subtasks stay."
     if changing <= holding:
         stays = f"should score better than the present {have} subtasks ({holding:.3f})"
+        if planning.restart_minutes > 1:
+            stays += f", charged with {planning.restart_minutes} min without service"
         if planned.young[0]:
             known = f"before its load is known for {planning.young_minutes} minutes"
             return f"{load}: no task shrinks {known}, and no larger size {stays}."

@@ -8,6 +8,7 @@ partitions are the product's own figures.
 from collections.abc import Container
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -67,9 +68,10 @@ class Course:
     reason: str = ""  # of the last decision
 
 
-def run(cell: Cell, policy: Policy, minutes: int) -> Course:
-    """Return the course of so many minutes under a policy."""
+def run(cell: Cell, policy: Policy, minutes: int, *, restart_s: float | None = None) -> Course:
+    """Return the course of so many minutes under a policy; ``restart_s``: how long a restart takes, by the job's owner."""
     loop = _Loop(cell, policy)
+    loop.settings = msgspec.structs.replace(loop.settings, restart_seconds=restart_s)
     for minute in range(minutes):
         loop.step(minute)
     return loop.course

@@ -29,7 +29,7 @@ def heeded(
     work = Work.of(measured(), CHAIN)
     limits = Limits(least=np.ones(3, dtype=np.int64), most=CHAIN.parallelism_max, total=99)
     curve = waiting_by_bursts(expected.burst, expected.stage_minutes)
-    heed, constant = hindsight(planning, expected, curve, Choices.of(SIZES, work), work, limits)
+    heed, _, constant = hindsight(planning, expected, curve, Choices.of(SIZES, work), work, limits)
     return float(heed[0]), constant[0]
 
 
@@ -144,3 +144,17 @@ def test_a_constant_pays_for_each_hour_in_which_the_load_floor_would_have_raised
         assert free[at] - charged[at] == pytest.approx(1.2 / 3.0 * share)
     assert charged[0] < charged[1] < charged[2]
     assert free[2] == charged[2]
+
+
+@pytest.mark.parametrize(("hours", "heed", "days"), [(2, 0.0, 1.0), (3, 1.0, 0.125), (12, 1.0, 0.5), (72, 1.0, 1.0)])
+def test_a_load_counts_as_constant_for_as_long_as_it_was(hours: int, heed: float, days: float) -> None:
+    """From three hours on, up to the day for which any past counts."""
+    loads = np.full((1, 72), np.nan)
+    loads[:, -hours:] = 100.0
+    calm = past(loads=loads, peaks=1.02 * loads, expected=loads, change=np.zeros(1), width=np.zeros(1))
+    expected = replace(expecting(*[100.0] * 4), past=calm)
+    work = Work.of(measured(), CHAIN)
+    limits = Limits(least=np.ones(3, dtype=np.int64), most=CHAIN.parallelism_max, total=99)
+    curve = waiting_by_bursts(expected.burst, expected.stage_minutes)
+    found = hindsight(CALM, expected, curve, Choices.of(SIZES, work), work, limits)
+    assert (found[0][0], found[1][0]) == (heed, days)
