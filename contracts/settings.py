@@ -44,6 +44,11 @@ def like(kind: type, name: str) -> Any:
 class Settings:
     """What is read from the environment."""
 
+def is_prefix(text: str) -> bool:
+    """Say whether names of topics can begin so."""
+    return _PREFIX.fullmatch(text) is not None
+
+
     __slots__ = ()
 
     def check_least(self, **least: int) -> None:
@@ -150,7 +155,7 @@ class PipelineSettings(Settings):
                 f"SURESCALE_BOOTSTRAP: {without_password(wrong)!r} is not a Kafka broker; "
                 "set host:port, several with commas between (there or with --bootstrap)"
             )
-        if not _PREFIX.fullmatch(self.topic_prefix):
+        if not is_prefix(self.topic_prefix):
             raise SettingsError(
                 f"SURESCALE_TOPIC_PREFIX: no topic's name can begin with {self.topic_prefix!r}; use up to {PREFIX_MAX} "
                 "letters, digits, dots, dashes and underscores (there or with --prefix)"

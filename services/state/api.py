@@ -110,7 +110,7 @@ def make_app(
     """
     tokens = tokens or Tokens()
     operations = Operations(tokens, execute)
-    answers, changes, files = Answers(queries), Changes(queries.positions), Page()
+    answers, changes, files = Answers(queries), Changes(queries.all_positions), Page()
     text = as_text(openapi(version("surescale")))
     described = {may_pack: made_of(text, may_pack=may_pack) for may_pack in (True, False)}
 

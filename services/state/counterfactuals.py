@@ -5,6 +5,8 @@ Window, settings and the decision's own record come from Kafka; the policy decid
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
 
 from surescale.contracts.errors import SurescaleError
 from surescale.contracts.topics import STATE_GROUP
@@ -94,3 +96,16 @@ class Counterfactuals:
             stand_in_reason=facts.stand_in_reason,
             is_same_with_all=answer.is_same,
         )
+
+
+class AllCounterfactuals:
+    """Makes the answers of several pipelines. ``prefix_of`` says which one has a job."""
+
+    def __init__(self, settings: StateSettings, prefix_of: Callable[[str], str]) -> None:
+        self._prefix_of = prefix_of
+        self._each = {prefix: Counterfactuals(replace(settings, topic_prefix=prefix)) for prefix in settings.prefixes}
+
+    async def answer(self, decision: DecisionDocument, name: str) -> CounterfactualDocument:
+        """As of one pipeline."""
+        prefix = await asyncio.to_thread(self._prefix_of, decision.record.job)
+        return await self._each[prefix].answer(decision, name)

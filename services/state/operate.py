@@ -6,11 +6,12 @@ no HTTP library.
 
 import hashlib
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import msgspec
 
+from surescale.contracts.errors import SurescaleError
 from surescale.contracts.job_settings import Approval, Direction
 from surescale.contracts.messages import Count, Identity, Text
 from surescale.contracts.pauses import all_jobs_of, is_of_all_jobs
@@ -27,6 +28,8 @@ from surescale.services.job_settings.snapshot import (
     read_snapshot,
 )
 from surescale.services.state.documents import OperationDocument, Verb
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.settings import StateSettings
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -140,6 +143,32 @@ class Operator:
                 f"is not advise; {now}"
             )
         return {"approval": Approval(decision_id=decision_id, by=by, at_ms=snapshot.now_ms)}
+
+
+class Operators:
+    """Carry out what somebody asks for where it belongs: a job's in its pipeline, a cluster's in each that knows the cluster."""
+
+    def __init__(self, settings: StateSettings, shown: Queries, log: logging.Logger) -> None:
+        self._shown = shown
+        self._each = {prefix: Operator(replace(settings, topic_prefix=prefix), log) for prefix in settings.prefixes}
+
+    def execute(self, asked: OperationRequest) -> OperationDocument:
+        """As of one pipeline; the answer about a cluster is that of the first, where the version holds that the request names.
+
+        Where a later pipeline refuses, the earlier ones have done it: the same request may be sent again.
+        """
+        if not asked.of_cluster:
+            return self._each[self._shown.prefix_of(asked.target)].execute(asked)
+        first, *others = self._shown.knowing(asked.target)
+        done = self._each[first].execute(asked)
+        for prefix in others:
+            try:
+                self._each[prefix].execute(replace(asked, body=msgspec.structs.replace(asked.body, version=None)))
+            except (SurescaleError, ConnectionError) as error:
+                raise ConnectionError(
+                    f"{done.done} in pipeline {first!r}, and not yet in {prefix!r}: {error}; ask again"
+                ) from None
+        return done
 
 
 def _document(asked: OperationRequest, done: ChangeResult, is_written: bool, paused: str) -> OperationDocument:

@@ -27,12 +27,13 @@ from surescale.services.state import metrics
 from surescale.services.state.access import ServedCertificate, Tokens, is_loopback
 from surescale.services.state.api import make_app
 from surescale.services.state.connection import Credentials, ViewEvicted, ahead_of_redis_ms, connect, evicts
-from surescale.services.state.counterfactuals import Counterfactuals
+from surescale.services.state.counterfactuals import AllCounterfactuals
 from surescale.services.state.documents import HealthDocument
 from surescale.services.state.notify.notifier import Notifier
-from surescale.services.state.operate import Operator
+from surescale.services.state.operate import Operators
 from surescale.services.state.read.queries import Queries
 from surescale.services.state.redis_guard import in_words
+from surescale.services.state.read.together import Together
 from surescale.services.state.scaled_streams.controller import StreamController
 from surescale.services.state.settings import StateSettings
 from surescale.services.state.write.projections import PROJECTED
@@ -65,13 +66,17 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
     if settings.namespaces:
         beside.append(StreamController(settings, queries, stop, log))
     work = _Projection(settings, ViewStore(client, settings.topic_prefix), queries, beside, stop, log)
+    shown = queries
+    if len(settings.prefixes) > 1:
+        shown = Together(client, settings.prefixes, settings.span_minutes)
+        shown.policy_folder, shown.clock_apart = settings.policy_folder, work.clock_apart
     with (
         Watchdog("state-service", settings.hung_after_s, log) as watchdog,
         HealthServer(settings, work.report, watchdog, work.metrics),
     ):
         for each in beside:
             each.start(watchdog)
-        asyncio.run(_serve(settings, queries, work, watchdog, stop, log))
+        asyncio.run(_serve(settings, shown, work, watchdog, stop, log))
         for each in beside:
             each.join()
     if work.failed is not None:
@@ -80,7 +85,7 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
 
 async def _serve(
     settings: StateSettings,
-    queries: Queries,
+    shown: Queries,
     work: "_Projection",
     watchdog: Watchdog,
     stop: threading.Event,
@@ -89,14 +94,14 @@ async def _serve(
     pulse, scaler = asyncio.create_task(watchdog.pulse("the event loop")), None
     certificate, half_requests = _certificate(settings), HalfRequests()
     app = make_app(
-        queries,
+        shown,
         work.health,
         redis_url=without_password(settings.redis_url),
         answered=work.answered,
         tokens=Tokens(settings.http_token_file, settings.http_operate_token_file),
         hosts=frozenset(name.strip().lower() for name in settings.http_hosts.split(",")),
-        execute=Operator(settings, log).execute,
-        decide_without=Counterfactuals(settings).answer,
+        execute=Operators(settings, shown, log).execute,
+        decide_without=AllCounterfactuals(settings, shown.prefix_of).answer,
         half_requests=half_requests,
     )
     runner = web.AppRunner(app, access_log=None)

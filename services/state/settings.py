@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from surescale.contracts.errors import SettingsError
-from surescale.contracts.settings import PORT_MAX, like
+from surescale.contracts.settings import PORT_MAX, is_prefix, like
 from surescale.engines.kubernetes import KubernetesSettings
 from surescale.services.state.notify.settings import NotifySettings
 
@@ -26,6 +26,8 @@ class StateSettings(NotifySettings):
     nothing. Read again when it changes."""
     http_hosts: str = ""
     """Names with a dot under which clients reach the HTTP API, separated by commas; addresses and names without a dot hold."""
+    http_other_prefixes: str = ""
+    """Topic prefixes of other pipelines on the same Kafka and Redis, separated by commas, whose jobs page and API also show."""
     http_certificate_file: str = ""
     """PEM file of the HTTP API's certificate chain; empty: no TLS. Read again when it changes."""
     http_key_file: str = ""
@@ -44,6 +46,12 @@ class StateSettings(NotifySettings):
     kubernetes_url: str = like(KubernetesSettings, "kubernetes_url")
     kubernetes_token_file: str = like(KubernetesSettings, "kubernetes_token_file")
     kubernetes_ca_file: str = like(KubernetesSettings, "kubernetes_ca_file")
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """Return the topic prefixes of the pipelines that are shown, this one's first."""
+        others = (each.strip() for each in self.http_other_prefixes.split(","))
+        return tuple(dict.fromkeys((self.topic_prefix, *filter(None, others))))
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -67,6 +75,12 @@ class StateSettings(NotifySettings):
                 f"http_port: {self.http_port} is not a port; set one from 1 to {PORT_MAX} (SURESCALE_HTTP_PORT, --port)"
             )
         self._check_keda()
+        for prefix in self.prefixes[1:]:
+            if not is_prefix(prefix):
+                raise SettingsError(
+                    f"SURESCALE_HTTP_OTHER_PREFIXES: no topic's name can begin with {prefix!r}; write prefixes of other "
+                    "pipelines with commas between"
+                )
         if not 0 <= self.counterfactual_seconds <= 600:
             raise SettingsError(
                 f"SURESCALE_COUNTERFACTUAL_SECONDS: must be between 0 and 600, not {self.counterfactual_seconds:g}"

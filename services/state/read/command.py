@@ -1,7 +1,7 @@
 """``surescale job list``, ``job show`` and ``job decisions``: the view as tables for people and as JSON for programs."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,12 @@ def _looking(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command("list")
 @_looking
+@click.option(
+    "--also",
+    metavar="PREFIX",
+    multiple=True,
+    help="Also the jobs of another pipeline on the same Redis, by its topic prefix; repeatable.",
+)
 @options.connected(options.redis_url)
 def list_command(settings: "PipelineSettings", **asked: Any) -> None:
     """Show all jobs, a line each.
@@ -68,9 +74,11 @@ def _look(
     every: float | None,
     is_rebuilt: bool,
     wide: bool = False,
+    also: Sequence[str] = (),
 ) -> None:
     from surescale.services.state.quick_reader import opened_to_look
     from surescale.services.state.read.queries import Queries
+    from surescale.services.state.read.together import Together
 
     if as_json and watch:
         raise click.UsageError("--watch is for people; programs run the command again, or ask the HTTP API")
@@ -85,6 +93,8 @@ def _look(
             click.echo(rebuild(settings, client), err=True)
     with opened_to_look(settings, is_repeated=watch) as reader:
         queries = Queries(reader, settings.topic_prefix)
+        if also:
+            queries = Together(reader, tuple(dict.fromkeys((settings.topic_prefix, *also))), settings.span_minutes)
         queries.span_minutes = settings.span_minutes
         if not watch:
             if _show(queries, job, as_json, wide):

@@ -1,7 +1,7 @@
 """All queries on the view: they return the documents that the HTTP API answers with and the commands print. Writes nothing."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -504,6 +504,10 @@ class Queries(View):
         """Return the offsets that the view stands for, by ``topic/partition``."""
         stored = self._client.hgetall(self._key(keys.POSITIONS))
         return {place: at for place, offset in sorted(stored.items()) if (at := known_count(offset)) is not None}
+
+    def all_positions(self) -> Mapping[str, int]:
+        """Return the offsets of all views that are read, which are those of one."""
+        return self.positions()
 
     def pipeline(self) -> PipelineDocument:
         """Return the pipeline as the view sees it."""

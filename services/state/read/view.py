@@ -53,6 +53,15 @@ class View:
         """``wall_ms`` tells the wall's time, which says whether figures are new."""
         self._client, self._key, self._wall_ms = as_text(client), Keys(prefix), wall_ms
         self._overviews = Overviews(self._client, self._key)
+        self._prefix = prefix
+
+    def prefix_of(self, _job: str) -> str:
+        """Return the topic prefix of the pipeline that has a job: of the only one."""
+        return self._prefix
+
+    def knowing(self, _cluster: str) -> list[str]:
+        """Return the topic prefixes of the pipelines that know a cluster: that of the only one."""
+        return [self._prefix]
 
     def job_ids(self) -> list[str]:
         """Return the ids of all jobs that any topic has named."""
@@ -73,8 +82,12 @@ class View:
     def _jobs_of(self, cluster: str) -> list[str]:
         return [job for job in self.job_ids() if cluster_of(job) == cluster]
 
+    def has(self, job: str) -> bool:
+        """Say whether any topic has named a job."""
+        return bool(self._client.sismember(self._key(keys.JOBS), job))
+
     def _require_job(self, job: str) -> None:
-        if not self._client.sismember(self._key(keys.JOBS), job):
+        if not self.has(job):
             raise NotFound("job", job, near(job, self.job_ids()))
 
     def _require_cluster(self, cluster: str) -> None:

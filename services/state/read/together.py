@@ -1,0 +1,158 @@
+"""The views of several pipelines on one Redis, as one: each job is read from that of the pipeline that has it. Writes nothing."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from surescale.runtime.kafka_clock import wall_ms as wall_now_ms
+from surescale.services.state.documents import HistoryDocument, JobDocument, JobOverview, TaskHistoryDocument
+from surescale.services.state.fleet_documents import StoredAnswer
+from surescale.services.state.keys import Keys
+from surescale.services.state.read.overviews import Overviews
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.read.stored import Documents
+from surescale.services.state.record_documents import Appended, CommandDocument, DecisionDocument
+from surescale.services.state.text_reader import TextReader
+
+if TYPE_CHECKING:
+    import redis
+
+
+class _KeysOfAll(Keys):
+    """Full keys: of a job or a cluster under the prefix of its pipeline, of all else under that of the first one."""
+
+    def __init__(self, prefix: str, prefix_of: Callable[[str], str]) -> None:
+        super().__init__(prefix)
+        self._prefix_of = prefix_of
+
+    def __call__(self, name: str) -> str:
+        _, colon, owner = name.partition(":")
+        return Keys(self._prefix_of(owner))(name) if colon else super().__call__(name)
+
+
+class _Part(Queries):
+    """Queries on the view of one of the pipelines: of its jobs, those that it has now."""
+
+    def __init__(self, client: TextReader, prefix: str, wall_ms: Callable[[], int], prefix_of: Callable[[str], str]) -> None:
+        super().__init__(client, prefix, wall_ms)
+        self._who_has = prefix_of
+
+    def job_ids(self) -> list[str]:
+        return [job for job in super().job_ids() if self._who_has(job) == self._prefix]
+
+
+class Together(Queries):
+    """Queries on the views of several pipelines.
+
+    Jobs, and what is known of each, are those of all. Clusters have the jobs of all; what else is told of a cluster is what the
+    first pipeline that knows it tells. The pipeline, its refused records, counts and clocks are the first one's.
+    """
+
+    def __init__(
+        self,
+        client: "redis.Redis | TextReader",
+        prefixes: Sequence[str],
+        span_minutes: int,
+        wall_ms: Callable[[], int] = wall_now_ms,
+    ) -> None:
+        super().__init__(client, prefixes[0], wall_ms)
+        self._views = {prefix: Queries(self._client, prefix, wall_ms) for prefix in prefixes}
+        self._parts = {prefix: _Part(self._client, prefix, wall_ms, self._known) for prefix in prefixes}
+        for each in (self, *self._parts.values()):
+            each.span_minutes = span_minutes
+        self._owners = dict[str, str]()
+        self._key = _KeysOfAll(self._prefix, self._known)
+        self._overviews = Overviews(self._client, self._key)
+
+    def prefix_of(self, job: str) -> str:
+        """Return the prefix of the pipeline that has a job now; the first one's if none does."""
+        having = [prefix for prefix, view in self._views.items() if view.has(job)]
+        if having:
+            self._owners[job] = self._last_seen(job, having)
+        return self._owners.get(job, self._prefix)
+
+    def _known(self, name: str) -> str:
+        """Return the prefix of the pipeline that had a job, or knew a cluster, at the last look."""
+        if name not in self._owners:
+            self._look()
+        return self._owners.get(name, self._prefix)
+
+    def knowing(self, cluster: str) -> list[str]:
+        """Return the prefixes of the pipelines that know a cluster; that of the first one if none does."""
+        return [prefix for prefix, view in self._views.items() if cluster in view._clusters()] or [self._prefix]
+
+    def _look(self) -> set[str]:
+        """Find out anew who has what, and return the jobs. One that was moved belongs where it was seen last."""
+        of_job: dict[str, list[str]] = {}
+        owners: dict[str, str] = {}
+        for prefix, view in self._views.items():
+            for job in view.job_ids():
+                of_job.setdefault(job, []).append(prefix)
+            for cluster in view._clusters():
+                owners.setdefault(cluster, prefix)
+        self._owners = owners | {job: self._last_seen(job, prefixes) for job, prefixes in of_job.items()}
+        return set(of_job)
+
+    def _last_seen(self, job: str, prefixes: Sequence[str]) -> str:
+        if len(prefixes) == 1:
+            return prefixes[0]
+
+        def seen_ms(prefix: str) -> int:
+            return max((each.appended_ms for each in self._views[prefix]._topologies([job], Documents())), default=-1)
+
+        return max(prefixes, key=seen_ms)
+
+    def job_ids(self) -> list[str]:
+        """Return the ids of the jobs of all pipelines."""
+        return sorted(self._look())
+
+    def _clusters(self) -> list[str]:
+        return sorted({cluster for view in self._views.values() for cluster in view._clusters()})
+
+    def _part(self, job: str) -> Queries:
+        return self._parts[self.prefix_of(job)]
+
+    def jobs(self, *, after: str = "", limit: int | None = None) -> list[JobOverview]:
+        """As of one pipeline; the figures of each job are as old as its own pipeline's clock says."""
+        self._look()
+        found = [each for part in self._parts.values() for each in part.jobs(after=after, limit=limit)]
+        return sorted(found, key=lambda each: each.job)[:limit]
+
+    def job(self, job: str) -> JobDocument:
+        """As of one pipeline."""
+        return self._part(job).job(job)
+
+    def history(self, job: str, minutes: int) -> HistoryDocument:
+        """As of one pipeline."""
+        return self._part(job).history(job, minutes)
+
+    def task_history(self, job: str, task: str, minutes: int) -> TaskHistoryDocument:
+        """As of one pipeline."""
+        return self._part(job).task_history(job, task, minutes)
+
+    def commands(self, job: str, limit: int, *, after: str = "") -> list[CommandDocument]:
+        """As of one pipeline."""
+        return self._part(job).commands(job, limit, after=after)
+
+    def decisions(self, job: str, limit: int, *, after: str = "") -> list[DecisionDocument]:
+        """As of one pipeline."""
+        return self._part(job).decisions(job, limit, after=after)
+
+    def shadow_answers(self, job: str, limit: int, *, after: str = "") -> list[Appended[StoredAnswer]]:
+        """As of one pipeline."""
+        return self._part(job).shadow_answers(job, limit, after=after)
+
+    def decision(self, of: str) -> DecisionDocument:
+        """As of one pipeline."""
+        return self._part(of.rpartition("@")[0]).decision(of)
+
+    def command(self, of: str) -> CommandDocument:
+        """As of one pipeline."""
+        return self._part(of.rpartition("#")[0]).command(of)
+
+    def all_positions(self) -> Mapping[str, int]:
+        """Return the sums of the offsets that the views stand for, by ``topic/partition``."""
+        found: dict[str, int] = {}
+        for view in self._views.values():
+            for place, offset in view.positions().items():
+                found[place] = found.get(place, 0) + offset
+        return found
