@@ -2,6 +2,7 @@
 # Builds the images of the named roles (default: all) and prints their sizes. Optional variables:
 #   PYTHON_IMAGE  base image              APT_MIRROR, PYPI_INDEX, MAVEN_REPOSITORY  where packages come from
 #   JAVA_PACKAGE  of the Spark image      (openjdk-17-jre-headless)
+#   MSK=true      with the libraries of AWS MSK's IAM, of AWS
 #   SURESCALE_REGISTRY (surescale), SURESCALE_TAG (the project's version)          names of the images
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,7 +24,7 @@ context() {
 }
 
 arguments=()
-for name in PYTHON_IMAGE APT_MIRROR PYPI_INDEX MAVEN_REPOSITORY; do
+for name in PYTHON_IMAGE APT_MIRROR PYPI_INDEX MAVEN_REPOSITORY MSK; do
     [ -z "${!name:-}" ] || arguments+=(--build-arg "$name=${!name}")
 done
 

@@ -25,10 +25,13 @@ PREFIX_MAX = 200
 _PREFIX = re.compile(rf"[A-Za-z0-9._-]{{0,{PREFIX_MAX}}}")
 SPAN_MINUTES_MAX = 24 * 60
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
+SASL_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER", "AWS_MSK_IAM")
+BY_TOKEN = SASL_MECHANISMS[3:]
 _PASSWORD = ("kafka_username", "kafka_password_file")
 _OAUTH_NEEDED = ("kafka_oauth_client_id", "kafka_oauth_client_secret_file", "kafka_oauth_token_url")
 _OAUTH = (*_OAUTH_NEEDED, "kafka_oauth_scope", "kafka_oauth_ca_file")
+_IAM = ("kafka_aws_region",)
+_OF_MSK = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?(?::\d+)?", re.ASCII)
 LIKE = "like"
 """Metadata of a setting that is defined elsewhere: the class and the name of the field."""
 PARTS = "parts"
@@ -41,13 +44,13 @@ def like(kind: type, name: str) -> Any:
     return field(default=defined.default, metadata={LIKE: (kind, name)})
 
 
-class Settings:
-    """What is read from the environment."""
-
 def is_prefix(text: str) -> bool:
     """Say whether names of topics can begin so."""
     return _PREFIX.fullmatch(text) is not None
 
+
+class Settings:
+    """What is read from the environment."""
 
     __slots__ = ()
 
@@ -79,7 +82,7 @@ class PipelineSettings(Settings):
     kafka_security_protocol: str = "PLAINTEXT"
     """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as Kafka's clients call them."""
     kafka_sasl_mechanism: str = "SCRAM-SHA-512"
-    """With SASL: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN or OAUTHBEARER."""
+    """With SASL: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, OAUTHBEARER or AWS_MSK_IAM."""
     kafka_username: str = ""
     """With SCRAM or PLAIN: the user."""
     kafka_password_file: str = ""
@@ -94,6 +97,8 @@ class PipelineSettings(Settings):
     """With OAUTHBEARER: scope to ask the issuer for; empty: none."""
     kafka_oauth_ca_file: str = ""
     """With OAUTHBEARER and https: PEM file of the authorities that sign the issuer's certificate; empty: the system's."""
+    kafka_aws_region: str = ""
+    """With AWS_MSK_IAM: region of the brokers; empty: the one in their names."""
     kafka_ca_file: str = ""
     """With TLS: PEM file of the authorities that sign the brokers' certificates; empty: the system's."""
     kafka_certificate_file: str = ""
@@ -200,9 +205,10 @@ class PipelineSettings(Settings):
 
     def _check_kafka_client(self, protocol: str, mechanism: str) -> None:
         """Check who the client says it is: a user with a password, or a client of an issuer of tokens."""
-        is_sasl, by_token = protocol.startswith("SASL_"), mechanism == "OAUTHBEARER"
+        is_sasl, by_token = protocol.startswith("SASL_"), mechanism in BY_TOKEN
+        by_oauth, by_iam = mechanism == "OAUTHBEARER", mechanism == "AWS_MSK_IAM"
         if is_sasl:
-            for name in _OAUTH_NEEDED if by_token else _PASSWORD:
+            for name in _OAUTH_NEEDED if by_oauth else () if by_iam else _PASSWORD:
                 if not getattr(self, name):
                     asking = (
                         f"SURESCALE_KAFKA_SASL_MECHANISM={mechanism}"
@@ -214,14 +220,21 @@ class PipelineSettings(Settings):
             raise SettingsError(
                 f"SURESCALE_KAFKA_SECURITY_PROTOCOL: {protocol} sends no user and password; set SASL_SSL, or unset those"
             )
-        for names, used in ((_OAUTH, is_sasl and by_token), (_PASSWORD, not by_token)):
+        for names, used, instead in (
+            (_OAUTH, is_sasl and by_oauth, "OAUTHBEARER"),
+            (_IAM, is_sasl and by_iam, "AWS_MSK_IAM"),
+            (_PASSWORD, not by_token, "SCRAM-SHA-512"),
+        ):
             for name in names:
                 if getattr(self, name) and not used:
-                    instead = "SCRAM-SHA-512" if by_token else "OAUTHBEARER"
                     raise SettingsError(
                         f"SURESCALE_{name.upper()}: {protocol} with {mechanism} has no use for it; unset it, or set "
                         f"SURESCALE_KAFKA_SECURITY_PROTOCOL=SASL_SSL and SURESCALE_KAFKA_SASL_MECHANISM={instead}"
                     )
+        if is_sasl and by_iam and not self.aws_region:
+            raise SettingsError(
+                "SURESCALE_KAFKA_AWS_REGION: not set, and not in the names of SURESCALE_BOOTSTRAP; set the region of the brokers"
+            )
         if self.kafka_oauth_token_url and not is_http(self.kafka_oauth_token_url):
             raise SettingsError(
                 f"SURESCALE_KAFKA_OAUTH_TOKEN_URL: {without_password(self.kafka_oauth_token_url)!r} is not the address of an "
@@ -231,6 +244,12 @@ class PipelineSettings(Settings):
             raise SettingsError(
                 "SURESCALE_KAFKA_OAUTH_CA_FILE: SURESCALE_KAFKA_OAUTH_TOKEN_URL uses no TLS; set https there, or unset the file"
             )
+
+    @property
+    def aws_region(self) -> str:
+        """Return the region of the brokers: as set, else as the names that AWS gives them have it; empty: unknown."""
+        named = {found[1] for each in self.bootstrap.split(",") if (found := _OF_MSK.search(each.strip().lower()))}
+        return self.kafka_aws_region or (named.pop() if len(named) == 1 else "")
 
     def _check_redis_security(self) -> None:
         if bool(self.redis_certificate_file) != bool(self.redis_key_file):

@@ -176,6 +176,7 @@ class SourceSettings(ClusterSettings):
     source_kafka_oauth_token_url: str = like(PipelineSettings, "kafka_oauth_token_url")
     source_kafka_oauth_scope: str = like(PipelineSettings, "kafka_oauth_scope")
     source_kafka_oauth_ca_file: str = like(PipelineSettings, "kafka_oauth_ca_file")
+    source_kafka_aws_region: str = like(PipelineSettings, "kafka_aws_region")
     source_kafka_ca_file: str = like(PipelineSettings, "kafka_ca_file")
     source_kafka_certificate_file: str = like(PipelineSettings, "kafka_certificate_file")
     source_kafka_key_file: str = like(PipelineSettings, "kafka_key_file")

@@ -9,7 +9,7 @@ compile() {
         --no-emit-index-url --no-emit-find-links --no-annotate "${upgrade[@]}" "$@"
 }
 runtime=(--extra kafka --extra onnx --extra agent --extra spark --extra redis --extra http --extra placement
-         --extra local --extra keda --extra telemetry --extra evidence --extra test --extra lint)
+         --extra local --extra keda --extra telemetry --extra msk --extra evidence --extra test --extra lint)
 echo "uv==0.13.9" | compile - -o locks/bootstrap.txt
 compile pyproject.toml "${runtime[@]}" -o locks/runtime.txt
 compile pyproject.toml "${runtime[@]}" --extra train -c locks/runtime.txt -o locks/train.txt
@@ -37,3 +37,5 @@ image engine --extra kafka --extra http --extra telemetry
 image state-service --extra kafka --extra redis --extra http --extra keda --extra telemetry
 image agent --extra kafka --extra onnx --extra agent --extra telemetry
 image spark --extra kafka --extra spark --extra telemetry
+# What images have besides if they are built with MSK=true.
+image msk --extra kafka --extra telemetry --extra msk

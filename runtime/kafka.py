@@ -23,9 +23,10 @@ from surescale.contracts.topics import (
 )
 from surescale.runtime.backoff import wait_for
 from surescale.runtime.beats import beat
-from surescale.runtime.kafka_errors import Refusals, is_end, is_record
+from surescale.runtime.kafka_errors import Refusals, Refused, is_end, is_record
 from surescale.runtime.kafka_rotation import follow_password
-from surescale.runtime.kafka_security import PLAINTEXT, Credentials, credentials, librdkafka_options
+from surescale.runtime.kafka_security import PLAINTEXT, Credentials, credentials, librdkafka_options, uses_iam
+from surescale.runtime.oauth_tokens import NoToken, fetch_token, token_callback
 
 METADATA_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 10.0
@@ -79,10 +80,19 @@ def admin_client(settings: PipelineSettings, **overrides: Any) -> AdminClient:
 def _create(kind: type[_AnyClient], settings: PipelineSettings, options: Mapping[str, Any]) -> _AnyClient:
     """Return a client that reaches the broker, also after its password has changed.
 
+    Raises:
+        Refused: AWS' library has no token to begin with; for later ones the client asks again until it has.
+
     ``wait_for`` reports an absent broker; librdkafka's own lines go to a logger.
     """
     security, given = librdkafka_options(settings), credentials(settings)
     quiet: dict[str, Any] = {"logger": logging.getLogger("surescale.librdkafka")}
+    if uses_iam(settings):
+        try:
+            fetch_token(settings)  # the client would wait for it, and not say why there is none
+        except NoToken as error:
+            raise Refused(str(error)) from None
+        quiet["oauth_cb"] = token_callback(settings)
     client = kind({"bootstrap.servers": settings.bootstrap, **security, **quiet, **options})
     if given is not None:
         follow_password(settings, Credentials(given.mechanism, given.username, security["sasl.password"]), client, _take_password)
@@ -119,9 +129,11 @@ def wait_for_topics(settings: PipelineSettings, names: Sequence[str], *, stop: t
     """
     full = TopicNames(settings.topic_prefix)
     refusals = Refusals(settings)
-    admin = admin_client(settings, error_cb=refusals.hear)
+    admin: AdminClient | None = None
 
     def attempt() -> None:
+        nonlocal admin
+        admin = admin or admin_client(settings, error_cb=refusals.hear)
         with refusals.explained(admin):
             present = admin.list_topics(timeout=3.0).topics
         missing = [full(name) for name in names if full(name) not in present]
@@ -129,6 +141,7 @@ def wait_for_topics(settings: PipelineSettings, names: Sequence[str], *, stop: t
             raise LookupError(missing_in_words(missing, settings))
 
     wait_for(f"Kafka at {settings.bootstrap}", attempt, expected=(KafkaException, LookupError), stop=stop, log=log)
+    assert admin is not None, "an attempt has made it"
     with contextlib.suppress(KafkaException):
         if not any(end_offsets(admin, _partitions(admin, [full(name) for name in names]), METADATA_TIMEOUT_S).values()):
             log.warning("Kafka at %s has no record on %s yet; %s", settings.bootstrap, ", ".join(map(full, names)), EMPTY)

@@ -2,7 +2,9 @@
 
 PEM files hold the certificates and keys; passwords come from files, so that no secret stands in the environment or on a command
 line. Files are read when a client is made; ``runtime.kafka_rotation`` says what happens when they change. With OAUTHBEARER,
-clients ask an issuer for tokens: librdkafka and Java's clients by themselves, Faust's through ``runtime.oauth_tokens``.
+clients ask an issuer for tokens: librdkafka and Java's clients by themselves, Faust's through ``runtime.oauth_tokens``. With
+AWS_MSK_IAM tokens are made here: by AWS' libraries for Python (``runtime.oauth_tokens``) and Java. To brokers they are tokens of
+OAUTHBEARER too.
 """
 
 import ssl
@@ -12,11 +14,12 @@ from pathlib import Path
 
 from surescale.contracts.errors import SettingsError, reason_of
 from surescale.contracts.foreign_files import contents
-from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.settings import BY_TOKEN, PipelineSettings
 
 PLAINTEXT = "PLAINTEXT"
 OAUTHBEARER = "OAUTHBEARER"
 _JAVA = "org.apache.kafka.common.security"
+_IAM_HANDLER = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +54,22 @@ def credentials(settings: PipelineSettings) -> Credentials | None:
 
 
 def uses_tokens(settings: PipelineSettings) -> bool:
-    """Say whether clients authenticate by OAUTHBEARER."""
-    return settings.kafka_security_protocol.startswith("SASL_") and settings.kafka_sasl_mechanism == OAUTHBEARER
+    """Say whether clients authenticate by a token: an issuer's, or one that AWS' library signs."""
+    return settings.kafka_security_protocol.startswith("SASL_") and settings.kafka_sasl_mechanism in BY_TOKEN
+
+
+def uses_iam(settings: PipelineSettings) -> bool:
+    """Say whether AWS' library signs the tokens."""
+    return uses_tokens(settings) and settings.kafka_sasl_mechanism != OAUTHBEARER
 
 
 def oauth_client(settings: PipelineSettings) -> OAuthClient | None:
-    """Return the client of an issuer of tokens, None without OAUTHBEARER.
+    """Return the client of an issuer of tokens, None without one.
 
     Raises:
         SettingsError: the secret's file cannot be read; names the setting.
     """
-    if not uses_tokens(settings):
+    if not uses_tokens(settings) or uses_iam(settings):
         return None
     secret = _text("KAFKA_OAUTH_CLIENT_SECRET_FILE", settings.kafka_oauth_client_secret_file).rstrip("\r\n")
     return OAuthClient(settings.kafka_oauth_client_id, secret, settings.kafka_oauth_token_url, settings.kafka_oauth_scope)
@@ -86,7 +94,7 @@ def ssl_context(settings: PipelineSettings) -> ssl.SSLContext | None:
 
 
 def librdkafka_options(settings: PipelineSettings) -> dict[str, str]:
-    """Return librdkafka's security options.
+    """Return librdkafka's security options; with AWS_MSK_IAM it also needs a callback for tokens.
 
     Raises:
         SettingsError: a file cannot be read; names the setting.
@@ -105,6 +113,8 @@ def librdkafka_options(settings: PipelineSettings) -> dict[str, str]:
     found = credentials(settings)
     if found is not None:
         options |= {"sasl.mechanism": found.mechanism, "sasl.username": found.username, "sasl.password": found.password}
+    if uses_iam(settings):
+        options["sasl.mechanism"] = OAUTHBEARER
     client = oauth_client(settings)
     if client is not None:
         options |= {
@@ -150,6 +160,13 @@ def jvm_options(settings: PipelineSettings) -> dict[str, str]:
         module = "plain.PlainLoginModule" if found.mechanism == "PLAIN" else "scram.ScramLoginModule"
         login = _jaas(module, {"username": found.username, "password": found.password})
         options |= {"sasl.mechanism": found.mechanism, "sasl.jaas.config": login}
+    if uses_iam(settings):
+        options |= {
+            "sasl.mechanism": OAUTHBEARER,
+            "sasl.login.callback.handler.class": _IAM_HANDLER,
+            "sasl.client.callback.handler.class": _IAM_HANDLER,
+            "sasl.jaas.config": _jaas("oauthbearer.OAuthBearerLoginModule", {}),
+        }
     client = oauth_client(settings)
     if client is not None:
         who = {"clientId": client.client_id, "clientSecret": client.secret} | _non_empty({"scope": client.scope})
@@ -166,16 +183,18 @@ def jvm_options(settings: PipelineSettings) -> dict[str, str]:
 
 
 def jvm_properties(settings: PipelineSettings) -> dict[str, str]:
-    """Return the system properties that Kafka's Java clients need beside their options: where they may ask for tokens."""
+    """Return the system properties that Kafka's Java clients need beside their options: of what makes or gives tokens."""
     if not uses_tokens(settings):
         return {}
+    if uses_iam(settings):
+        return {"aws.region": settings.aws_region}
     return {"org.apache.kafka.sasl.oauthbearer.allowed.urls": settings.kafka_oauth_token_url}
 
 
 def _jaas(module: str, options: Mapping[str, str]) -> str:
     quoted = {name: value.replace("\\", "\\\\").replace('"', '\\"') for name, value in options.items()}
-    words = " ".join(f'{name}="{value}"' for name, value in quoted.items())
-    return f"{_JAVA}.{module} required {words};"
+    words = "".join(f' {name}="{value}"' for name, value in quoted.items())
+    return f"{_JAVA}.{module} required{words};"
 
 
 def _non_empty(options: Mapping[str, str]) -> dict[str, str]:

@@ -1,25 +1,27 @@
 """Tokens of Kafka's OAUTHBEARER: asked of an issuer with client id and secret (RFC 6749, section 4.4), kept while they last.
 
 librdkafka and Java's clients ask by themselves. Faust's does not; and only here is it known which setting an issuer refuses.
+With AWS_MSK_IAM nobody is asked: AWS' library signs a request with the credentials that it finds, and that is the token.
 """
 
 import base64
+import importlib.util
 import json
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
-from surescale.contracts.errors import UNREADABLE, SurescaleError
+from surescale.contracts.errors import UNREADABLE, SettingsError, SurescaleError
 from surescale.contracts.figures import known_number
 from surescale.contracts.settings import PipelineSettings
 from surescale.runtime.http import NoAnswer
 from surescale.runtime.http_pool import Answer, ConnectionPool
 from surescale.runtime.kafka_clock import steady_ms
-from surescale.runtime.kafka_security import OAuthClient, client_context, oauth_client
+from surescale.runtime.kafka_security import OAuthClient, client_context, oauth_client, uses_iam
 
 TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 1 << 20
@@ -30,6 +32,10 @@ _CLIENT = frozenset({"invalid_client", "unauthorized_client", "access_denied"})
 _CODE = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _SHOWN_MAX = 200
 _AGAIN = "trying again until it does"
+CONNECT = (
+    "let the IAM policy of this identity allow kafka-cluster:Connect on the cluster; `surescale topics acls --iam ARN` prints "
+    "all that a role needs"
+)
 
 
 class NoToken(SurescaleError):
@@ -53,7 +59,7 @@ class Token:
 
     def shown(self) -> str:
         """Return for whom and for what it is, for people."""
-        named = {"client": "sub", "issuer": "iss", "audience": "aud", "scope": "scope"}
+        named = {"client": "sub", "issuer": "iss", "audience": "aud", "scope": "scope", "AWS access key": _ACCESS_KEY}
         told = [f"{name} {_shown(self.claims[claim])}" for name, claim in named.items() if self.claims.get(claim)]
         begins = [at for at in map(self.claims.get, ("iat", "nbf")) if isinstance(at, int | float)]
         ahead_s = max(begins, default=0.0) - self.got_at_s
@@ -63,12 +69,14 @@ class Token:
 
 
 def fetch_token(settings: PipelineSettings) -> Token:
-    """Ask the issuer for a token.
+    """Ask the issuer for a token, or AWS' library for one that it signs.
 
     Raises:
         NoToken: it gives none that can be used; the text names the setting and the fix.
-        SettingsError: a file cannot be read; names the setting.
+        SettingsError: a file cannot be read, or AWS' library is not installed; names the setting.
     """
+    if uses_iam(settings):
+        return _signed_token(settings)
     client = oauth_client(settings)
     assert client is not None, "asked for a token without OAUTHBEARER"
     answer = _request_token(client, settings.kafka_oauth_ca_file)
@@ -100,6 +108,8 @@ def refusal_by_broker(settings: PipelineSettings, said: str) -> str:
         token = fetch_token(settings)
     except SurescaleError as error:
         return str(error)
+    if uses_iam(settings):
+        return f"the broker refuses the token ({said}): {token.shown()}; {CONNECT}"
     return (
         f"the broker refuses the token ({said}): {token.shown()}; compare issuer and audience with the broker's "
         "sasl.oauthbearer.expected.issuer and .expected.audience, set SURESCALE_KAFKA_OAUTH_SCOPE or the client at the issuer "
@@ -135,6 +145,50 @@ class Tokens:
                     raise
                 return kept.value
             return self._kept.value
+
+
+def check_signer(settings: PipelineSettings) -> None:
+    """Check that AWS' library is there, if it makes the tokens.
+
+    Raises:
+        SettingsError: it is not installed; names the fix.
+    """
+    if uses_iam(settings) and importlib.util.find_spec("aws_msk_iam_sasl_signer") is None:
+        raise SettingsError(
+            "SURESCALE_KAFKA_SASL_MECHANISM: AWS_MSK_IAM needs AWS' library, which is not installed; pip install 'surescale[msk]'"
+        )
+
+
+def token_callback(settings: PipelineSettings) -> Callable[[str], tuple[str, float]]:
+    """Return what librdkafka calls when it needs a token that it cannot ask for by itself. It calls again before that expires."""
+
+    def callback(_options: str) -> tuple[str, float]:
+        token = fetch_token(settings)
+        return token.value, token.expires_at_s
+
+    return callback
+
+
+_ACCESS_KEY = "X-Amz-Credential"
+
+
+def _signed_token(settings: PipelineSettings) -> Token:
+    check_signer(settings)
+    from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        value, expires_at_ms = MSKAuthTokenProvider.generate_auth_token(settings.aws_region)
+    except (BotoCoreError, ClientError, ValueError, AttributeError) as error:
+        # Where there are no credentials at all, the library asks None for them.
+        said = "there are none" if isinstance(error, AttributeError) else " ".join(str(error).split())[:_SHOWN_MAX]
+        raise NoToken(
+            f"SURESCALE_KAFKA_SASL_MECHANISM: AWS' library finds no credentials for AWS_MSK_IAM ({said}); give this "
+            f"process an IAM role, AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; {_AGAIN}"
+        ) from None
+    asked = parse_qs(urlsplit(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).decode()).query)
+    key_id = asked[_ACCESS_KEY][0].partition("/")[0]
+    return Token(value, time.time(), expires_at_ms / 1000, {_ACCESS_KEY: key_id})
 
 
 def _request_token(client: OAuthClient, ca_file: str) -> Answer:

@@ -253,6 +253,8 @@ OTHER_WORDS = {
 
 EXTRAS = {
     "aiohttp": "http",
+    "aws_msk_iam_sasl_signer": "msk",
+    "botocore": "msk",
     "confluent_kafka": "kafka",
     "cramjam": "agent",
     "faust": "agent",

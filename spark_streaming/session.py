@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surescale.contracts.errors import SettingsError
-from surescale.runtime.kafka_security import jvm_properties
+from surescale.runtime.kafka_security import jvm_properties, uses_iam
 from surescale.spark_streaming.settings import SparkSettings, jar_paths
 from surescale.spark_streaming.stages import SOURCE_COLUMNS, parsed
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # Without the native Hadoop library the default manager forks a process per file; on a local disk this one halves the time of an
 # empty batch. Object stores have other rename semantics and keep the default.
 _LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+MSK_IAM = "software.amazon.msk:aws-msk-iam-auth:2.3.5"
+"""AWS' login for Kafka's Java clients."""
 
 
 def start_session(settings: SparkSettings, scratch: Path) -> "SparkSession":
@@ -82,12 +85,18 @@ def _quoted(text: str) -> str:
 
 
 def _jar_options(settings: SparkSettings) -> dict[str, str]:
-    jars = jar_paths(settings.spark_jars)
+    jars, iam = jar_paths(settings.spark_jars), uses_iam(settings)
     if jars:
+        if iam and not any(jar.name.startswith(MSK_IAM.split(":")[1]) for jar in jars):
+            raise SettingsError(
+                f"SURESCALE_SPARK_JARS: AWS_MSK_IAM needs the jar {MSK_IAM}, and what it needs; add them, or build the image "
+                "with MSK=true"
+            )
         return {"spark.jars": ",".join(map(str, jars))}
     import pyspark
 
-    return {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"}
+    connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    return {"spark.jars.packages": f"{connector},{MSK_IAM}" if iam else connector}
 
 
 def warm_up(session: "SparkSession") -> None:

@@ -33,7 +33,7 @@ from surescale.contracts.topics import RECORD_BYTES_MAX
 from surescale.runtime.kafka import METADATA_TIMEOUT_S, admin_client, committed_offsets
 from surescale.runtime.kafka_rotation import follow_password
 from surescale.runtime.kafka_security import Credentials, credentials, ssl_context, uses_tokens
-from surescale.runtime.oauth_tokens import NoToken, Tokens
+from surescale.runtime.oauth_tokens import NoToken, Tokens, check_signer
 from surescale.runtime.watchdog import Watchdog
 from surescale.services.agent.counts import AgentCounts
 
@@ -287,6 +287,7 @@ def faust_credentials(settings: PipelineSettings) -> CredentialsT | None:
     """
     found, context = credentials(settings), ssl_context(settings)
     if uses_tokens(settings):
+        check_signer(settings)
         return OAuthCredentials(oauth_cb=_TokenProvider(settings), ssl_context=context)
     if found is not None:
         return faust.SASLCredentials(

@@ -73,7 +73,7 @@ class KafkaChecks:
         self._settings, self._left = settings, left
         self._full = TopicNames(settings.topic_prefix)
         self._refusals = Refusals(settings)
-        self._admin: AdminClient = admin_client(settings, error_cb=self._refusals.hear)
+        self._admin: AdminClient  # there once a broker has answered
         self._metadata: ClusterMetadata | None = None
         self._ahead_s = 0.0  # this machine's clock, of Kafka's
 
@@ -91,6 +91,7 @@ class KafkaChecks:
         """Check that a broker answers."""
         began_s = time.monotonic()
         try:
+            self._admin = admin_client(self._settings, error_cb=self._refusals.hear)
             with self._refusals.explained(self._admin):
                 self._metadata = self._admin.list_topics(timeout=METADATA_TIMEOUT_S)
         except Refused as error:

@@ -64,6 +64,7 @@ def locked_set(name: str) -> ArtifactSet:
 
 KAFKA_BROKER = locked_set("kafka-broker-4.2.1")
 SPARK_KAFKA = locked_set("spark-kafka-4.2.0")
+MSK_IAM = locked_set("msk-iam-2.3.5")
 FLINK_2_KAFKA = locked_set("flink-kafka-5.0.0-2.2")
 FLINK_1_KAFKA = locked_set("flink-kafka-3.4.0-1.20")
 

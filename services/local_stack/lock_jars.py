@@ -20,6 +20,8 @@ BROKER_ROOTS = (
     JarCoordinates("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
 )
 CONNECTOR_ROOTS = (JarCoordinates("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),)
+# AWS' login for the Kafka client of Spark's connector.
+MSK_IAM_ROOTS = (JarCoordinates("software.amazon.msk", "aws-msk-iam-auth", "2.3.5"),)
 # The connector of Flink 2 carries its Kafka client; that of Flink 1 does not, and the rest of what it needs is in Flink.
 FLINK_2_JARS = (JarCoordinates("org.apache.flink", "flink-sql-connector-kafka", "5.0.0-2.2"),)
 FLINK_1_JARS = (
@@ -66,7 +68,9 @@ def write(name: str, title: str, jars: dict[JarCoordinates, str]) -> None:
 def main() -> None:
     """Write the file of every set; a new version needs its new name in `artifacts.py` too."""
     write("kafka-broker-4.2.1", "Kafka broker 4.2.1", resolve(BROKER_ROOTS))
-    write("spark-kafka-4.2.0", "Kafka connector of Spark 4.2.0", without_pyspark(resolve(CONNECTOR_ROOTS)))
+    connector, iam = without_pyspark(resolve(CONNECTOR_ROOTS)), without_pyspark(resolve(MSK_IAM_ROOTS))
+    write("spark-kafka-4.2.0", "Kafka connector of Spark 4.2.0", connector)
+    write("msk-iam-2.3.5", "AWS MSK's IAM 2.3.5", {name: sha256 for name, sha256 in iam.items() if name not in connector})
     write("flink-kafka-5.0.0-2.2", "Kafka connector of Flink 2", resolve(FLINK_2_JARS, with_dependencies=False))
     write("flink-kafka-3.4.0-1.20", "Kafka connector of Flink 1.20", resolve(FLINK_1_JARS, with_dependencies=False))
     autoscaler = {name: sha256 for name, sha256 in resolve(AUTOSCALER_ROOTS).items() if name.name not in AUTOSCALER_UNUSED}

@@ -8,7 +8,7 @@ from typing import Self
 from surescale.contracts.settings import PipelineSettings, to_environment
 from surescale.runtime.http import is_ok
 from surescale.runtime.ports import LOOPBACK, free_ports
-from surescale.services.local_stack.artifacts import SPARK_KAFKA, fetch
+from surescale.services.local_stack.artifacts import MSK_IAM, SPARK_KAFKA, fetch
 from surescale.services.local_stack.errors import Say
 from surescale.services.local_stack.java import find_java
 from surescale.services.local_stack.supervisor import Role
@@ -110,12 +110,14 @@ def _role(
     )
 
 
-def spark_environment(progress: Say) -> dict[str, str]:
+def spark_environment(progress: Say, *, iam: bool = False) -> dict[str, str]:
     """Return the environment in which the Spark job starts without downloading anything: Java and the connector's jars.
+
+    ``iam``: also those of AWS MSK's IAM.
 
     Raises:
         StackError: there is no Java, or the jars could not be fetched.
     """
     java = find_java()
-    jars = fetch(SPARK_KAFKA, java=java, progress=progress)
+    jars = [jar for each in (SPARK_KAFKA, *(MSK_IAM,) * iam) for jar in fetch(each, java=java, progress=progress)]
     return {"JAVA_HOME": str(java.home), "SURESCALE_SPARK_JARS": ",".join(map(str, jars)), "SPARK_LOCAL_IP": LOOPBACK}

@@ -96,6 +96,7 @@ def _up(
     **given: Any,
 ) -> None:
     from surescale.engines.settings import ClusterSettings
+    from surescale.runtime.kafka_security import uses_iam
     from surescale.runtime.ports import LOOPBACK, is_free
     from surescale.services.local_stack import before_roles
     from surescale.services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
@@ -133,7 +134,7 @@ def _up(
                 before_roles.create_missing_topics(settings, say)
             if file and file.has_jobs:
                 before_roles.apply_jobs(settings, file.path, say)
-            spark_env = spark_environment(say)
+            spark_env = spark_environment(say, iam=uses_iam(settings))
             roles = pipeline_roles(settings, ports, spark_env=spark_env, spark_arguments=arguments, one_process=one_process)
             if wait_s is not None:
                 roles = [replace(role, ready_timeout_s=wait_s) for role in roles]

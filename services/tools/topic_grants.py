@@ -1,6 +1,7 @@
-"""The least rights of each role on Kafka, as ``kafka-acls`` commands or JSON; ``surescale topics grant`` gives them."""
+"""The least rights of each role on Kafka, as ``kafka-acls`` commands, JSON or IAM policies; ``topics grant`` gives them."""
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surescale.contracts.access import ROLES, Right, Role, rights
+from surescale.contracts.access import ROLES, Operation, Resource, Right, Role, rights
 from surescale.contracts.errors import SettingsError, reason_of
 from surescale.contracts.foreign_files import contents
 from surescale.runtime import options
+from surescale.runtime.kafka_security import uses_iam
 
 if TYPE_CHECKING:
     from surescale.contracts.settings import PipelineSettings
@@ -36,6 +38,9 @@ PRINCIPAL = "User:surescale-{role}"
     help="With what the state service needs to change settings: over HTTP, or as ScaledStreams say.",
 )
 @click.option("--notify", is_flag=True, help="With the rights that the state service needs to tell a webhook what happens.")
+@click.option(
+    "--iam", metavar="ARN", help="As IAM policies, for the cluster of AWS MSK with this ARN: one by role, or that of one --role."
+)
 @options.as_json
 def acls(
     settings: "PipelineSettings",
@@ -43,6 +48,7 @@ def acls(
     named: tuple[str, ...],
     http_operate: bool,
     notify: bool,
+    iam: str | None,
     as_json: bool,
 ) -> None:
     """Print the least rights that each role needs on Kafka.
@@ -53,6 +59,12 @@ def acls(
     needed = rights(settings.topic_prefix, settings.cluster, http_operate=http_operate, notify=notify)
     found = [right for right in needed if not wanted or right.role in wanted]
     principals = principals_of(named)
+    if iam is not None:
+        policies = {role: policy(found, role, iam) for role in dict.fromkeys(right.role for right in found)}
+        click.echo(json.dumps(policies[wanted[0]] if len(wanted) == 1 else policies, indent=2))
+        return
+    if uses_iam(settings):
+        raise SettingsError("--iam: name the ARN of the cluster; with AWS_MSK_IAM Kafka's own ACLs give an IAM role nothing")
     if as_json:
         click.echo(json.dumps([document(right, principals) for right in found], indent=2))
         return
@@ -80,6 +92,48 @@ def commands(found: Iterable[Right], principals: Mapping[str, str], bootstrap: s
             words += ["--operation", right.operation]
         lines.append(shlex.join([*words, f"--{resource}", name]))
     return lines
+
+
+_CLUSTER_ARN = re.compile(r"(arn:aws[a-z-]*:kafka:[a-z0-9-]+:[0-9]{12}:)cluster/([^/*?\s]+/[^/*?\s]+)")
+_ACTIONS: dict[tuple[Resource, Operation], tuple[str, ...]] = {
+    ("topic", "Read"): ("DescribeTopic", "ReadData"),
+    ("topic", "Write"): ("DescribeTopic", "WriteData"),
+    ("topic", "Describe"): ("DescribeTopic",),
+    ("topic", "DescribeConfigs"): ("DescribeTopic", "DescribeTopicDynamicConfiguration"),
+    ("group", "Read"): ("AlterGroup", "DescribeGroup"),
+    ("group", "Describe"): ("DescribeGroup",),
+    ("transactional-id", "Write"): ("AlterTransactionalId", "DescribeTransactionalId"),
+    ("transactional-id", "Describe"): ("DescribeTransactionalId",),
+}
+"""What IAM calls an operation of Kafka, with what that needs."""
+
+
+def policy(found: Iterable[Right], role: Role, cluster_arn: str) -> dict[str, Any]:
+    """Return the IAM policy of one role. A client needs Connect, and an idempotent producer one more right on the cluster.
+
+    Raises:
+        SettingsError: this is no cluster's ARN.
+    """
+    arn = _CLUSTER_ARN.fullmatch(cluster_arn)
+    if arn is None:
+        raise SettingsError(
+            f"--iam: {cluster_arn!r} is not the ARN of a cluster; copy it from MSK, like "
+            "arn:aws:kafka:eu-central-1:123456789012:cluster/NAME/ID"
+        )
+    own = [right for right in found if right.role == role]
+    idempotent = any(right.resource == "topic" and right.operation == "Write" for right in own)
+    allowed = {cluster_arn: {"Connect", *(("WriteDataIdempotently",) if idempotent else ())}}
+    for right in own:
+        name = f"{arn[1]}{right.resource}/{arn[2]}/{right.name}"
+        allowed.setdefault(name, set()).update(_ACTIONS[right.resource, right.operation])
+    by_actions: dict[tuple[str, ...], list[str]] = {}
+    for name, actions in allowed.items():
+        by_actions.setdefault(tuple(sorted(actions)), []).append(name)
+    statements = [
+        {"Effect": "Allow", "Action": [f"kafka-cluster:{each}" for each in actions], "Resource": names}
+        for actions, names in by_actions.items()
+    ]
+    return {"Version": "2012-10-17", "Statement": statements}
 
 
 def principals_of(named: Iterable[str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from surescale.runtime.ports import LOOPBACK, free_port
+from surescale.services.local_stack.flink.scaled_job import compiled
 from surescale.services.local_stack.servers import LocalBroker
 from tests.support.issuer import AUDIENCE, CLIENT, ISSUER, SECRET, Issuer, make_key
 from tests.support.waiting import wait_until
@@ -138,6 +139,17 @@ class AuthorizingBroker(SecureBroker):
         for future in admin.delete_acls([AclBindingFilter(*_named(each)) for each in documents]).values():
             assert future.result(20), "no such right was granted"
 
+    def allow_everything(self, user: str) -> None:
+        """Let a user read, write and create whatever there is."""
+        anything = [(ResourceType.TOPIC, "*"), (ResourceType.GROUP, "*"), (ResourceType.TRANSACTIONAL_ID, "*")]
+        everything = [
+            AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation.ALL, AclPermissionType.ALLOW)
+            for kind, name in (*anything, (ResourceType.BROKER, "kafka-cluster"))
+        ]
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.create_acls(everything).values():
+            future.result(20)
+
     def _own_settings(self, data: Path) -> Mapping[str, str]:
         return super()._own_settings(data) | {
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -172,17 +184,6 @@ class TokenBroker(AuthorizingBroker):
         }
         return found | ({"kafka_oauth_ca_file": str(self.folder / "ca.pem")} if issuer.has_tls else {})
 
-    def allow_everything(self, user: str) -> None:
-        """Let a user read, write and create whatever there is."""
-        anything = [(ResourceType.TOPIC, "*"), (ResourceType.GROUP, "*"), (ResourceType.TRANSACTIONAL_ID, "*")]
-        everything = [
-            AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation.ALL, AclPermissionType.ALLOW)
-            for kind, name in (*anything, (ResourceType.BROKER, "kafka-cluster"))
-        ]
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        for future in admin.create_acls(everything).values():
-            future.result(20)
-
     def _own_settings(self, data: Path) -> Mapping[str, str]:
         own, package = "listener.name.secure", "org.apache.kafka.common.security.oauthbearer"
         return {**super()._own_settings(data)} | {
@@ -205,6 +206,58 @@ class TokenBroker(AuthorizingBroker):
     @property
     def _keys_url(self) -> str:
         return (self.folder / "jwks.json").as_uri()
+
+
+KEY_ID, KEY_SECRET, REGION = "AKIASURESCALETESTS00", "not/a+secret/of/anybody", "eu-test-1"
+
+
+class IamBroker(AuthorizingBroker):
+    """An authorizing broker whose second listener also takes the tokens of AWS MSK's IAM, and verifies their signatures.
+
+    A user's name is the id of the access key. Files in ``folder``: ``keys``, secrets by the ids that may connect, and
+    ``accepted``, key and signature of each token that was taken.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        (folder / "keys").write_text(f"{KEY_ID}={KEY_SECRET}\n")
+        (folder / "accepted").touch()
+        self._handler = compiled(Path(__file__).parent / "java" / "SignedTokens.java", self._jars, "Kafka")
+
+    @property
+    def iam(self) -> dict[str, str]:
+        """Return settings of a client with TLS and AWS_MSK_IAM; its key comes from the environment."""
+        return {
+            "bootstrap": self.secure,
+            "kafka_security_protocol": "SASL_SSL",
+            "kafka_sasl_mechanism": "AWS_MSK_IAM",
+            "kafka_aws_region": REGION,
+            "kafka_ca_file": str(self.folder / "ca.pem"),
+        }
+
+    @property
+    def accepted(self) -> list[str]:
+        """Return key and signature of the tokens that were taken, each once."""
+        return list(dict.fromkeys((self.folder / "accepted").read_text().splitlines()))
+
+    def _own_settings(self, data: Path) -> Mapping[str, str]:
+        own = "listener.name.secure"
+        options = {"keys": self.folder / "keys", "accepted": self.folder / "accepted", "region": REGION}
+        words = " ".join(f'{name}="{value}"' for name, value in options.items())
+        module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+        return {**super()._own_settings(data)} | {
+            f"{own}.sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
+            f"{own}.oauthbearer.sasl.jaas.config": f"{module} required {words};",
+            f"{own}.oauthbearer.sasl.server.callback.handler.class": "SignedTokens",
+            f"{own}.oauthbearer.sasl.login.callback.handler.class": "SignedTokens",  # the default one knows no such options
+            f"{own}.oauthbearer.connections.max.reauth.ms": "3600000",
+        }
+
+    def _java_command(self, main_class: str) -> list[str]:
+        found = super()._java_command(main_class)
+        jars = found.index("-cp") + 1
+        found[jars] += f":{self._handler}"
+        return found
 
 
 def _named(document: Mapping[str, str]) -> tuple[object, ...]:

@@ -93,6 +93,69 @@ def test_a_clients_secret_is_read_from_its_file_for_every_client(tmp_path: Path)
     assert "scope" not in jvm_options(plain)["sasl.jaas.config"]
 
 
+MSK = "b-1.demo.ab12.c2.kafka.eu-central-1.amazonaws.com:9098,b-2.demo.ab12.c2.kafka.eu-central-1.amazonaws.com:9098"
+SERVERLESS = "boot-ab12.c3.kafka-serverless.us-east-2.amazonaws.com:9098"
+CHINA = "B-1.demo.ab12.c2.kafka.cn-north-1.amazonaws.com.cn:9098"
+
+
+def iam(bootstrap: str = MSK, **changes: str) -> PipelineSettings:
+    """Return settings with TLS and AWS_MSK_IAM."""
+    given = {"kafka_security_protocol": "SASL_SSL", "kafka_sasl_mechanism": "AWS_MSK_IAM", "bootstrap": bootstrap}
+    return from_environment(PipelineSettings, {}, **(given | changes))
+
+
+def test_with_iam_brokers_see_tokens_that_aws_libraries_make() -> None:
+    """In the words of each client; nothing is secret in them."""
+    assert librdkafka_options(iam()) == {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    java = jvm_options(iam())
+    assert java["sasl.mechanism"] == "OAUTHBEARER"
+    assert java["sasl.jaas.config"] == "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+    assert {java[f"sasl.{kind}.callback.handler.class"] for kind in ("login", "client")} == {
+        "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
+    }
+    assert (credentials(iam()), oauth_client(iam())) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "region"), [(MSK, "eu-central-1"), (SERVERLESS, "us-east-2"), (CHINA, "cn-north-1")], ids=["msk", "less", "cn"]
+)
+def test_the_region_is_in_the_names_of_brokers(bootstrap: str, region: str) -> None:
+    """Unless a setting names it, as it must for names of one's own."""
+    assert jvm_properties(iam(bootstrap)) == {"aws.region": region}
+    assert jvm_properties(iam(bootstrap, kafka_aws_region="eu-west-1")) == {"aws.region": "eu-west-1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"bootstrap": "kafka.example.org:9098"},
+            "SURESCALE_KAFKA_AWS_REGION: not set, and not in the names of SURESCALE_BOOTST",
+        ),
+        ({"bootstrap": f"{MSK},{SERVERLESS}"}, "SURESCALE_KAFKA_AWS_REGION: not set"),
+        ({"kafka_username": "me"}, "SURESCALE_KAFKA_USERNAME: SASL_SSL with AWS_MSK_IAM has no use for it"),
+        ({"kafka_oauth_scope": "x"}, "OAUTH_SCOPE: .* no use for it; .*MECHANISM=OAUTHBEARER"),
+        (
+            {
+                "kafka_sasl_mechanism": "PLAIN",
+                "kafka_username": "me",
+                "kafka_password_file": "/p",
+                "kafka_aws_region": "eu-west-1",
+            },
+            "AWS_REGION: SASL_SSL with PLAIN has no use for it; .*MECHANISM=AWS_MSK_IAM",
+        ),
+        (
+            {"kafka_security_protocol": "PLAINTEXT", "kafka_aws_region": "eu-west-1"},
+            "AWS_REGION: PLAINTEXT with AWS_MSK_IAM has no",
+        ),
+    ],
+)
+def test_settings_of_iam_that_contradict_each_other_are_refused(changes: dict[str, str], says: str) -> None:
+    """Before anything connects; the message names the setting."""
+    with pytest.raises(SettingsError, match=says):
+        iam(**changes)
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
