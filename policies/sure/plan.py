@@ -105,9 +105,10 @@ def plan(planning: Planning, given: PlanningInput) -> Planned:
     expected = _with_spread(expected, walk)
     choices, forced = choices_of(planning, given, work, limits.caution)
     curve = waiting_by_bursts(expected.burst, expected.stage_minutes, planning.bound)
-    heed, days, constant = hindsight(planning, expected, curve, choices, work, limits)
-    if expected.shape is not None:  # what comes is known, so neither the last days as a constant nor rest beats following
-        heed = np.zeros_like(heed)
+    if expected.shape is None:
+        heed, days, constant = hindsight(planning, expected, curve, choices, work, limits)
+    else:  # what comes is known, so neither the last days as a constant nor rest beats following
+        heed, days, constant = np.zeros(len(current)), np.zeros(len(current)), np.zeros(choices.capacity.shape)
     is_followed = (expected.shape is not None) | ((expected.past.width > FOLLOWED_WIDTH) & (heed == 0))
     calm = np.where(is_followed, 0.0, calmness(planning, expected))
     unrest = np.maximum(given.restarts, planning.calm_restarts * calm)

@@ -3,6 +3,7 @@
 Anything wrong (stale figures, an expectation that is no number) is returned as a failure, and the rule takes over.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,9 +14,8 @@ from surescale.contracts.decisions import Candidates, ChangeScore, LoadOutlook
 from surescale.contracts.job_limits import RESTART_ASSUMED_S, is_simulated
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.source_load import read_or_emitted
-from surescale.contracts.topology import slots_needed
 from surescale.contracts.windows import FIGURE, Float32
-from surescale.policies.answer import Answer, Float64, PolicyFailed, RawAnswer
+from surescale.policies.answer import Answer, Float64, Int64, PolicyFailed, RawAnswer
 from surescale.policies.hidden import hidden_load
 from surescale.policies.latency_bound import path_minutes
 from surescale.policies.question import Question
@@ -194,18 +194,26 @@ def _candidates(topology: JobTopology, planned: Planned, planning: Planning, hav
             shown.append(size)
     every = -(-len(shown) // CANDIDATES_MOST)
     shown = [size for at, size in enumerate(reversed(shown)) if at % every == 0 or size in kept][::-1]
+    sizes = planned.choices.sizes[0, [least[size][1] for size in shown]]
     return Candidates(
         subtasks=tuple(shown),
         late_minutes=tuple(round(least[size][0], 2) for size in shown),
         minutes=planned.expected.means.shape[1] * planned.expected.stage_minutes,
         late_seconds=float(f"{60.0 * late_after(planning).minutes:.3g}"),
-        slots=() if is_simulated(topology.engine) else tuple(_slots(topology, planned, least[size][1]) for size in shown),
+        slots=() if is_simulated(topology.engine) else _slots(topology, sizes),
     )
 
 
-def _slots(topology: JobTopology, planned: Planned, choice: int) -> int:
-    sizes: list[int] = planned.choices.sizes[0, choice].tolist()
-    return slots_needed(topology.tasks, {spec.task: size for spec, size in zip(topology.tasks, sizes, strict=True)})
+def _slots(topology: JobTopology, sizes: Int64) -> tuple[int, ...]:
+    """Return for each row of sizes [M, N] how many slots the job takes: ``contracts.topology.slots_needed`` of all at once."""
+    groups = defaultdict[str, list[int]](list)
+    for at, spec in enumerate(topology.tasks):
+        if spec.state != "finished":
+            groups[spec.sharing_group].append(at)
+    needed = np.zeros(len(sizes), dtype=np.int64)
+    for members in groups.values():
+        needed += sizes[:, members].max(axis=1)
+    return tuple(needed.tolist())
 
 
 def _outlook(expected: Expected) -> LoadOutlook:

@@ -10,6 +10,7 @@ is at most half of what "as on earlier days" was off, or would be off by knowing
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -154,16 +155,25 @@ def _period(log: Float64) -> int | None:
 def _differences(values: Float64, known: Bool) -> Float64:
     """Return [n] the mean square of what values [n] differ by from those a lag before; infinite where too few are known."""
     size = 2 * len(values)
-    weight, plain, square = (np.fft.rfft(each, size) for each in (known.astype(np.float64), values, np.square(values)))
-    pairs, apart = (
-        np.fft.irfft(product, size)[: len(values)]
-        for product in (
-            weight * weight.conj(),
-            square * weight.conj() + weight * square.conj() - 2.0 * plain * plain.conj(),
-        )
-    )
-    pairs = np.rint(pairs)
+    weight, pairs = _all_known(len(values)) if known.all() else _pairs(known)
+    plain, square = (np.fft.rfft(each, size) for each in (values, np.square(values)))
+    product = square * weight.conj() + weight * square.conj() - 2.0 * plain * plain.conj()
+    apart = np.fft.irfft(product, size)[: len(values)]
     return np.where(pairs >= PAIRS_LEAST, np.maximum(apart, 0.0) / np.maximum(pairs, 1.0), np.inf)
+
+
+def _pairs(known: Bool) -> tuple[npt.NDArray[np.complex128], Float64]:
+    """Return the transform of what is known [n], and how many pairs are known a lag apart [n]."""
+    size = 2 * len(known)
+    weight = np.fft.rfft(known.astype(np.float64), size)
+    pairs: Float64 = np.rint(np.fft.irfft(weight * weight.conj(), size)[: len(known)])
+    return weight, pairs
+
+
+@lru_cache(maxsize=HOUR_BLOCKS)
+def _all_known(length: int) -> tuple[npt.NDArray[np.complex128], Float64]:
+    """Return the same where all is known, as of most jobs: windows have so many lengths. Nobody may write to it."""
+    return _pairs(np.ones(length, dtype=np.bool_))
 
 
 def _has_kinds_of_days(differs: Bool) -> bool:
