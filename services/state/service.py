@@ -112,7 +112,7 @@ async def _serve(
             runner, settings.http_host, settings.http_port, option="--port", half_requests=half_requests, context=context
         )
         ends_late = asyncio.create_task(half_requests.end_late(runner))
-        scaler = await _scaler(settings, queries, log)
+        scaler = await _scaler(settings, shown, log)
         scheme = "https" if certificate else "http"
         log.info("the page and the API are at %s://%s:%d/", scheme, settings.http_host, settings.http_port)
         if settings.http_operate_token_file and not certificate and not is_loopback(settings.http_host):

@@ -117,6 +117,14 @@ class Together(Queries):
         found = [each for part in self._parts.values() for each in part.jobs(after=after, limit=limit)]
         return sorted(found, key=lambda each: each.job)[:limit]
 
+    def overview(self, job: str) -> JobOverview:
+        """As of one pipeline."""
+        return self._part(job).overview(job)
+
+    def is_at_rest(self, job: str) -> bool:
+        """As of one pipeline."""
+        return self._part(job).is_at_rest(job)
+
     def job(self, job: str) -> JobDocument:
         """As of one pipeline."""
         return self._part(job).job(job)
