@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
@@ -114,18 +115,12 @@ FIGURES = ("cost", "rescales", "backlog", "latency", "utilisation")
 CHECKED = ("cost", "backlog", "latency")  # figures that an error of the fitted world would shift
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True):
     """A mean and its 95 % interval; NaN where nothing was counted."""
 
     mean: float
     low: float
     high: float
-
-    @property
-    def half(self) -> float:
-        """Return half the interval's width."""
-        return (self.high - self.low) / 2.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import astuple, fields, replace
+from dataclasses import fields, replace
 
 import msgspec
 import numpy as np
@@ -94,7 +94,7 @@ def test_hours_that_do_not_count_change_no_lead(drawn: tuple[Scored, Scored, boo
 
     error = TwinError(0.1, 0.1)
     as_drawn, as_filled = (lead(*pair, AIM, error, seed=0) for pair in ((rival, own), (filled(rival), filled(own))))
-    np.testing.assert_equal(astuple(as_drawn.estimate), astuple(as_filled.estimate))
+    np.testing.assert_equal(msgspec.structs.asdict(as_drawn.estimate), msgspec.structs.asdict(as_filled.estimate))
     np.testing.assert_equal(as_drawn.in_halves, as_filled.in_halves)
 
 

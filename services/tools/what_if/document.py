@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from surescale.simulation.calibration.fit import Fitted
-from surescale.simulation.what_if.compare import FIGURES, Check, VariantComparison, VariantOutcome
+from surescale.simulation.what_if.compare import FIGURES, Check, Estimate, VariantComparison, VariantOutcome
 from surescale.simulation.what_if.play import Played, not_played
 from surescale.simulation.what_if.scenario import Scenario, WhatIfError
 
@@ -21,14 +21,6 @@ UNITS = {
     "latency": "seconds, mean over records",
     "utilisation": "share of subtask time",
 }
-
-
-class WhatIfSpan(msgspec.Struct, frozen=True):
-    """A figure with its 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
 
 
 class BaselineDifference(msgspec.Struct, frozen=True):
@@ -72,7 +64,7 @@ class VariantResult(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     sha256: str
     price: float | None
-    figures: dict[str, WhatIfSpan]
+    figures: dict[str, Estimate]
     minus_baseline: dict[str, BaselineDifference] | None
     differing_decisions: float
     same: bool
@@ -194,11 +186,7 @@ def _tried(outcome: VariantOutcome, baseline: VariantOutcome, names: Sequence[st
         policy=outcome.variant.policy.name,
         sha256=outcome.variant.policy.sha256,
         price=outcome.variant.price,
-        figures={
-            name: WhatIfSpan(*(_round(value) for value in (found.mean, found.low, found.high)))
-            for name in FIGURES
-            for found in (outcome.figures[name],)
-        },
+        figures={name: Estimate(*map(_round, msgspec.structs.astuple(outcome.figures[name]))) for name in FIGURES},
         minus_baseline=minus,
         differing_decisions=_round(outcome.differing),
         same=outcome.is_same,

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from html import escape
 from math import floor, log10
 
-from surescale.services.tools.what_if.document import HoldoutCheck, VariantResult, WhatIfReport, WhatIfSpan
-from surescale.services.tools.what_if.what_if_table import difference_told, number_told
+from surescale.services.tools.what_if.document import BaselineDifference, HoldoutCheck, VariantResult, WhatIfReport
+from surescale.services.tools.what_if.what_if_table import difference_told, span
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito: also for colour-blind readers
 _TITLES = {
@@ -105,7 +105,7 @@ def _figures(report: WhatIfReport) -> str:
         f"<th>{_TITLES[name]}<br><small>{escape(report.units[name])}</small></th>" for name in report.variants[0].figures
     )
     rows = "".join(
-        f"<tr><td>{escape(each.label)}</td>{''.join(f'<td>{_span(found)}</td>' for found in each.figures.values())}</tr>"
+        f"<tr><td>{escape(each.label)}</td>{''.join(f'<td>{span(found)}</td>' for found in each.figures.values())}</tr>"
         for each in report.variants
     )
     return f"<h2>Figures</h2><table><tr><th></th>{head}</tr>{rows}</table><p class=soft>± is half a 95 % interval.</p>"
@@ -114,12 +114,7 @@ def _figures(report: WhatIfReport) -> str:
 def _differences(report: WhatIfReport) -> list[str]:
     found = []
     for name in report.variants[0].figures:
-        bars = [
-            Bar(each.label, minus.mean, minus.low, minus.high, minus.model_error, minus.is_shown)
-            for each in report.variants
-            if each.minus_baseline is not None
-            for minus in (each.minus_baseline[name],)
-        ]
+        bars = [(each.label, each.minus_baseline[name]) for each in report.variants if each.minus_baseline is not None]
         found.append(differences(_TITLES[name], report.units[name], bars))
     return found
 
@@ -155,10 +150,6 @@ def _times(report: WhatIfReport) -> list[str]:
     return [(first + at * step).strftime("%Y-%m-%dT%H:%M") for at in range(len(report.load))]
 
 
-def _span(found: WhatIfSpan) -> str:
-    return f"{number_told(found.mean)} ± {number_told((found.high - found.low) / 2)}"
-
-
 def _instant(text: str) -> str:
     return text.replace("T", " ")
 
@@ -176,18 +167,6 @@ class Line:
     values: Sequence[float]
     place: int
     most: Sequence[float] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One difference with its interval; ``error``: of the fitted world, None if unknown."""
-
-    label: str
-    mean: float
-    low: float
-    high: float
-    error: float | None
-    is_shown: bool
 
 
 def lines(title: str, unit: str, curves: Sequence[Line], times: Sequence[str]) -> str:
@@ -214,26 +193,27 @@ def lines(title: str, unit: str, curves: Sequence[Line], times: Sequence[str]) -
     )
 
 
-def differences(title: str, unit: str, bars: Sequence[Bar]) -> str:
+def differences(title: str, unit: str, bars: Sequence[tuple[str, BaselineDifference]]) -> str:
     """Return a row for each variant: its difference to the baseline with the interval, over the error of the fitted world."""
-    reach = _nice(max((abs(value) for each in bars for value in (each.low, each.high, each.error or 0.0)), default=1.0))
+    ends = (value for _, each in bars for value in (each.low, each.high, each.model_error or 0.0))
+    reach = _nice(max(map(abs, ends), default=1.0))
     height, left, right = 30 * len(bars) + _BOTTOM + _TOP, 240, WIDTH - _RIGHT
 
     def across(value: float) -> float:
         return left + (value + reach) / (2 * reach) * (right - left)
 
     parts = []
-    for at, each in enumerate(bars):
+    for at, (label, each) in enumerate(bars):
         y = _TOP + 30 * at + 15
-        if each.error is not None and each.error > 0:
-            x, wide = across(-each.error), across(each.error) - across(-each.error)
+        if (error := each.model_error) is not None and error > 0:
+            x, wide = across(-error), across(error) - across(-error)
             parts.append(f'<rect class="error" x="{x:.1f}" y="{y - 12}" width="{wide:.1f}" height="24"/>')
         kind = "shown" if each.is_shown else "unshown"
-        told = f"{each.label}: {each.mean:+.4g} {unit}, 95 % from {each.low:.4g} to {each.high:.4g}"
+        told = f"{label}: {each.mean:+.4g} {unit}, 95 % from {each.low:.4g} to {each.high:.4g}"
         parts.append(
             f'<g class="{kind}"><title>{escape(told)}</title><line x1="{across(each.low):.1f}" x2="{across(each.high):.1f}" '
             f'y1="{y}" y2="{y}"/><circle cx="{across(each.mean):.1f}" cy="{y}" r="5"/></g>'
-            f'<text x="{left - 10}" y="{y + 4}" text-anchor="end">{escape(_cut(each.label))}</text>'
+            f'<text x="{left - 10}" y="{y + 4}" text-anchor="end">{escape(_cut(label))}</text>'
         )
     base = height - _BOTTOM + 4
     zero = f'<line class="zero" x1="{across(0):.1f}" x2="{across(0):.1f}" y1="{_TOP}" y2="{base}"/>'

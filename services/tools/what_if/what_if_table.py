@@ -5,8 +5,8 @@ from functools import partial
 from rich.console import Console
 
 from surescale.runtime.terminal import Column, fitting
-from surescale.services.tools.what_if.document import BaselineDifference, HoldoutCheck, VariantResult, WhatIfReport, WhatIfSpan
-from surescale.simulation.what_if.compare import CHECKED
+from surescale.services.tools.what_if.document import BaselineDifference, HoldoutCheck, VariantResult, WhatIfReport
+from surescale.simulation.what_if.compare import CHECKED, Estimate
 
 PARTINGS_SHOWN = 8
 _FIGURES = (("cost", 1), ("rescales", 2), ("latency", 1), ("backlog", 3), ("utilisation", 4))
@@ -56,7 +56,7 @@ def _figures(report: WhatIfReport, width: int) -> object:
     columns = [Column("", [each.label for each in rows])]
     for name, rank in _FIGURES:
         title = cost if name == "cost" else _TITLES[name]
-        columns.append(Column(title, [_span(each.figures[name]) for each in rows], rank=rank, right=True))
+        columns.append(Column(title, [span(each.figures[name]) for each in rows], rank=rank, right=True))
     return fitting(columns, width)
 
 
@@ -122,7 +122,8 @@ def _tasks(tasks: dict[str, tuple[int, int]], shown: int = 2) -> str:
     return listed if len(ordered) <= shown else f"{listed}, {len(ordered) - shown} more"
 
 
-def _span(found: WhatIfSpan) -> str:
+def span(found: Estimate) -> str:
+    """Return a mean with half its interval."""
     return f"{number_told(found.mean)} ± {number_told((found.high - found.low) / 2)}"
 
 
