@@ -25,6 +25,7 @@ The pipeline:
 
 Commands:
     demo_command      ``surescale demo``
+    demo_run          what all demos do: bring a pipeline up, play, print, leave nothing behind
     up_command        ``surescale up``
     replay_command    ``surescale recording replay``, with replay_through_spark for ``--through spark``
 """

@@ -1,7 +1,5 @@
 """``surescale demo``: run the whole pipeline on this machine, from nothing to a summary, and leave nothing behind."""
 
-import json
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +9,8 @@ from click.core import ParameterSource
 
 from surescale.runtime import options
 from surescale.services.local_stack.comparison.demo import consumers, flink
+from surescale.services.local_stack.demo_run import run_demo
+from surescale.services.local_stack.errors import Say
 from surescale.services.tools.shipped_jobs import command as jobs
 
 if TYPE_CHECKING:
@@ -62,42 +62,23 @@ def command(context: click.Context, /, *, out: Path | None, keep: bool, **given:
         _refuse_options_before_a_command(context)
         return
 
-    import msgspec
-
     from surescale.contracts.addresses import without_password
-    from surescale.runtime.atomic_files import check_folder, write_atomically
-    from surescale.runtime.signals import end_in_order
     from surescale.services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
-    from surescale.services.local_stack.supervisor import StopRequested
 
-    if out:  # checked before minutes of work, not after them
-        check_folder(out, option="--out")
-    chosen = {name: value for name, value in given.items() if value is not None}
-    say, is_kept = Lines(), False
-    end_in_order()  # until the pipeline handles signals itself
-    try:
-        with LocalPipeline(PipelineOptions(**chosen), say) as pipeline:
-            pipeline.start()
-            say(f"trace starts; the page is at {pipeline.http_url}")
-            at = pipeline.settings
-            say(
-                f"for commands in another terminal: export SURESCALE_BOOTSTRAP={at.bootstrap} "
-                f"SURESCALE_REDIS_URL={without_password(at.redis_url)} SURESCALE_ENGINE_URL={at.engine_url}"
-            )
-            _follow(pipeline, say)
-            say("trace ended; counting what went over the topics")
-            report = pipeline.report()
-            if out:
-                write_atomically(out, json.dumps(msgspec.to_builtins(report), indent=1) + "\n", option="--out")
-            _print_summary(report)
-            if keep:
-                ends = report.endpoints
-                say(f"the pipeline stays up until Ctrl-C: Kafka {ends.kafka}, Redis {ends.redis}, {ends.http}")
-                is_kept = True
-                pipeline.supervisor.wait(lambda: False)
-    except StopRequested as asked:
-        click.echo("stopped; nothing is left running", err=True)
-        sys.exit(0 if is_kept else asked.exit_code)  # what was asked for was done by then
+    chosen = PipelineOptions(**{name: value for name, value in given.items() if value is not None})
+
+    def play(pipeline: LocalPipeline, say: Say) -> "DemoReport":
+        say(f"trace starts; the page is at {pipeline.http_url}")
+        at = pipeline.settings
+        say(
+            f"for commands in another terminal: export SURESCALE_BOOTSTRAP={at.bootstrap} "
+            f"SURESCALE_REDIS_URL={without_password(at.redis_url)} SURESCALE_ENGINE_URL={at.engine_url}"
+        )
+        _follow(pipeline, say)
+        say("trace ended; counting what went over the topics")
+        return pipeline.report()
+
+    run_demo(lambda say: LocalPipeline(chosen, say), play, _print_summary, out=out, keep=keep)
 
 
 def _refuse_options_before_a_command(context: click.Context) -> None:
@@ -118,18 +99,7 @@ command.add_command(consumers)
 command.add_command(jobs)
 
 
-class Lines:
-    """Prints progress on standard error, each line with the seconds since the start."""
-
-    def __init__(self) -> None:
-        self._began_s = time.monotonic()
-
-    def __call__(self, line: str) -> None:
-        """Print a line."""
-        click.echo(f"[{time.monotonic() - self._began_s:6.1f} s] {line}", err=True)
-
-
-def _follow(pipeline: "LocalPipeline", say: Lines) -> None:
+def _follow(pipeline: "LocalPipeline", say: Say) -> None:
     """Print progress until the trace ends."""
     from surescale.services.local_stack.demo_report import host_lines, progress_line
 

@@ -129,11 +129,7 @@ class LocalPipeline(Pipeline):
         return self.supervisor.folder / "twins.json"
 
     def start(self) -> None:
-        """Bring up servers, engine and roles, then start the trace and the twins.
-
-        Raises:
-            StackError: a process ended or was not ready in time; the message has its last log lines.
-        """
+        """Bring up servers, engine and roles, then start the trace and the twins."""
         self._start_servers()
         self._start_roles()
         fetch_json(f"{self.settings.engine_url}/clock/start", method="POST")

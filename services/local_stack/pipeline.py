@@ -51,6 +51,14 @@ class Pipeline(ABC):
     def _make_ready(self) -> ClusterSettings:
         """Prepare what this pipeline has beside Kafka and Redis, and return the settings of the roles. Nothing runs yet."""
 
+    @abstractmethod
+    def start(self) -> None:
+        """Bring up servers, jobs and roles, then start the load or the trace.
+
+        Raises:
+            StackError: a process ended or was not ready in time; the message has its last log lines.
+        """
+
     @property
     def http_url(self) -> str:
         """The HTTP API of the state service."""

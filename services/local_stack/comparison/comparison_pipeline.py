@@ -122,14 +122,6 @@ class ComparisonPipeline(Pipeline):
         super().__exit__(*problem)
 
     @abstractmethod
-    def start(self) -> None:
-        """Bring up servers, jobs and roles, then start the load.
-
-        Raises:
-            StackError: a process ended or was not ready in time; the message has its last log lines.
-        """
-
-    @abstractmethod
     def stop_jobs(self) -> None:
         """Let every job commit all that it has read, and end."""
 

@@ -1,7 +1,5 @@
 """``surescale demo flink`` and ``demo consumers``: jobs on a real engine, from nothing to a table, leaving nothing behind."""
 
-import json
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from surescale.runtime import options
+from surescale.services.local_stack.demo_run import run_demo
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -174,7 +173,7 @@ def _run(
     out: Path | None,
     keep: bool,
 ) -> None:
-    """Run a pipeline from nothing to a table, and leave nothing behind.
+    """Run a pipeline from nothing to a table.
 
     Args:
         pipeline_of: makes the pipeline.
@@ -185,39 +184,21 @@ def _run(
         out: where to write the report.
         keep: stay up at the end.
     """
-    import msgspec
+    from surescale.runtime.atomic_files import check_folder
 
-    from surescale.runtime.atomic_files import check_folder, write_atomically
-    from surescale.runtime.signals import end_in_order
-    from surescale.services.local_stack.demo_command import Lines
-    from surescale.services.local_stack.supervisor import StopRequested
+    if record:
+        check_folder(record, option="--record")
 
-    for path, option in ((out, "--out"), (record, "--record")):  # checked before minutes of work, not after them
-        if path:
-            check_folder(path, option=option)
-    say, is_kept = Lines(), False
-    end_in_order()  # until the pipeline handles signals itself
-    try:
-        with pipeline_of(say) as pipeline:
-            pipeline.start()
-            say(f"load starts: {pipeline.options.seconds} s of {pipeline.options.workload}; the page is at {pipeline.http_url}")
-            _follow(pipeline, say)
-            say("load ended; the jobs finish what they have in hand and stop")
-            pipeline.stop_jobs()
-            if record:
-                _record_to(pipeline, record, say)
-            report = pipeline.report()
-            if out:
-                write_atomically(out, json.dumps(msgspec.to_builtins(report), indent=1) + "\n", option="--out")
-            _print(report, rows, sizes, by)
-            if keep:
-                ends = pipeline.settings
-                say(f"the pipeline stays up until Ctrl-C: Kafka {ends.bootstrap}, Redis {ends.redis_url}, {pipeline.http_url}")
-                is_kept = True
-                pipeline.supervisor.wait(lambda: False)
-    except StopRequested as asked:
-        click.echo("stopped; nothing is left running", err=True)
-        sys.exit(0 if is_kept else asked.exit_code)  # what was asked for was done by then
+    def play(pipeline: "ComparisonPipeline", say: "Say") -> "ComparisonReport":
+        say(f"load starts: {pipeline.options.seconds} s of {pipeline.options.workload}; the page is at {pipeline.http_url}")
+        _follow(pipeline, say)
+        say("load ended; the jobs finish what they have in hand and stop")
+        pipeline.stop_jobs()
+        if record:
+            _record_to(pipeline, record, say)
+        return pipeline.report()
+
+    run_demo(pipeline_of, play, lambda report: _print(report, rows, sizes, by), out=out, keep=keep)
 
 
 def _follow(pipeline: "ComparisonPipeline", say: "Say") -> None:
