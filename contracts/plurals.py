@@ -1,5 +1,7 @@
 """Numbers in sentences. Pure."""
 
+from collections.abc import Iterable
+
 
 def counted(number: int, one: str) -> str:
     """Return a number with its noun, whose plural takes an s.
@@ -8,3 +10,14 @@ def counted(number: int, one: str) -> str:
     ('1 member', '0 records', '2 more minutes')
     """
     return f"{number} {one}{'' if number == 1 else 's'}"
+
+
+def listed(parts: Iterable[str], most: int = 6) -> str:
+    """Return the first few parts in words, and how many there are besides.
+
+    >>> listed("abcd", 2)
+    'a, b and 2 more'
+    """
+    said = list(parts)
+    more = len(said) - most
+    return ", ".join(said) if more <= 0 else f"{', '.join(said[:most])} and {more} more"

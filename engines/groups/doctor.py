@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from surescale.contracts.errors import SettingsError
-from surescale.contracts.plurals import counted
+from surescale.contracts.plurals import counted, listed
 from surescale.contracts.topics import own_groups
 from surescale.engines.groups import GroupsSettings
 from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable
@@ -87,8 +87,7 @@ def _check_all_groups(reader: GroupReader, settings: SourceSettings) -> Finding:
         return Finding(
             "warning", _SUBJECT, detail, "start consumers, or set SURESCALE_SOURCE_BOOTSTRAP to the Kafka that they read"
         )
-    more = f" and {len(names) - _SHOWN_MAX} more" if len(names) > _SHOWN_MAX else ""
-    return Finding("ok", _SUBJECT, f"each is a job: {', '.join(names[:_SHOWN_MAX])}{more}")
+    return Finding("ok", _SUBJECT, f"each is a job: {listed(names, _SHOWN_MAX)}")
 
 
 def _group(task: str, seen: GroupDescription, group: Group, topics: TopicOffsets) -> Finding:

@@ -29,6 +29,7 @@ from surescale.runtime.ports import LOOPBACK, free_port, is_free
 from surescale.runtime.printable import printable
 from surescale.services.doctor import checks
 from surescale.services.doctor.kafka_checks import KafkaChecks
+from surescale.services.job_settings.files import toml_text
 from surescale.services.local_stack.java import find_java
 from surescale.services.local_stack.servers import find_redis_server
 from surescale.services.state.connection import Credentials, connect
@@ -315,8 +316,8 @@ def _chain(group: FoundGroup, plan: Plan) -> list[str]:
         f"limits = {{{', '.join(f'{key} = {value}' for key, value in limits.items())}}}  # options of `surescale job set`",
         "",
         f"[chains.{name}.groups.{name}]",
-        f"group = {_text(group.group)}",
-        f"reads = [{', '.join(map(_text, group.topics))}]",
+        f"group = {toml_text(group.group)}",
+        f"reads = [{', '.join(map(toml_text, group.topics))}]",
         '# metrics = "http://{host}:9400/metrics"   # of one member; alone for Java clients (poll idle ratio), or',
         '# busy = "worker_busy_seconds_total"        # with a counter of seconds on records: an idle group shrinks sooner',
     ]
@@ -324,20 +325,15 @@ def _chain(group: FoundGroup, plan: Plan) -> list[str]:
         lines += [
             "",
             f"[chains.{name}.groups.{name}.workers]",
-            f"command = [{', '.join(map(_text, plan.command))}]",
+            f"command = [{', '.join(map(toml_text, plan.command))}]",
             f"start = {max(1, group.members)}",
         ]
     return lines
 
 
 def _lines(table: Mapping[str, str | int | bool]) -> list[str]:
-    return [f"{key} = {_text(value) if isinstance(value, str) else json.dumps(value)}" for key, value in table.items()]
+    return [f"{key} = {toml_text(value) if isinstance(value, str) else json.dumps(value)}" for key, value in table.items()]
 
 
 def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _text(name)
-
-
-def _text(value: str) -> str:
-    """Return a text of TOML: one of JSON, but for the one character that TOML allows only escaped."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return name if _BARE.fullmatch(name) else toml_text(name)

@@ -1,14 +1,11 @@
 """Advice that may be approved, as the rescalers tell of it."""
 
-import difflib
-
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.rescaler_state import OpenAdvice
 from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.suggestions import near
 from surescale.contracts.topics import RESCALER_STATE
 from surescale.runtime.topic_records import memories, read_topics
-
-NEAR_MAX = 3
 
 
 class NoOpenAdvice(SettingsError):
@@ -40,8 +37,8 @@ def chosen(found: dict[str, OpenAdvice], target: str) -> tuple[str, OpenAdvice]:
         if target in (job, advice.decision_id):
             return job, advice
     ids = {advice.decision_id: job for job, advice in found.items()}
-    near = difflib.get_close_matches(target, ids, n=NEAR_MAX, cutoff=0.3) or sorted(ids)[:NEAR_MAX]
-    known = f"; open: {', '.join(near)}" if near else "; none is open at all"
+    like = near(target, sorted(ids))
+    known = f"; open: {', '.join(like)}" if like else "; none is open at all"
     raise NoOpenAdvice(
         f"DECISION_ID|JOB: {target!r} is not open advice: a newer decision was made, it was carried out, or the job's mode is "
         f"not advise{known}"

@@ -230,17 +230,17 @@ def exported(settings: Iterable[JobSettings]) -> str:
 def _table(settings: JobSettings) -> str:
     given = {field: getattr(settings, field) for field in SETTINGS if getattr(settings, field) is not None}
     lines = [f"{SETTINGS[field].option} = {_toml(field, value)}" for field, value in given.items()]
-    return "\n".join([f"[{TABLE}.{_text(settings.job)}]", *lines, ""]) if lines else ""
+    return "\n".join([f"[{TABLE}.{toml_text(settings.job)}]", *lines, ""]) if lines else ""
 
 
 def _toml(field: str, value: Any) -> str:
     """Return a setting as TOML."""
     if SETTINGS[field].form:
-        return f"[{', '.join(map(_text, in_words(value)))}]"
+        return f"[{', '.join(map(toml_text, in_words(value)))}]"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return json.dumps(value) if is_number else _text(value_in_words(field, value))
+    return json.dumps(value) if is_number else toml_text(value_in_words(field, value))
 
 
-def _text(value: str) -> str:
+def toml_text(value: str) -> str:
     """Return a text of TOML: one of JSON, but for the one character that TOML allows only escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

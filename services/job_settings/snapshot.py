@@ -1,6 +1,5 @@
 """The settings of one job on Kafka: read to their end, and changed by one more record with version, author and time."""
 
-import difflib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
@@ -13,12 +12,12 @@ from surescale.contracts.modes import ModeInForce, mode_in_force
 from surescale.contracts.pauses import Pauses, all_jobs_of, is_of_all_jobs, pauses_of
 from surescale.contracts.releases import Release, Releases
 from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.suggestions import near
 from surescale.contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
 from surescale.runtime.kafka_clock import KAFKA_CLOCK
 from surescale.runtime.topic_records import append_ms, parsed, pipeline_now_ms, read_topics, send, send_all
 from surescale.services.job_settings.changes import Recorded, applied_to, changed, differences, newest, without_effect
 
-NEAR_MAX = 3
 ATTEMPTS_MAX = 5
 
 Wanted = Callable[["SettingsSnapshot"], Mapping[str, object]]
@@ -196,8 +195,8 @@ def note(before: JobSettings, after: JobSettings, snapshot: SettingsSnapshot) ->
     if snapshot.known is not None or is_of_all_jobs(snapshot.job):
         effect = without_effect(before, after, snapshot.known)
     else:
-        near = _near(snapshot.job, snapshot.others)
-        some = f"; known: {', '.join(near)}" if near else ""
+        like = near(snapshot.job, snapshot.others)
+        some = f"; known: {', '.join(like)}" if like else ""
         effect = f"no job {snapshot.job} is known yet: this holds from the moment that there is one{some}"
     applied = applied_to(snapshot.history, snapshot.job)
     owned = applied.by_hand(after).keys() & differences(before, after).keys() if applied and after.applied_from is None else ()
@@ -227,14 +226,10 @@ def _cannot_rest(before: JobSettings, after: JobSettings, snapshot: SettingsSnap
     return f"--idle-to-zero {minutes} has no effect: {why}"
 
 
-def _near(name: str, known: Collection[str]) -> list[str]:
-    return difflib.get_close_matches(name, known, n=NEAR_MAX, cutoff=0.3) or sorted(known)[:NEAR_MAX]
-
-
 def _require(option: str, kind: str, name: str, known: Collection[str]) -> None:
     if name not in known:
-        near = _near(name, known)
-        some = f"; known: {', '.join(near)}" if near else " and no other yet"
+        like = near(name, sorted(known))
+        some = f"; known: {', '.join(like)}" if like else " and no other yet"
         raise UnknownName(f"{option}: there is no {kind} {name!r}{some}")
 
 

@@ -18,6 +18,7 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision
 from surescale.contracts.errors import SettingsError, SurescaleError
 from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.plurals import listed
 from surescale.contracts.settings import SPAN_MINUTES
 from surescale.contracts.windows import Window
 from surescale.policies.decide import decide, decide_if_due
@@ -164,8 +165,7 @@ def _minute(window: Window, name: str) -> int:
         back = (end.hour * 60 + end.minute - int(clock[1]) * 60 - int(clock[2])) % (24 * 60)
         place = last - back
     if not 0 <= place <= last:
-        known = [spec.label or spec.task for spec in window.topology.tasks]
-        shown = ", ".join(known[:NAMES_TOLD]) + (f" and {len(known) - NAMES_TOLD} more" if len(known) > NAMES_TOLD else "")
+        shown = listed((spec.label or spec.task for spec in window.topology.tasks), NAMES_TOLD)
         first = datetime.fromtimestamp((window.window_end_ms - last * MINUTE_MS) / 1_000, UTC)
         raise SettingsError(
             f"--without: the window has no task or minute {name[:80]!r}; tasks: {shown}; minutes: {first:%H:%M} to "

@@ -1,6 +1,5 @@
 """The events that a webhook receives, and the settings that pick them: for the state service and for `surescale doctor`."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -138,14 +137,3 @@ def chosen(text: str, setting: str) -> frozenset[str]:
 def names(text: str) -> list[str]:
     """Return what a list separated by commas names."""
     return [name for each in text.split(",") if (name := each.strip())]
-
-
-def listed(parts: Iterable[str], most: int = 6) -> str:
-    """Return the first few parts in words, and how many there are besides.
-
-    >>> listed("abcd", 2)
-    'a, b and 2 more'
-    """
-    said = list(parts)
-    more = len(said) - most
-    return ", ".join(said) if more <= 0 else f"{', '.join(said[:most])} and {more} more"

@@ -16,6 +16,7 @@ from surescale.contracts.job_settings import SETTINGS, JobSettings, newer
 from surescale.contracts.messages import DeadLetter, EngineEvent, JobTopology
 from surescale.contracts.pauses import Paused, is_of_all_jobs
 from surescale.contracts.record_keys import decode_under
+from surescale.contracts.plurals import listed
 from surescale.contracts.releases import Release, percent
 from surescale.contracts.rescaler_state import JobSummary, memory_of
 from surescale.contracts.summaries import WindowSummary, decode_header
@@ -24,7 +25,7 @@ from surescale.contracts.windows import decode_window
 from surescale.contracts.wire import decode
 from surescale.runtime.instants import to_the_minute
 from surescale.services.job_settings.changes import REQUESTS, differences, value_in_words
-from surescale.services.state.notify.settings import Notice, listed
+from surescale.services.state.notify.settings import Notice
 from surescale.services.state.read.status import RAN_LEAST, is_down, is_measured, standing
 from surescale.services.state.read.words import is_at_limit, reason_words
 from surescale.services.state.write.projections import Record

@@ -22,6 +22,7 @@ from surescale.contracts.modes import mode_in_force
 from surescale.contracts.own_acts import WHY, own_act_of
 from surescale.contracts.releases import Release
 from surescale.contracts.rescaler_state import BalanceMemory, ClusterMemory, JobControl
+from surescale.contracts.suggestions import near
 from surescale.contracts.summaries import TaskMinutes, WindowSummary
 from surescale.runtime.kafka_clock import KAFKA_CLOCK
 from surescale.services.state import keys
@@ -61,7 +62,7 @@ from surescale.services.state.read.staleness import FRESH_MINUTES, Present, at_f
 from surescale.services.state.read.status import conditions_of, status_of
 from surescale.services.state.read.stored import Documents, decoded, record_of
 from surescale.services.state.read.task_figures import DecidedTasks, TaskFigures, task_figures
-from surescale.services.state.read.view import NotFound, StaleCursor, View, near
+from surescale.services.state.read.view import NotFound, StaleCursor, View
 from surescale.services.state.record_documents import (
     Appended,
     CommandDocument,

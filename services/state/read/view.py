@@ -1,6 +1,5 @@
 """What every query on the view needs: jobs and clusters by name, newest documents, pages. Writes nothing."""
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -8,6 +7,7 @@ from surescale.contracts.errors import SurescaleError
 from surescale.contracts.ids import cluster_of
 from surescale.contracts.messages import ClockSegment
 from surescale.contracts.settings import SPAN_MINUTES
+from surescale.contracts.suggestions import near
 from surescale.runtime.kafka_clock import wall_ms as wall_now_ms
 from surescale.services.state import keys
 from surescale.services.state.keys import Keys
@@ -19,8 +19,6 @@ from surescale.services.state.text_reader import TextReader, as_text
 
 if TYPE_CHECKING:
     import redis
-
-NEAR_MAX = 3
 
 
 class NotFound(SurescaleError):
@@ -149,9 +147,3 @@ class View:
                 raise StaleCursor(after)
             begin = rank + 1
         return self._client.zrevrange(key, begin, begin + limit - 1)
-
-
-def near(name: str, known: Iterable[str]) -> list[str]:
-    """Return names like one, or else the first few there are."""
-    names = list(known)
-    return difflib.get_close_matches(name, names, n=NEAR_MAX, cutoff=0.4) or names[:NEAR_MAX]

@@ -1,6 +1,5 @@
 """Job settings as options and on screens, made of the table ``contracts.job_settings.SETTINGS``. Pure; imports nothing slow."""
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +16,13 @@ from surescale.contracts.limits_in_words import NONE, in_periods_in_words, in_wo
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.objectives import in_words as objective_in_words
 from surescale.contracts.releases import why_released
+from surescale.contracts.suggestions import near
 from surescale.runtime import options
 from surescale.runtime.instants import to_the_second
 from surescale.services.job_settings.changes import DEFAULT, applied_to, change_in_words, differences, value_in_words
 
 if TYPE_CHECKING:
     from surescale.services.job_settings.snapshot import SettingsSnapshot
-
-NEAR_MAX = 3
 
 
 class OrDefault(click.ParamType):
@@ -141,8 +139,8 @@ def with_tasks(wanted: Mapping[str, object], before: JobSettings, topology: JobT
     known = {name for spec in (topology.tasks if topology else ()) for name in (spec.task, spec.label) if name}
     for name, limits in named if topology is not None else ():
         if name not in known and not (limits is None and name in tasks):
-            near = difflib.get_close_matches(name, sorted(known), n=NEAR_MAX, cutoff=0.3) or sorted(known)[:NEAR_MAX]
-            raise SettingsError(f"--task: job {before.job} has no task {name!r}; known: {', '.join(near)}")
+            like = ", ".join(near(name, sorted(known)))
+            raise SettingsError(f"--task: job {before.job} has no task {name!r}; known: {like}")
     joined = {**tasks, **dict(named)}
     return {**wanted, "tasks": {name: limits for name, limits in sorted(joined.items()) if limits is not None}}
 

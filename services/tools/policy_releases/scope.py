@@ -1,6 +1,5 @@
 """For which of a cluster's jobs a release is, from when, and what ends it. Pure but for click."""
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -10,7 +9,9 @@ from msgspec.structs import replace
 from surescale.contracts.clock import MINUTE_MS, minute_end_ms
 from surescale.contracts.errors import RecordRejected, SettingsError
 from surescale.contracts.ids import cluster_of, split_job
+from surescale.contracts.plurals import listed
 from surescale.contracts.releases import SHADOWS_MAX, Release, Releases, Role, Scope, Slot
+from surescale.contracts.suggestions import near
 from surescale.runtime import options
 from surescale.runtime.instants import event_time_ms
 from surescale.runtime.printable import printable
@@ -95,17 +96,13 @@ def reach(release: Release, jobs: Iterable[str]) -> str:
         return "no job is known yet"
     if not reached:
         return f"none of {len(own)} jobs falls into that share; give a larger one"
-    more = f" and {len(reached) - JOBS_NAMED} more" if len(reached) > JOBS_NAMED else ""
-    return f"{len(reached)} of {len(own)} jobs: {', '.join(reached[:JOBS_NAMED])}{more}"
+    return f"{len(reached)} of {len(own)} jobs: {listed(reached, JOBS_NAMED)}"
 
 
 def say_reach(release: Release, jobs: Iterable[str]) -> None:
     """Print which jobs a canary reaches."""
     if words := reach(release, jobs):
         click.echo(printable(words))
-
-
-NEAR_MAX = 3
 
 
 def check_cluster(cluster: str, known: Sequence[str]) -> None:
@@ -115,8 +112,7 @@ def check_cluster(cluster: str, known: Sequence[str]) -> None:
         SettingsError: there are clusters, and this is none of them; names the nearest.
     """
     if known and cluster not in known:
-        near = difflib.get_close_matches(cluster, known, n=NEAR_MAX, cutoff=0.3) or list(known)[:NEAR_MAX]
-        raise SettingsError(f"--cluster: there is no cluster {cluster!r}; known: {', '.join(near)}")
+        raise SettingsError(f"--cluster: there is no cluster {cluster!r}; known: {', '.join(near(cluster, known))}")
 
 
 def check_job(job: str, known: Sequence[str]) -> None:
@@ -130,8 +126,7 @@ def check_job(job: str, known: Sequence[str]) -> None:
     except RecordRejected:
         raise SettingsError(f"--job: {job!r} is not of the form CLUSTER/NAME") from None
     if known and job not in known:
-        near = difflib.get_close_matches(job, known, n=NEAR_MAX, cutoff=0.3) or list(known)[:NEAR_MAX]
-        raise SettingsError(f"--job: there is no job {job!r}; known: {', '.join(near)}")
+        raise SettingsError(f"--job: there is no job {job!r}; known: {', '.join(near(job, known))}")
 
 
 _YEAR_10000_MS = 253_402_300_800_000
