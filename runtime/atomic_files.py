@@ -27,6 +27,18 @@ def check_folder(path: Path, *, option: str) -> None:
         raise SettingsError(f"{option}: {path} cannot be written ({reason_of(error)}); name another file") from None
 
 
+def check_new(path: Path, *, option: str, force: bool, others: Mapping[str, str | Path | None] | None = None) -> None:
+    """Check before the work that a file can be written after it, and that nothing is lost: see `check_apart` for ``others``.
+
+    Raises:
+        SettingsError: as of `check_folder` and `check_apart`; or there is such a file, and nobody said that it may be replaced.
+    """
+    check_apart(path, option=option, others=others or {})
+    check_folder(path, option=option)
+    if path.exists() and not force:
+        raise SettingsError(f"{option}: {path} exists; name another file or pass --force")
+
+
 def check_apart(path: Path, *, option: str, others: Mapping[str, str | Path | None]) -> None:
     """Check before the work that a file to be written is none of those that the command reads or writes besides.
 

@@ -37,12 +37,11 @@ def command(*, recording: Path, job: str | None, out: Path, load_out: Path | Non
 
     Prints what was fitted, and how well the first three quarters of RECORDING predict the last one.
     """
-    from surescale.contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
+    from surescale.contracts.errors import PATH_SHOWN_MAX, SettingsError
     from surescale.runtime import terminal
-    from surescale.runtime.atomic_files import check_apart, write_atomically
+    from surescale.runtime.atomic_files import check_new, write_atomically
     from surescale.runtime.printable import printable
-    from surescale.services.tools.recording.format import Recording
-    from surescale.services.tools.recording.sources import chosen_job, windows_of
+    from surescale.services.tools.recording.sources import opened_for, windows_of
     from surescale.simulation.calibration.fit import PRIOR_RESTART_S, fit
     from surescale.simulation.calibration.recorded import as_csv, put_together, recorded_load
     from surescale.simulation.load.workload import load_workload
@@ -50,16 +49,10 @@ def command(*, recording: Path, job: str | None, out: Path, load_out: Path | Non
 
     if not is_world_file(out.name):
         raise SettingsError(f"--out: {str(out)[:PATH_SHOWN_MAX]} must end in .json, so that evaluate --world knows it for a file")
-    check_apart(out, option="--out", others={"RECORDING": recording})
-    _check(out, option="--out", force=force)
+    check_new(out, option="--out", force=force, others={"RECORDING": recording})
     if load_out is not None:
-        check_apart(load_out, option="--load-out", others={"RECORDING": recording, "--out": out})
-        _check(load_out, option="--load-out", force=force)
-    try:
-        opened = Recording(recording)
-    except OSError as error:
-        raise SettingsError(f"{str(recording)[:PATH_SHOWN_MAX]} cannot be read ({reason_of(error)}); name a recording") from None
-    chosen = chosen_job(opened, job)
+        check_new(load_out, option="--load-out", force=force, others={"RECORDING": recording, "--out": out})
+    opened, chosen = opened_for(recording, job)
     recorded = put_together(chosen, windows_of(opened, chosen))
     fitted = fit(recorded, PRIOR_RESTART_S if restart_s is None else restart_s)
     write_atomically(out, encoded(fitted.world), option="--out")
@@ -92,20 +85,6 @@ def _next_step(recording: Path, out: Path, load_out: Path | None, load: "Workloa
         f"its own load is too short for evaluate ({load.minutes} minutes): surescale recording what-if {recording} --try POLICY "
         f"(plays it), or surescale policy evaluate --world {out} --workload clarknet"
     )
-
-
-def _check(path: Path, *, option: str, force: bool) -> None:
-    """Check before the work that a file can be written.
-
-    Raises:
-        SettingsError: it cannot, or there is one.
-    """
-    from surescale.contracts.errors import SettingsError
-    from surescale.runtime.atomic_files import check_folder
-
-    check_folder(path, option=option)
-    if path.exists() and not force:
-        raise SettingsError(f"{option}: {path} exists; name another file or pass --force")
 
 
 _UNKNOWN = "-"

@@ -46,16 +46,13 @@ def command(
     """
     import time
 
-    from surescale.contracts.errors import SettingsError
-    from surescale.runtime.atomic_files import check_folder
+    from surescale.runtime.atomic_files import check_new
     from surescale.runtime.signals import end_in_order
     from surescale.services.tools.recording.record import RecordingRequest, record
 
     if not topics and not jobs:
         raise click.UsageError("name what to record: --topic NAME or --job CLUSTER/NAME")
-    check_folder(out, option="--out")
-    if out.exists() and not force:
-        raise SettingsError(f"--out: {out} exists; name another file or pass --force")
+    check_new(out, option="--out", force=force)
     asked = RecordingRequest(topics, jobs, from_ms, until_ms)
     end_in_order()
     written = record(settings, asked, out, now_ms=round(time.time() * 1000), say=_say)

@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import Protocol
 
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from surescale.contracts.errors import RecordRejected, SettingsError
+from surescale.contracts.errors import PATH_SHOWN_MAX, RecordRejected, SettingsError, reason_of
+from surescale.contracts.plurals import listed
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import RECORDER_GROUP, SNAPSHOTS, TopicNames
 from surescale.contracts.windows import Window, decode_window
@@ -22,6 +25,7 @@ SAY_EVERY_S = 2.0
 STALLED_S = 30.0
 _POLL_S = 0.5
 _BATCH = 500
+_EAGER: dict[str, object] = {"enable.partition.eof": True, "fetch.wait.max.ms": 20, "log_level": 0}
 
 
 class Source(Protocol):
@@ -81,19 +85,13 @@ class KafkaSource:
         Raises:
             ConnectionError: Kafka does not deliver.
         """
-        with readable_errors(self._settings):
-            client = consumer(
-                self._settings, RECORDER_GROUP, **{"enable.partition.eof": True, "fetch.wait.max.ms": 20, "log_level": 0}
-            )
-            try:
-                client.list_topics(timeout=REQUEST_TIMEOUT_S)  # otherwise each topic new to the client costs a second
-                wanted = [topic for topic in topics if topic in self.partitions]
-                progress = _Progress(self._say, sum(self._length(topic) for topic in wanted))
-                for topic in wanted:
-                    for partition in range(self.partitions[topic]):
-                        yield from self._partition(client, topic, partition, progress)
-            finally:
-                client.close()
+        with readable_errors(self._settings), closing(consumer(self._settings, RECORDER_GROUP, **_EAGER)) as client:
+            client.list_topics(timeout=REQUEST_TIMEOUT_S)  # otherwise each topic new to the client costs a second
+            wanted = [topic for topic in topics if topic in self.partitions]
+            progress = _Progress(self._say, sum(self._length(topic) for topic in wanted))
+            for topic in wanted:
+                for partition in range(self.partitions[topic]):
+                    yield from self._partition(client, topic, partition, progress)
 
     def _partition(self, client: Consumer, topic: str, partition: int, progress: "_Progress") -> Iterator[RawRecord]:
         at, end = self._bounds(topic, partition)
@@ -158,22 +156,26 @@ def record_of(topic: str, message: Message) -> RawRecord:
     )
 
 
-def chosen_job(opened: Recording, asked: str | None) -> str:
-    """Return the job asked for, or the only one.
+def opened_for(recording: Path, asked: str | None) -> tuple[Recording, str]:
+    """Return a recording with the job asked for, or its only one.
 
     Raises:
-        SettingsError: the recording does not have it, or has several.
+        SettingsError: it cannot be read, does not have that job, or has several.
+        RecordingRejected: it is no recording, or not whole.
     """
-
+    try:
+        opened = Recording(recording)
+    except OSError as error:
+        raise SettingsError(f"{str(recording)[:PATH_SHOWN_MAX]} cannot be read ({reason_of(error)}); name a recording") from None
     jobs = [each.job for each in opened.header.jobs]
     if asked is not None and asked in jobs:
-        return asked
-    known = ", ".join(jobs[:5]) + (f" and {len(jobs) - 5} more" if len(jobs) > 5 else "") or "none"
+        return opened, asked
+    known = listed(jobs, 5) or "none"
     if asked is not None:
         raise SettingsError(f"--job: {opened.path} has no job {asked[:200]!r}; it has {known}")
     if len(jobs) != 1:
         raise SettingsError(f"--job: name one of the jobs in {opened.path}: {known}")
-    return jobs[0]
+    return opened, jobs[0]
 
 
 def windows_of(opened: Recording, job: str) -> Iterator[Window]:

@@ -100,19 +100,13 @@ def _hold_all(
 
 
 def _on_recording(recording: Path, job: str | None, settings: "PipelineSettings", terms: "TournamentTerms") -> "TournamentReport":
-    from surescale.contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
-    from surescale.services.tools.recording.format import Recording
     from surescale.services.tools.recording.replay import learn
-    from surescale.services.tools.recording.sources import FileSource, chosen_job
+    from surescale.services.tools.recording.sources import FileSource, opened_for
     from surescale.services.tools.tournament.hold import Ask
     from surescale.services.tools.tournament.hold_limited import hold_limited
     from surescale.services.tools.tournament.tournament_report import PolicyVersion
 
-    try:
-        opened = Recording(recording)
-    except OSError as error:
-        raise SettingsError(f"{str(recording)[:PATH_SHOWN_MAX]} cannot be read ({reason_of(error)}); name a recording") from None
-    chosen = chosen_job(opened, job)
+    opened, chosen = opened_for(recording, job)
     known = learn(FileSource(opened), frozenset((chosen,)))
     served = PolicyVersion(policy=(known.policy() if known.asked else None) or settings.policy)
     ask = Ask(

@@ -71,14 +71,10 @@ def command(
 
     import msgspec
 
-    from surescale.contracts.errors import SettingsError
-    from surescale.runtime.atomic_files import check_apart, check_folder, write_atomically
+    from surescale.runtime.atomic_files import check_new, write_atomically
 
     if html is not None:
-        check_apart(html, option="--html", others={"RECORDING": recording})
-        check_folder(html, option="--html")
-        if html.exists() and not force:
-            raise SettingsError(f"--html: {html} exists; name another file or pass --force")
+        check_new(html, option="--html", force=force, others={"RECORDING": recording})
     report = _report(
         recording, tried, baseline, job, draws=draws, price=price, restart_s=restart_s, limit_s=time_limit, folder=policy_folder
     )
@@ -111,21 +107,17 @@ def _report(
 ) -> "WhatIfReport":
     from dataclasses import replace
 
-    from surescale.contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
-    from surescale.services.tools.recording.format import Recording
-    from surescale.services.tools.recording.sources import chosen_job
+    from surescale.contracts.errors import SettingsError
+    from surescale.services.tools.recording.sources import opened_for
     from surescale.services.tools.what_if.document import report_of
     from surescale.services.tools.what_if.variants import play_all, read_input, variant_of
     from surescale.simulation.calibration.fit import PRIOR_RESTART_S, fit
     from surescale.simulation.what_if.compare import check, compare
     from surescale.simulation.what_if.scenario import scenario_of
 
-    try:
-        opened = Recording(recording)
-    except OSError as error:
-        raise SettingsError(f"{str(recording)[:PATH_SHOWN_MAX]} cannot be read ({reason_of(error)}); name a recording") from None
+    opened, chosen = opened_for(recording, job)
     settings = options.pipeline_settings(policy_folder=folder)
-    taken = read_input(opened, chosen_job(opened, job), settings.policy_folder, settings.span_minutes)
+    taken = read_input(opened, chosen, settings.policy_folder, settings.span_minutes)
     in_force = taken.in_force if price is None else replace(taken.in_force, price=price)
     variants = [variant_of(baseline, "--baseline", in_force), *(variant_of(each, "--try", in_force) for each in tried)]
     labels = [each.label for each in variants]
