@@ -56,7 +56,7 @@ def pipeline(kafka: KafkaForTests) -> PipelineSettings:
         send(settings, RESCHEDULE_EVENTS, "sim", record)
     for command_sent in aftermath.commands:
         send(settings, RESCHEDULE_COMMANDS, "sim", command_sent)
-    for event in aftermath.events:
+    for event in aftermath.engine_events:
         send(settings, ENGINE_EVENTS, "sim", event)
     for decision in (first, decided(610)):
         send(settings, DECISIONS, "sim", decision)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -44,12 +45,8 @@ def command(settings: "PipelineSettings", wanted: str, again: bool, cut: tuple[s
     from surescale.services.tools.explain.explanation import Explanation
     from surescale.services.tools.explain.screen import show
 
-    with readable_errors(settings):
-        log = Log(settings, EXPLAIN_GROUP)
-        try:
-            explained = _explained(settings, log, wanted, again, cut)
-        finally:
-            log.close()
+    with readable_errors(settings), closing(Log(settings, EXPLAIN_GROUP)) as log:
+        explained = _explained(settings, log, wanted, again, cut)
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(explained), indent=2))
     else:

@@ -5,22 +5,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import msgspec
 
-from surescale.contracts.commands import Balance, Outcome, Progress, RescheduleCommand
+from surescale.contracts.commands import Balance
 from surescale.contracts.decisions import (
-    ChangeScore,
     Decision,
-    FeatureDrift,
-    LatencyBudget,
-    PolicyUsed,
     SampledMinute,
     TaskDecision,
 )
 from surescale.contracts.job_settings import JobSettings
-from surescale.contracts.messages import EngineEvent
 from surescale.contracts.own_acts import WHY, OwnAct
 from surescale.contracts.settings import SPAN_MINUTES
 from surescale.contracts.windows import Window
@@ -80,18 +74,6 @@ ANCHORS_SHOWN = 3
 NEIGHBOURS_SHOWN = 3
 
 
-class WindowFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a decision says about the window it was made on."""
-
-    window_id: str
-    completeness: float
-    minutes_known: int
-    load_records_per_minute: float | None
-    load_minutes: int
-    closed_append_ms: int | None
-    reached_wall_ms: int | None
-
-
 class RecomputedFacts(msgspec.Struct, frozen=True, kw_only=True):
     """How today's answer compares; ``desired`` is its parallelism by task."""
 
@@ -100,41 +82,33 @@ class RecomputedFacts(msgspec.Struct, frozen=True, kw_only=True):
     desired: dict[str, int]
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision in full, in the order in which it came about.
+class Explained(Aftermath, frozen=True, kw_only=True):
+    """What became of a decision or an act, and how things stand now.
 
-    ``labels``: the names that people know the tasks by, where they have one. ``slot_price_per_s``: dollars that a slot of the
-    job's cluster costs now, where the engine places; None: unknown. ``next_in_words``: when its job is decided on next, and what
-    that waits for; empty if it is not the job's newest. ``recomputed`` and ``without`` are set only after deciding again.
+    ``labels``: the names that people know the tasks by, where they have one.
     """
 
-    decision_id: str
-    job: str
-    span_end_ms: int
-    action: Literal["act", "hold"]
-    reason: str
-    policy: PolicyUsed
-    seed: int
-    settings_version: int
-    topology_version: int
-    window: WindowFacts
-    compared: ChangeScore | None
-    drift: FeatureDrift | None
-    budget: LatencyBudget | None
-    tasks: tuple[TaskDecision, ...]
     labels: dict[str, str]
-    outcomes: tuple[Outcome, ...]
     gate_now: GateNow | None
-    commands: tuple[RescheduleCommand, ...]
-    progress: tuple[Progress, ...]
-    engine_events: tuple[EngineEvent, ...]
+
+
+class Explanation(Explained, frozen=True, kw_only=True):
+    """A decision in full.
+
+    ``load_minutes``: over which its load is a mean. ``slot_price_per_s``: dollars that a slot of the job's cluster costs now,
+    where the engine places; None: unknown. ``next_in_words``: when its job is decided on next, and what that waits for; empty if
+    it is not the job's newest. ``recomputed`` and ``without`` are set only after deciding again.
+    """
+
+    decision: Decision
+    load_minutes: int
     slot_price_per_s: float | None = None
     next_in_words: str = ""
     recomputed: RecomputedFacts | msgspec.UnsetType = msgspec.UNSET
     without: tuple[WithoutFacts, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
-class OwnActExplanation(msgspec.Struct, frozen=True, kw_only=True):
+class OwnActExplanation(Explained, frozen=True, kw_only=True):
     """An act that no policy decided, in full: why the rescaler started it, and what became of it."""
 
     decision_id: str
@@ -143,12 +117,6 @@ class OwnActExplanation(msgspec.Struct, frozen=True, kw_only=True):
     own_act: OwnAct
     why: str
     look: Balance | None
-    labels: dict[str, str]
-    outcomes: tuple[Outcome, ...]
-    gate_now: GateNow | None
-    commands: tuple[RescheduleCommand, ...]
-    progress: tuple[Progress, ...]
-    engine_events: tuple[EngineEvent, ...]
 
 
 def own_act_explanation(
@@ -156,18 +124,15 @@ def own_act_explanation(
 ) -> OwnActExplanation:
     """Return the explanation of an act that the rescaler started by itself."""
     return OwnActExplanation(
+        **msgspec.structs.asdict(aftermath),
+        labels=dict(labels or {}),
+        gate_now=gate,
         decision_id=found.first.decision_id,
         job=found.first.job,
         at_ms=found.first.at_ms,
         own_act=found.own_act,
         why=WHY[found.own_act],
         look=found.look,
-        labels=dict(labels or {}),
-        outcomes=aftermath.outcomes,
-        gate_now=gate,
-        commands=aftermath.commands,
-        progress=aftermath.progress,
-        engine_events=aftermath.events,
     )
 
 
@@ -184,34 +149,11 @@ def explanation(
 ) -> Explanation:
     """Return the explanation of a decision."""
     return Explanation(
-        decision_id=decision.decision_id,
-        job=decision.job,
-        span_end_ms=decision.span_end_ms,
-        action=decision.action,
-        reason=decision.reason,
-        policy=decision.policy,
-        seed=decision.seed,
-        settings_version=decision.settings_version,
-        topology_version=decision.topology_version,
-        window=WindowFacts(
-            window_id=decision.window_id,
-            completeness=decision.completeness,
-            minutes_known=decision.minutes_known,
-            load_records_per_minute=decision.load_records_per_minute,
-            load_minutes=min(LOAD_MINUTES, decision.minutes_known),
-            closed_append_ms=decision.closed_append_ms,
-            reached_wall_ms=decision.reached_wall_ms,
-        ),
-        compared=decision.compared,
-        drift=decision.drift,
-        budget=decision.budget,
-        tasks=decision.tasks,
+        **msgspec.structs.asdict(aftermath),
         labels=dict(labels or {}),
-        outcomes=aftermath.outcomes,
         gate_now=gate,
-        commands=aftermath.commands,
-        progress=aftermath.progress,
-        engine_events=aftermath.events,
+        decision=decision,
+        load_minutes=min(LOAD_MINUTES, decision.minutes_known),
         slot_price_per_s=slot_price_per_s,
         next_in_words=next_in_words,
         recomputed=_facts_of(recomputed) if recomputed else msgspec.UNSET,

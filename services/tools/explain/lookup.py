@@ -66,14 +66,13 @@ class FoundOwnAct:
         return Origin(first.decision_id, first.job, before_ms, self.append_ms - AROUND_MS, self.append_ms - CAUSES_BEFORE_MS)
 
 
-@dataclass(frozen=True, slots=True)
-class Aftermath:
+class Aftermath(msgspec.Struct, frozen=True):
     """What became of a decision: outcomes by sequence, the commands of its steps, their progress and the engine's events."""
 
-    outcomes: tuple[Outcome, ...]
-    commands: tuple[RescheduleCommand, ...]
-    progress: tuple[Progress, ...]
-    events: tuple[EngineEvent, ...]
+    outcomes: tuple[Outcome, ...] = ()
+    commands: tuple[RescheduleCommand, ...] = ()
+    progress: tuple[Progress, ...] = ()
+    engine_events: tuple[EngineEvent, ...] = ()
 
 
 def find(log: Log, wanted: str) -> Found | FoundOwnAct:

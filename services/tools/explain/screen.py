@@ -8,8 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from surescale.contracts.commands import Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
-from surescale.contracts.decisions import ChangeScore, PolicyUsed, TaskDecision
+from surescale.contracts.decisions import ChangeScore, Decision, PolicyUsed, TaskDecision
 from surescale.contracts.messages import EngineEvent
+from surescale.contracts.plurals import listed
 from surescale.contracts.releases import why_released
 from surescale.contracts.rent import DAY_S
 from surescale.policies.drift import in_words
@@ -19,7 +20,13 @@ from surescale.runtime.terminal import Column, fitting, plain, several
 from surescale.services.recomputation.counterfactual import WithoutFacts
 from surescale.services.state.read.decision_lines import amended
 from surescale.services.state.read.words import WORDS, cause_words, outcome_in_words, phase_words, reason_words
-from surescale.services.tools.explain.explanation import Explanation, OwnActExplanation, RecomputedFacts, heaviest_minutes
+from surescale.services.tools.explain.explanation import (
+    Explained,
+    Explanation,
+    OwnActExplanation,
+    RecomputedFacts,
+    heaviest_minutes,
+)
 from surescale.services.tools.explain.lookup import ENDED, GateNow
 
 
@@ -61,12 +68,13 @@ def show(explained: Explanation | OwnActExplanation, console: Console | None = N
 
 
 def _show_decision(out: Console, explained: Explanation) -> None:
-    came = outcome_in_words(explained.action, explained.outcomes[-1] if explained.outcomes else None)
-    out.print(plain(f"{explained.decision_id}: {came}", "bold"))
-    out.print(plain(explained.reason))
-    _print_facts(out, _facts(explained))
-    _show_candidates(out, explained)
-    _show_tasks(out, explained)
+    decision = explained.decision
+    came = outcome_in_words(decision.action, explained.outcomes[-1] if explained.outcomes else None)
+    out.print(plain(f"{decision.decision_id}: {came}", "bold"))
+    out.print(plain(decision.reason))
+    _print_facts(out, _facts(decision, explained.load_minutes))
+    _show_candidates(out, decision, explained.slot_price_per_s)
+    _show_tasks(out, decision, explained.labels)
 
 
 def _show_own_act(out: Console, explained: OwnActExplanation) -> None:
@@ -99,24 +107,23 @@ def _print_facts(out: Console, facts: Iterable[tuple[str, str]]) -> None:
     out.print(table)
 
 
-def _facts(explained: Explanation) -> list[tuple[str, str]]:
-    window, policy, compared = explained.window, explained.policy, explained.compared
-    load = window.load_records_per_minute
-    minutes = "the last minute" if window.load_minutes == 1 else f"mean of {window.load_minutes} minutes"
+def _facts(decision: Decision, load_minutes: int) -> list[tuple[str, str]]:
+    policy, compared, load = decision.policy, decision.compared, decision.load_records_per_minute
+    minutes = "the last minute" if load_minutes == 1 else f"mean of {load_minutes} minutes"
     shown_load = "load unknown" if load is None else f"{load:,.0f} records/min ({minutes})"
     facts = [
         (
             "window",
-            f"{window.minutes_known} minutes known, {window.completeness:.0%} complete, "
-            f"{shown_load}, up to {to_the_second(explained.span_end_ms)}",
+            f"{decision.minutes_known} minutes known, {decision.completeness:.0%} complete, "
+            f"{shown_load}, up to {to_the_second(decision.span_end_ms)}",
         ),
-        ("policy", f"{policy.name} ({policy.sha256[:12] or 'rule'}), seed {explained.seed}{_chosen_by(policy)}"),
-        ("settings", f"version {explained.settings_version}, topology version {explained.topology_version}"),
+        ("policy", f"{policy.name} ({policy.sha256[:12] or 'rule'}), seed {decision.seed}{_chosen_by(policy)}"),
+        ("settings", f"version {decision.settings_version}, topology version {decision.topology_version}"),
     ]
     if policy.fallback_reason:
         facts.insert(2, ("fallback", f"{policy.asked} was asked: {policy.fallback_reason}"))
-    if explained.drift:
-        facts.append(("features", in_words(explained.drift)))
+    if decision.drift:
+        facts.append(("features", in_words(decision.drift)))
     if compared:
         facts.append(("scores", _scores(compared)))
         facts.append(("", f"score = {compared.unit}; higher is better"))
@@ -138,13 +145,13 @@ def _scores(compared: ChangeScore) -> str:
     return f"{best}, {present}: {gain:+.4f}, {enough} the {compared.gain_needed:.4f} that a change must gain"
 
 
-def _show_candidates(out: Console, explained: Explanation) -> None:
+def _show_candidates(out: Console, decision: Decision, price: float | None) -> None:
     """Print what each size that was compared would cost and suffer."""
-    compared, grown = explained.compared, sum(task.desired - task.current for task in explained.tasks)
+    compared, grown = decision.compared, sum(task.desired - task.current for task in decision.tasks)
     if compared is None or compared.candidates is None:
         out.print(plain("No sizes were compared, so there is no curve of rent against late minutes: rules work out one size."))
         return
-    candidates, present, price = compared.candidates, compared.present_subtasks, explained.slot_price_per_s
+    candidates, present = compared.candidates, compared.present_subtasks
     sizes, slots = candidates.subtasks, candidates.slots
     chosen = present + grown
     marks = ((present, "present"), (compared.subtasks, "best score"), (chosen, "chosen"))
@@ -179,13 +186,12 @@ def _rent(price: float | None, in_slots: bool) -> str:
     return f"of slots, at ${price * DAY_S:,.2f} each a day, the price of now"
 
 
-def _show_tasks(out: Console, explained: Explanation) -> None:
+def _show_tasks(out: Console, decision: Decision, labels: Mapping[str, str]) -> None:
     """Print a row a task: the ones that change first, then the busiest. Tasks that change alike share a row."""
-    labels = explained.labels
-    sized = [task for task in explained.tasks if task.utilisation is not None or task.floor or _is_touched(task)]
+    sized = [task for task in decision.tasks if task.utilisation is not None or task.floor or _is_touched(task)]
     changing = sum(map(_is_touched, sized))
     if not changing:
-        out.print(f"None of {len(explained.tasks)} tasks was to change.")
+        out.print(f"None of {len(decision.tasks)} tasks was to change.")
     if not sized:
         return
     sized.sort(key=lambda task: (not _is_touched(task), -abs(task.desired - task.current), -(task.utilisation or 0.0)))
@@ -205,7 +211,7 @@ def _show_tasks(out: Console, explained: Explanation) -> None:
     )
     out.print(fitting(columns, out.width))
     _print_how_many_are_left(out, rows)
-    for meaning in meanings_of(explained.tasks):
+    for meaning in meanings_of(decision.tasks):
         out.print(plain(meaning))
 
 
@@ -233,8 +239,8 @@ def _waiting(tasks: Iterable[TaskDecision]) -> str:
 
 
 def _show_attention(out: Console, explained: Explanation) -> None:
-    labels = explained.labels
-    looked_at = {task.task: heaviest_minutes(task, explained.span_end_ms, labels) for task in explained.tasks}
+    labels, decision = explained.labels, explained.decision
+    looked_at = {task.task: heaviest_minutes(task, decision.span_end_ms, labels) for task in decision.tasks}
     if not any(looked_at.values()):
         out.print("no attention: no network had a say in this decision")
     for task, looked in looked_at.items():
@@ -256,7 +262,7 @@ def _print_how_many_are_left(out: Console, rows: Sequence[tuple[tuple[str, ...],
         out.print(f"and {left} more task{'s' * (left > 1)} (--json shows all)")
 
 
-def _show_course(out: Console, explained: Explanation | OwnActExplanation) -> None:
+def _show_course(out: Console, explained: Explained) -> None:
     """Print what led to it and what became of it, one line per event in the order of time."""
     steps = [(item.at_ms, 0, f"{item.status}: {_outcome(item)}") for item in explained.outcomes]
     actions = {command.command_id: command.action for command in explained.commands}
@@ -365,8 +371,7 @@ def _event(event: EngineEvent) -> str:
 
 
 def _units(units: Sequence[int]) -> str:
-    shown = ", ".join(str(unit) for unit in units[:UNITS_SHOWN])
-    return f"{shown} and {len(units) - UNITS_SHOWN} more" if len(units) > UNITS_SHOWN else shown or "-"
+    return listed(map(str, units), UNITS_SHOWN) or "-"
 
 
 def show_without(out: Console, answers: Sequence[WithoutFacts], labels: Mapping[str, str]) -> None:

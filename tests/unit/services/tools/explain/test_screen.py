@@ -55,7 +55,7 @@ def test_tasks_with_equal_figures_share_a_row() -> None:
     other = replace(alike[0], task="other", desired=3)
     way = course(decision)
     changes = tuple(TaskChange(task=task.task, before=1, after=2) for task in alike)
-    way = Aftermath(way.outcomes, (replace(way.commands[0], changes=changes),), way.progress, way.events)
+    way = Aftermath(way.outcomes, (replace(way.commands[0], changes=changes),), way.progress, way.engine_events)
     text = screen(explanation(replace(decision, tasks=(*alike, other)), way))
     assert text.count("t0, t1 and 38 more, each") == 2
     assert "other" in text
