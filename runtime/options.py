@@ -213,28 +213,23 @@ def _one_world(ctx: click.Context, param: click.Parameter, given: tuple[str, ...
     return given[0]
 
 
-world = click.option(
-    "--world",
-    multiple=True,
-    callback=_one_world,
-    default=("calm",),
-    show_default=True,
-    metavar="NAME[+NAME...][@SECONDS]",
-    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; nights: "
-    "hours without a record; dealt: whole partitions and key groups; waves: sources, selectivities and timers of "
-    "their own; blind: figures that show less. Joined by +; restart@300 sets the seconds of a restart.",
-)
-world_or_file = click.option(
-    "--world",
-    multiple=True,
-    callback=_one_world,
-    default=("calm",),
-    show_default=True,
-    metavar="NAME[+NAME...][@SECONDS]|FILE",
-    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; nights: "
-    "hours without a record; dealt: whole partitions and key groups; waves: sources, selectivities and timers of "
-    "their own; blind: figures that show less; slo. Joined by +; restart@300 sets the seconds of a restart. Or a .json file "
-    "of surescale recording calibrate.",
+def _world(form: str, *, more: str = "", besides: str = "") -> Callable[[F], F]:
+    return click.option(
+        "--world",
+        multiple=True,
+        callback=_one_world,
+        default=("calm",),
+        show_default=True,
+        metavar=form,
+        help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; nights: "
+        "hours without a record; dealt: whole partitions and key groups; waves: sources, selectivities and timers of "
+        f"their own; blind: figures that show less{more}. Joined by +; restart@300 sets the seconds of a restart.{besides}",
+    )
+
+
+world = _world("NAME[+NAME...][@SECONDS]")
+world_or_file = _world(
+    "NAME[+NAME...][@SECONDS]|FILE", more="; slo", besides=" Or a .json file of surescale recording calibrate."
 )
 world_seed = click.option(
     "--world-seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Seed of the world's random draws."

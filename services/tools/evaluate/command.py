@@ -17,27 +17,39 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from surescale.contracts.errors import SurescaleError
 from surescale.contracts.plurals import counted
-from surescale.runtime import options
+from surescale.policies.registry import check_policy
+from surescale.runtime import options, terminal
+from surescale.runtime.atomic_files import check_apart, check_folder, write_atomically
+from surescale.runtime.limited_graphs import opener_for
 from surescale.runtime.terminal import Column, fitting
 from surescale.runtime.threads import background
-from surescale.simulation.evaluation.judge import EvaluationError, JudgedPolicy, Setting, judge
-from surescale.simulation.evaluation.report import EvaluationReport, RewardDifference
+from surescale.simulation.evaluation.clairvoyant import CEILING
+from surescale.simulation.evaluation.judge import (
+    EvaluationError,
+    EvaluationRequest,
+    JudgedPolicy,
+    Setting,
+    check_played,
+    judge,
+    known_names,
+    setting_of,
+    usable,
+)
+from surescale.simulation.evaluation.report import EvaluationReport, RewardDifference, report_of
+from surescale.simulation.load.graphs import load_graph
+from surescale.simulation.load.workload import load_workload
 from surescale.simulation.loops.terms import Mode
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-    from surescale.simulation.evaluation.judge import EvaluationRequest, Setting
-    from surescale.simulation.evaluation.report import EvaluationReport
-    from surescale.simulation.model.world_file import WorldFile
-
+from surescale.simulation.model.world_file import WorldFile, is_world_file, read_world
 
 POLICIES = ("sure", "forecast", "ds2-gate", "target-utilisation", "static", "oracle")
 EVERY_POLICY = "all"
@@ -96,13 +108,6 @@ def command(
 
     Runs each policy in a closed loop and reports its reward, latency and cost.
     """
-    import msgspec
-
-    from surescale.contracts.errors import SurescaleError
-    from surescale.runtime.atomic_files import check_apart, check_folder, write_atomically
-    from surescale.runtime.limited_graphs import opener_for
-    from surescale.simulation.evaluation.judge import EvaluationRequest, check_played
-
     fitted = _world_of_file(world)
     if (job is None) == (fitted is None):
         raise click.UsageError("Missing option '--job'." if job is None else f"--job: leave it out; {world} brings its own job")
@@ -138,22 +143,15 @@ def command(
         raise failure
 
 
-def _show(report: "EvaluationReport", text: str | None) -> None:
+def _show(report: EvaluationReport, text: str | None) -> None:
     """Print the report's JSON text if given, else its table."""
     if text is not None:
         click.echo(text, nl=False)
         return
-    from surescale.runtime import terminal
-
     show(report, terminal.console(WIDTH_WITHOUT_TERMINAL))
 
 
 def _names(policies: tuple[str, ...], folder: str) -> list[str]:
-    from surescale.policies.registry import check_policy
-    from surescale.runtime.limited_graphs import opener_for
-    from surescale.simulation.evaluation.clairvoyant import CEILING
-    from surescale.simulation.evaluation.judge import EvaluationError, known_names, usable
-
     if folder and not Path(folder).is_dir():
         raise EvaluationError(f"SURESCALE_POLICY_FOLDER: there is no folder {folder}; name another with --policy-folder")
     known = known_names(folder)
@@ -166,30 +164,19 @@ def _names(policies: tuple[str, ...], folder: str) -> list[str]:
     return names
 
 
-def _world_of_file(world: str) -> "WorldFile | None":
-    from surescale.simulation.model.world_file import is_world_file, read_world
-
+def _world_of_file(world: str) -> WorldFile | None:
     file, at, seconds = world.rpartition("@")
     if at and is_world_file(file):
         raise click.UsageError(f"--world: a file takes no seconds after it; leave out @{seconds} and give --restart-s")
     return read_world(Path(world)) if is_world_file(world) else None
 
 
-def _setting(job: str | None, workload: str, asked: "EvaluationRequest") -> "Setting":
-    from surescale.simulation.evaluation.judge import setting_of
-    from surescale.simulation.load.graphs import load_graph
-    from surescale.simulation.load.workload import load_workload
-
+def _setting(job: str | None, workload: str, asked: EvaluationRequest) -> Setting:
     graph = asked.fitted.graph() if asked.fitted is not None else load_graph(job or "")
     return setting_of(graph, load_workload(workload), asked)
 
 
-def _report(names: list[str], setting: "Setting", workers: int) -> "EvaluationReport":
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from surescale.simulation.evaluation.report import report_of
-
+def _report(names: list[str], setting: Setting, workers: int) -> EvaluationReport:
     console = Console(stderr=True, highlight=False)
     columns = (TextColumn("{task.description:<20}"), BarColumn(), TextColumn("{task.fields[stage]:<10}"), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
@@ -201,7 +188,7 @@ def _report(names: list[str], setting: "Setting", workers: int) -> "EvaluationRe
 class _ProgressShown:
     """Shows a bar per policy on a terminal; elsewhere prints a line when a policy is done."""
 
-    def __init__(self, bars: "Progress", names: list[str]) -> None:
+    def __init__(self, bars: Progress, names: list[str]) -> None:
         self._bars = bars
         self._tasks = {name: bars.add_task(name, total=1.0, stage="waits", start=False) for name in names}
         self._done = 0
