@@ -5,7 +5,7 @@ calibration can run one rule over many closed loops at once.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self, TypeVar, runtime_checkable
 
 import msgspec
@@ -117,18 +117,13 @@ class Reading:
 
     def rows(self, chosen: slice) -> "Reading":
         """Return some rows of a reading whose first axis is the batch."""
-        return Reading(
-            graph=self.graph,
+        return replace(
+            self,
             measured=self.measured.rows(chosen),
             current=self.current[chosen],
             figures=self.figures[chosen],
             hourly_load=self.hourly_load[chosen],
             ends_ms=self.ends_ms[chosen],
-            catch_up_minutes=self.catch_up_minutes,
-            restart_minutes=self.restart_minutes,
-            latency_bound=self.latency_bound,
-            owners_utilisation=self.owners_utilisation,
-            is_recovering=self.is_recovering,
         )
 
     def sizing(self, shipped: Sizing) -> Sizing:
