@@ -25,6 +25,9 @@ COST_MAX = 0.25  # share of more subtasks that a deal without a remainder may co
 SLACK = 1.1  # times what a load needs that a smaller size must carry, or noise would bring the larger one back
 _EPSILON = 1e-9  # keeps 6 / 2.0 from becoming 3.0000000001 and then 4
 
+Told = tuple[tuple[Carries, ...], ...]
+"""``TaskSpec.carries`` of each task."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Uneven:
@@ -34,12 +37,14 @@ class Uneven:
         task: its index.
         sizes: int64 [S], rising from 1.
         carries: float64 [S], in even subtasks.
+        best: float64 [S], the most that each of them or one before it carries.
         larger: int64 [S], for each of them the next that carries more; where none does, the fewest that carry as much.
     """
 
     task: int
     sizes: Int64
     carries: Float64
+    best: Float64
     larger: Int64
 
     @classmethod
@@ -47,15 +52,16 @@ class Uneven:
         """Return it from what an engine tells."""
         known = {1: 1.0} | dict(sorted(told))
         sizes, carries = np.array(list(known), dtype=np.int64), np.array(list(known.values()), dtype=np.float64)
-        fewest = sizes[np.searchsorted(np.maximum.accumulate(carries), carries)]
+        best = np.maximum.accumulate(carries)
+        fewest = sizes[np.searchsorted(best, carries)]
         more = [np.flatnonzero(carries[at + 1 :] > carries[at]) for at in range(len(sizes))]
         larger = [sizes[at + 1 + found[0]] if len(found) else fewest[at] for at, found in enumerate(more)]
-        return cls(task, sizes, carries, np.array(larger, dtype=np.int64))
+        return cls(task, sizes, carries, best, np.array(larger, dtype=np.int64))
 
     @property
     def most(self) -> float:
         """Return the most even subtasks that any size carries."""
-        return float(self.carries.max())
+        return float(self.best[-1])
 
     def at(self, sizes: npt.NDArray[np.number]) -> Int64:
         """Return the place [..] in the list of the sizes [..]."""
@@ -64,7 +70,7 @@ class Uneven:
 
     def needed(self, exact: Float64) -> Int64:
         """Return the least sizes [..] that carry so many even subtasks; where none does, the least that carries the most."""
-        found: Int64 = self.sizes[np.searchsorted(np.maximum.accumulate(self.carries), np.fmin(exact, self.most))]
+        found: Int64 = self.sizes[np.searchsorted(self.best, np.fmin(exact, self.best[-1]))]
         return found
 
 
@@ -75,10 +81,12 @@ class Deal:
     Attributes:
         things: int64 [N], how many; 0: the work divides.
         uneven: what sizes carry of tasks whose things are unequal.
+        told: of each task, that this follows from.
     """
 
     things: Int64
     uneven: tuple[Uneven, ...]
+    told: Told
 
     def any(self) -> bool:
         """Return whether any task's work is dealt out."""
@@ -88,10 +96,10 @@ class Deal:
 Dealt = Int64 | Deal
 
 
-def deal_of(things: Int64, told: Sequence[Sequence[Carries]]) -> Dealt:
+def deal_of(things: Int64, told: Told) -> Dealt:
     """Return what is dealt out to tasks: int64 [N] things, and by task what sizes carry, empty where all things are alike."""
     uneven = tuple(Uneven.of(task, each) for task, each in enumerate(told) if each and things[task] > 0)
-    return Deal(things, uneven) if uneven else things
+    return Deal(things, uneven, told) if uneven else things
 
 
 def _parts(dealt: Dealt) -> tuple[Int64, tuple[Uneven, ...]]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from surescale.contracts.messages import Carries, Input, TaskSpec
+from surescale.contracts.messages import Input, TaskSpec
 from surescale.contracts.topology import dealt_to, levels
-from surescale.policies.dealt import Dealt, deal_of
+from surescale.policies.dealt import Deal, Dealt, Told, deal_of
 
 Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -81,11 +81,11 @@ class _Kept:
     def __init__(self) -> None:
         self._graphs: dict[_Shape, JobGraph] = {}  # the one asked for last is the last one
 
-    def get(self, shape: _Shape, dealt: tuple[int, ...], told: tuple[tuple[Carries, ...], ...]) -> JobGraph:
+    def get(self, shape: _Shape, dealt: tuple[int, ...], told: Told) -> JobGraph:
         """Return the graph of this shape; build it if it is not kept. What is ``dealt``, and ``told`` of it, may change."""
         kept = self._graphs.pop(shape, None)
         graph = _build(shape) if kept is None else kept
-        if dealt != tuple(graph.dealt.tolist()) or told or graph.deal is not graph.dealt:
+        if dealt != tuple(graph.dealt.tolist()) or told != (graph.deal.told if isinstance(graph.deal, Deal) else ()):
             things = np.array(dealt, dtype=np.int64)
             graph = replace(graph, dealt=things, deal=deal_of(things, told))
         self._graphs[shape] = graph

@@ -114,15 +114,15 @@ def test_a_partition_too_much_for_one_subtask_is_said(name: str, begin: int) -> 
 
 
 def hot_cell(draw: int) -> Cell:
-    """Return a group of two or three hot partitions, side by side or not, each of which fits on a member of its own."""
+    """Return a group of two or three hot partitions, mostly side by side, each of which fits on a member of its own."""
     random = np.random.default_rng([32, draw])
-    things, hot = int(random.choice([12, 16, 20, 32, 48])), int(random.choice([2, 3]))
+    things, hot = int(random.choice([12, 16, 20, 24, 32, 48])), int(random.choice([2, 3]))
     rates = random.uniform(0.6, 1.4, things)
     first = int(random.integers(things - hot + 1))
-    at = np.arange(first, first + hot) if draw % 2 else random.choice(things, hot, replace=False)
-    rates[at] *= random.uniform(5.0, 12.0, hot)
-    busy = float(random.uniform(0.5, 0.7) * rates.sum() / rates.max())
-    begin, assignor = max(2, round(busy * random.uniform(0.6, 1.6))), ("range", "sticky")[draw // 2 % 2]
+    at = np.arange(first, first + hot) if draw % 4 else random.choice(things, hot, replace=False)
+    rates[at] *= random.uniform(6.0, 9.0, hot)
+    busy = float(random.uniform(0.55, 0.75) * rates.sum() / rates.max())
+    begin, assignor = max(2, round(busy * random.uniform(0.6, 1.3))), "sticky" if draw % 4 == 3 else "range"
     return Cell("kafka", things, busy, 0.02, begin, draw, tuple(rates.tolist()), assignor=assignor)
 
 
