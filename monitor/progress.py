@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 
 from confluent_kafka import KafkaException, Message
 
@@ -41,15 +42,12 @@ def last_markers(
     """
     tail = TAIL_RECORDS
     while True:
-        reader = LogReader(settings, [TASK_METRICS], last=tail)
-        try:
+        with closing(LogReader(settings, [TASK_METRICS], last=tail)) as reader:
             marked = _markers(record.value() for record in reader.read_to_end())
             # Read after the markers, since the clock may run fast.
             found = _newest(marked, (now_ms or _pipeline_now_ms)(settings) + settings.ahead_of_clock_ms_max)
             if set(jobs) <= set(found) or reader.began_at_beginning or tail >= TAIL_RECORDS_MAX:
                 return found
-        finally:
-            reader.close()
         tail = TAIL_RECORDS_MAX
 
 
@@ -59,11 +57,8 @@ def last_topologies(settings: PipelineSettings) -> list[JobTopology]:
     Raises:
         KafkaException: the broker does not answer.
     """
-    reader = LogReader(settings, [JOB_TOPOLOGY])
-    try:
+    with closing(LogReader(settings, [JOB_TOPOLOGY])) as reader:
         return list({topology.job: topology for topology in parsed(reader.read_to_end(), JobTopology)}.values())
-    finally:
-        reader.close()
 
 
 def last_cluster(settings: ClusterSettings) -> ClusterTopology | None:
@@ -72,19 +67,13 @@ def last_cluster(settings: ClusterSettings) -> ClusterTopology | None:
     Raises:
         KafkaException: the broker does not answer.
     """
-    reader = LogReader(settings, [CLUSTER_TOPOLOGY])
-    try:
+    with closing(LogReader(settings, [CLUSTER_TOPOLOGY])) as reader:
         return {each.cluster: each for each in parsed(reader.read_to_end(), ClusterTopology)}.get(settings.cluster)
-    finally:
-        reader.close()
 
 
 def _pipeline_now_ms(settings: PipelineSettings) -> int:
-    reader = LogReader(settings, [CLOCK])
-    try:
+    with closing(LogReader(settings, [CLOCK])) as reader:
         return pipeline_now_ms(settings, list(reader.read_to_end()))
-    finally:
-        reader.close()
 
 
 def _newest(marked: Mapping[str, set[int]], latest_ms: int) -> dict[str, int]:
@@ -135,11 +124,8 @@ class OtherMonitors:
             return
         self._looked_s = self._now_s()
         try:
-            reader = LogReader(self._settings, [TASK_METRICS], last=MARKERS_READ)
-            try:
+            with closing(LogReader(self._settings, [TASK_METRICS], last=MARKERS_READ)) as reader:
                 self.take(reader.read_to_end(_TIMEOUT_S))
-            finally:
-                reader.close()
         except (KafkaException, TimeoutError):
             return
         if self.name and self._seldom.is_time():

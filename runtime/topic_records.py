@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from types import UnionType
 from typing import Any, TypeVar, overload
 
@@ -35,14 +35,10 @@ def read_topics(settings: PipelineSettings, names: Sequence[str]) -> dict[str, l
     """
     bare = TopicNames(settings.topic_prefix).bare
     found: dict[str, list[Message]] = {name: [] for name in names}
-    with readable_errors(settings):
-        reader = LogReader(settings, names)
-        try:
-            for record in reader.read_to_end():
-                found[bare(str(record.topic()))].append(record)
-                KAFKA_CLOCK.read(append_ms(record))
-        finally:
-            reader.close()
+    with readable_errors(settings), closing(LogReader(settings, names)) as reader:
+        for record in reader.read_to_end():
+            found[bare(str(record.topic()))].append(record)
+            KAFKA_CLOCK.read(append_ms(record))
     return found
 
 

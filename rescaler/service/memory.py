@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import NamedTuple
 
 from confluent_kafka import Message
@@ -42,12 +43,9 @@ def remembered(
     Raises:
         KafkaException, TimeoutError: Kafka does not answer.
     """
-    reader = LogReader(settings, [RESCALER_STATE])
-    try:
+    with closing(LogReader(settings, [RESCALER_STATE])) as reader:
         partition = partition_of(settings.cluster, len(reader.partitions))
         return memory_in(reader.read_to_end(), settings.cluster, partition, count, traces)
-    finally:
-        reader.close()
 
 
 def memory_in(

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import closing
 from statistics import mode
 from typing import TypeVar
 
@@ -220,8 +221,7 @@ class KafkaChecks:
         """Return how long ago the oldest record from these offsets on was appended."""
         if not starts:
             return None
-        client = consumer(self._settings, READER_GROUP, **{"enable.partition.eof": True})
-        try:
+        with closing(consumer(self._settings, READER_GROUP, **{"enable.partition.eof": True})) as client:
             client.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in starts.items()])
             left, times = set(starts), []
             deadline_s = time.monotonic() + REQUEST_TIMEOUT_S
@@ -231,8 +231,6 @@ class KafkaChecks:
                     if is_record(message) and key in left:
                         times.append(message.timestamp()[1])
                     left.discard(key)
-        finally:
-            client.close()
         return time.time() - min(times) / 1000 if times else None
 
     def _members(self, group: str) -> int:
@@ -314,11 +312,8 @@ class KafkaChecks:
 
     def _age_s(self, topic: str) -> float | None:
         """Return how long ago, by the broker's append time, somebody wrote to a topic; None if it is empty."""
-        reader = LogReader(self._settings, [topic], last=_LAST_RECORDS)
-        try:
+        with closing(LogReader(self._settings, [topic], last=_LAST_RECORDS)) as reader:
             newest_ms = max((record.timestamp()[1] for record in reader.read_to_end()), default=None)
-        finally:
-            reader.close()
         return None if newest_ms is None else time.time() - self._ahead_s - newest_ms / 1000
 
 

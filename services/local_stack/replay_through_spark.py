@@ -231,14 +231,11 @@ def replay_through_spark(
         roles = pipeline_roles(own, PipelinePorts.free(), spark_env=spark_environment(say), spark_arguments=arguments)
         chosen = [role for role in roles if role.name in ROLES]
         supervisor.start_together(chosen)
-        reader = LogReader(own, ANSWERED_ON)
-        try:
+        with contextlib.closing(LogReader(own, ANSWERED_ON)) as reader:
             stream = RecordStream(
                 producer(own), reader, TopicNames(own.topic_prefix), policies[0].span_minutes, wait=supervisor.wait, say=say
             )
             stream.send(source, known, jobs)
-        finally:
-            reader.close()
         made = KafkaSource(own, (JOB_SETTINGS, DECISIONS, SNAPSHOTS))
         again = learn(made)
         found = replay(made, policies, known, seed=own.seed, made_again=True)

@@ -8,6 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -156,8 +157,7 @@ def number_of(record: Message) -> int:
 
 def read_to_end(bootstrap: str, topic: str) -> Iterator[Message]:
     """Yield all committed records of a topic, those of a partition in order."""
-    reader = _reader(bootstrap, topic, "read_committed")
-    try:
+    with closing(_reader(bootstrap, topic, "read_committed")) as reader:
         left = {each.partition for each in reader.assignment()}
         while left:
             record = reader.poll(_READ_TIMEOUT_S)
@@ -167,8 +167,6 @@ def read_to_end(bootstrap: str, topic: str) -> Iterator[Message]:
                 left.discard(record.partition())
             else:
                 yield record
-    finally:
-        reader.close()
 
 
 def _reader(bootstrap: str, topic: str, isolation: str) -> Consumer:

@@ -233,12 +233,9 @@ def rebuild(settings: PipelineSettings, client: redis.Redis) -> str:
         TimeoutError: it took longer than ``TIMEOUT_S``.
     """
     store = ViewStore(client, settings.topic_prefix)
-    projector = Projector(settings, store, logging.getLogger("surescale.state"))
-    try:
-        with readable_errors(settings):
-            projector.catch_up(TIMEOUT_S)  # fails before anything is flushed if Kafka is away
-            flushed = store.flush()
-            projector.catch_up(TIMEOUT_S)
-    finally:
-        projector.close()
+    begun = Projector(settings, store, logging.getLogger("surescale.state"))
+    with contextlib.closing(begun) as projector, readable_errors(settings):
+        projector.catch_up(TIMEOUT_S)  # fails before anything is flushed if Kafka is away
+        flushed = store.flush()
+        projector.catch_up(TIMEOUT_S)
     return f"rebuilt from Kafka: {flushed} keys flushed, {len(list(store.own_keys()))} keys now"

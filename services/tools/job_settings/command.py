@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -167,13 +168,9 @@ def _decided_now(settings: "PipelineSettings", snapshot: "SettingsSnapshot") -> 
     from surescale.services.tools.job_settings.options import sizes_in_words
 
     try:
-        with readable_errors(settings):
-            log = Log(settings, EXPLAIN_GROUP)
-            try:
-                found = find_decision(log, snapshot.job)
-                window = find_window(log, found)
-            finally:
-                log.close()
+        with readable_errors(settings), closing(Log(settings, EXPLAIN_GROUP)) as log:
+            found = find_decision(log, snapshot.job)
+            window = find_window(log, found)
         folder = settings.policy_folder
         asked = question_of(found.decision, window, snapshot.settings, folder, settings.span_minutes, opener=opener_for(folder))
         return f"now: {sizes_in_words(asked.answer(asked.window))}"

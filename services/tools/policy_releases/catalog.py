@@ -1,6 +1,7 @@
 """What Kafka knows about releases, clusters and jobs at one instant, and how a release is written."""
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 
 import click
@@ -57,12 +58,9 @@ def read_shadows(settings: PipelineSettings, *, job: str | None = None) -> tuple
     Raises:
         ConnectionError: Kafka does not answer.
     """
-    records = ShadowRecords(settings, job=job)
-    try:
+    with closing(ShadowRecords(settings, job=job)) as records:
         records.refresh()
         return records.summaries()
-    finally:
-        records.close()
 
 
 class ShadowRecords:
