@@ -2,12 +2,16 @@
 
 import json
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from surescale.contracts.errors import SettingsError
+from surescale.contracts.releases import Slot
 from surescale.contracts.settings import PipelineSettings
-from surescale.runtime import options
+from surescale.runtime import options, terminal
 from surescale.runtime.instants import to_the_minute
 from surescale.runtime.printable import printable
 from surescale.services.tools.policy_releases import scope
@@ -25,10 +29,6 @@ def list_(settings: PipelineSettings, as_json: bool) -> None:
 
     Each policy with a line on what it does.
     """
-    import msgspec
-
-    from surescale.contracts.releases import Slot
-    from surescale.runtime import terminal
     from surescale.services.tools.policy_releases.catalog import read_catalog
     from surescale.services.tools.policy_releases.folder import policies_in
 
@@ -88,7 +88,6 @@ def release(settings: PipelineSettings, name: str, start: str, job: str | None, 
     """
     from surescale.services.tools.policy_releases.catalog import publish, read_catalog
     from surescale.services.tools.policy_releases.folder import verified
-    from surescale.services.tools.policy_releases.scope import start_ms
 
     policy, catalog = verified(name, settings.policy_folder), read_catalog(settings)
     wanted = scope.release_to(
@@ -98,7 +97,7 @@ def release(settings: PipelineSettings, name: str, start: str, job: str | None, 
         cluster=settings.cluster,
         job=job,
         canary=canary,
-        start_ms=start_ms(start, catalog.now_ms),
+        start_ms=scope.start_ms(start, catalog.now_ms),
         by=options.author(by),
     )
     scope.check_scope(wanted, catalog.clusters, catalog.jobs)
@@ -118,15 +117,14 @@ def rollback(settings: PipelineSettings, job: str | None, canary: bool, by: str 
     the next minute on. If it was the first, the scope has no release then: the next wider one counts, at last the agents' own
     policy.
     """
-    from surescale.contracts.errors import SettingsError
     from surescale.policies.registry import Unavailable
     from surescale.policies.released_policy import released_policy
     from surescale.runtime.limited_graphs import opener_for
     from surescale.services.tools.policy_releases.catalog import publish, read_catalog
-    from surescale.services.tools.policy_releases.scope import next_minute_ms, rolled_back
 
     catalog, slot = read_catalog(settings), scope.slot_of(settings.cluster, job, canary)
-    wanted = rolled_back(catalog.releases, slot, next_minute_ms=next_minute_ms(catalog.now_ms), by=options.author(by))
+    at_ms = scope.next_minute_ms(catalog.now_ms)
+    wanted = scope.rolled_back(catalog.releases, slot, next_minute_ms=at_ms, by=options.author(by))
     policy = released_policy(wanted.policy, wanted.sha256, settings.policy_folder, opener=opener_for(settings.policy_folder))
     if isinstance(policy, Unavailable) and not wanted.withdrawn:
         raise SettingsError(f"policy {wanted.policy}: {policy.reason}")
@@ -145,10 +143,10 @@ def withdraw(settings: PipelineSettings, job: str | None, canary: bool, by: str 
     own policy.
     """
     from surescale.services.tools.policy_releases.catalog import publish, read_catalog
-    from surescale.services.tools.policy_releases.scope import next_minute_ms, withdrawn
 
     catalog, slot = read_catalog(settings), scope.slot_of(settings.cluster, job, canary)
-    publish(settings, withdrawn(catalog.releases, slot, next_minute_ms=next_minute_ms(catalog.now_ms), by=options.author(by)))
+    at_ms = scope.next_minute_ms(catalog.now_ms)
+    publish(settings, scope.withdrawn(catalog.releases, slot, next_minute_ms=at_ms, by=options.author(by)))
 
 
 @click.command("shadow")
@@ -169,21 +167,21 @@ def shadow(
     """
     from surescale.services.tools.policy_releases.catalog import publish, read_catalog
     from surescale.services.tools.policy_releases.folder import verified
-    from surescale.services.tools.policy_releases.scope import check_room, next_minute_ms, shadow_slot, start_ms, withdrawn
 
     author = options.author(by)
     if stop:
         catalog = read_catalog(settings)
-        slot = shadow_slot(catalog.releases, name, settings.cluster, job, canary is not None)
-        publish(settings, withdrawn(catalog.releases, slot, next_minute_ms=next_minute_ms(catalog.now_ms), by=author))
+        slot = scope.shadow_slot(catalog.releases, name, settings.cluster, job, canary is not None)
+        at_ms = scope.next_minute_ms(catalog.now_ms)
+        publish(settings, scope.withdrawn(catalog.releases, slot, next_minute_ms=at_ms, by=author))
         return
     policy, catalog = verified(name, settings.policy_folder), read_catalog(settings)  # a wrong name is told before Kafka is asked
-    at_ms = start_ms(start, catalog.now_ms)
+    at_ms = scope.start_ms(start, catalog.now_ms)
     wanted = scope.release_to(
         "shadow", policy.name, policy.sha256, cluster=settings.cluster, job=job, canary=canary, start_ms=at_ms, by=author
     )
     scope.check_scope(wanted, catalog.clusters, catalog.jobs)
-    check_room(catalog.releases, wanted)
+    scope.check_room(catalog.releases, wanted)
     publish(settings, wanted)
     scope.say_reach(wanted, catalog.jobs)
 
@@ -197,9 +195,6 @@ def shadows(settings: PipelineSettings, as_json: bool, job: str | None) -> None:
 
     Reads all their answers that Kafka keeps.
     """
-    import msgspec
-
-    from surescale.runtime import terminal
     from surescale.services.tools.policy_releases.catalog import read_shadows
     from surescale.services.tools.policy_releases.promotion import print_record
 
@@ -252,13 +247,10 @@ def promote(
     With --when a rule decides, like "cost<=-5 more-overload<=0 hours>=24": exit code 0 once the policy serves, 1 while the rule
     does not hold. --wait looks again until it does. A rule promotes once: not again what somebody has taken back.
     """
-    from surescale.contracts.errors import SettingsError
-    from surescale.runtime import terminal
     from surescale.services.tools.policy_releases import promotion
     from surescale.services.tools.policy_releases.catalog import ShadowRecords, read_catalog
     from surescale.services.tools.policy_releases.folder import verified
     from surescale.services.tools.policy_releases.promotion import Least, check_evidence, print_record, rule_of
-    from surescale.services.tools.policy_releases.scope import start_ms
 
     if when is None and wait:
         raise SettingsError("--wait: it waits for a rule; state one with --when")
@@ -266,7 +258,7 @@ def promote(
         raise SettingsError("--when: a rule needs its record and takes effect at once; leave out --force and --from")
     rule = None if when is None else rule_of(when)
     policy, catalog, author = verified(name, settings.policy_folder), read_catalog(settings), options.author(by)
-    at_ms = start_ms(start, catalog.now_ms)
+    at_ms = scope.start_ms(start, catalog.now_ms)
     wanted = scope.release_to(
         "serve", policy.name, policy.sha256, cluster=settings.cluster, job=job, canary=canary, start_ms=at_ms, by=author
     )
@@ -276,12 +268,9 @@ def promote(
         if not promotion.promote_when(settings, wanted, rule, least, every_s=every if wait else None):
             sys.exit(1)
         return
-    records = ShadowRecords(settings, job=job)
-    try:
+    with closing(ShadowRecords(settings, job=job)) as records:
         records.refresh()
         record = records.of((wanted.cluster, wanted.policy, wanted.sha256))
-    finally:
-        records.close()
     if record is not None:
         print_record(terminal.console(), record)
     if not force:
