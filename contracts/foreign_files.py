@@ -5,7 +5,6 @@ import os
 import select
 import stat
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -15,7 +14,6 @@ T = TypeVar("T")
 BYTES_MAX = 16 * 2**20
 SILENT_S = 5.0
 WHOLE_S = 30.0
-_ALLOWANCE_S = 1.0
 _PIECE_BYTES = 2**20
 
 
@@ -26,7 +24,11 @@ def contents(path: str | Path, bytes_max: int = BYTES_MAX) -> bytes:
         OSError: it cannot be read, holds more, is a pipe that falls silent for some seconds before its end, or is not read
             within half a minute.
     """
-    return in_time(lambda: _whole(path, bytes_max))
+    given_up = threading.Event()
+    try:
+        return in_time(lambda: _whole(path, bytes_max, given_up))
+    finally:
+        given_up.set()
 
 
 def in_time(look: Callable[[], T]) -> T:
@@ -46,21 +48,21 @@ def in_time(look: Callable[[], T]) -> T:
 
     looking = threading.Thread(target=run, name="a look at a file", daemon=True)
     looking.start()
-    looking.join(WHOLE_S + _ALLOWANCE_S)
+    looking.join(WHOLE_S)
     if failed:
         raise failed[0]
     if not found:
-        raise OSError(f"what it lies on does not answer within {WHOLE_S:g} s")
+        raise OSError(f"it has no end within {WHOLE_S:g} s, or what it lies on does not answer")
     return found[0]
 
 
-def _whole(path: str | Path, bytes_max: int) -> bytes:
+def _whole(path: str | Path, bytes_max: int, given_up: threading.Event) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # else a pipe that nobody fills blocks already here
     try:
         found = os.fstat(handle)
         if stat.S_ISREG(found.st_mode) and found.st_size > bytes_max:  # of a sparse one, the disk says nothing
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-        return _read(handle, bytes_max, is_pipe=not stat.S_ISREG(found.st_mode))
+        return _read(handle, bytes_max, given_up, is_pipe=not stat.S_ISREG(found.st_mode))
     finally:
         os.close(handle)
 
@@ -85,17 +87,16 @@ def is_plain(value: object) -> bool:
     return isinstance(value, str | float) or (isinstance(value, int) and -(2**63) <= value < 2**63)
 
 
-def _read(handle: int, bytes_max: int, *, is_pipe: bool) -> bytes:
-    read, asked, ends_s = bytearray(), select.poll(), time.monotonic() + WHOLE_S
+def _read(handle: int, bytes_max: int, given_up: threading.Event, *, is_pipe: bool) -> bytes:
+    read, asked = bytearray(), select.poll()
     asked.register(handle, select.POLLIN)
-    while True:
+    while not given_up.is_set():
         if is_pipe and not asked.poll(SILENT_S * 1_000):
             raise OSError(f"it is no file, and says nothing for {SILENT_S:g} s")
-        if time.monotonic() > ends_s:
-            raise OSError(f"it has no end within {WHOLE_S:g} s")
         piece = os.read(handle, _PIECE_BYTES)
         if not piece:
             return bytes(read)
         read += piece
         if len(read) > bytes_max:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    raise OSError("nobody waits for it")

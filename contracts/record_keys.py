@@ -1,7 +1,7 @@
 """Of what topics keep for ever, a record's key says what it is about, and so does its body; where they disagree, readers pass it.
 
 By its key Kafka keeps a record's last version and lets it be taken away. A record under another key than its own would be in
-force for ever beside its writer's, in an order that nobody knows.
+force for ever beside its writer's, in an order that nobody knows. Recordings are read as they stand.
 """
 
 from types import UnionType

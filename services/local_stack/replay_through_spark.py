@@ -21,7 +21,6 @@ from surescale.contracts.decisions import Decision
 from surescale.contracts.errors import RecordRejected, SurescaleError
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import ClockSegment, DeadLetter
-from surescale.contracts.record_keys import decode_under
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import (
     CLOCK,
@@ -259,7 +258,7 @@ def _own_settings(source: Source, known: Known, settings: PipelineSettings) -> P
     pipelines = []
     for record in source.records((CLOCK,)):
         with contextlib.suppress(RecordRejected):
-            pipelines.append(decode_under(record.key, record.value, ClockSegment).pipeline)
+            pipelines.append(decode(record.value, ClockSegment).pipeline)
     return replace(
         settings,
         topic_prefix=f"replay-{uuid.uuid4().hex[:8]}-",

@@ -32,7 +32,9 @@ class Stopped:
     def records(self) -> list[Record]:
         """Return what was written before, up to the present minute; decisions every ten minutes."""
         now_ms = time.time_ns() // 1_000_000
-        return [Record(topic, 0, offset, JOB.encode(), value, now_ms) for offset, (topic, value) in enumerate(self._written())]
+        keys = {topics.CLUSTER_TOPOLOGY: b"sim"}
+        written = enumerate(self._written())
+        return [Record(topic, 0, offset, keys.get(topic, JOB.encode()), value, now_ms) for offset, (topic, value) in written]
 
     def _written(self) -> Iterator[tuple[str, bytes]]:
         now = time.time_ns() // 1_000_000 // MINUTE_MS

@@ -10,8 +10,8 @@ from surescale.contracts.errors import RecordRejected, SettingsError, SurescaleE
 from surescale.contracts.ids import split_job
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology
-from surescale.contracts.record_keys import decode_under
 from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.wire import decode
 from surescale.services.tools.recording.format import (
     FACTS,
     OF_A_JOB,
@@ -122,10 +122,10 @@ def known_jobs(source: Source, jobs: frozenset[str]) -> tuple[RecordedJob, ...]:
             continue
         try:
             if each.topic == topics.JOB_TOPOLOGY:
-                topology = decode_under(each.key, each.value, JobTopology)
+                topology = decode(each.value, JobTopology)
                 topologies[topology.job] = topology
             else:
-                newer = decode_under(each.key, each.value, JobSettings)
+                newer = decode(each.value, JobSettings)
                 if newer.job not in settings or newer.version >= settings[newer.job].version:
                     settings[newer.job] = newer
         except RecordRejected:

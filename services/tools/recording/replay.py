@@ -15,7 +15,6 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision
 from surescale.contracts.errors import RecordRejected, SettingsError, SurescaleError
 from surescale.contracts.job_settings import JobSettings
-from surescale.contracts.record_keys import decode_under
 from surescale.contracts.settings import SPAN_MINUTES
 from surescale.contracts.topics import DECISIONS, JOB_SETTINGS, SNAPSHOTS
 from surescale.contracts.windows import Window, decode_window
@@ -138,7 +137,7 @@ def learn(source: "Source", jobs: frozenset[str] = frozenset()) -> Known:
     for record in source.records((JOB_SETTINGS, DECISIONS)):
         try:
             if record.topic == JOB_SETTINGS:
-                settings = decode_under(record.key, record.value, JobSettings)
+                settings = decode(record.value, JobSettings)
                 known.settings.setdefault(settings.job, []).append((record.append_ms, settings))
                 continue
             decision = decode(record.value, Decision)

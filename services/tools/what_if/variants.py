@@ -21,10 +21,10 @@ from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.limits_in_words import READ_EACH
 from surescale.contracts.messages import ClusterTopology, Host, JobTopology
 from surescale.contracts.objectives import read_objective
-from surescale.contracts.record_keys import decode_under
 from surescale.contracts.rent import rent_costs
 from surescale.contracts.topics import CLUSTER_TOPOLOGY, JOB_TOPOLOGY
 from surescale.contracts.topology import units_of
+from surescale.contracts.wire import decode
 from surescale.policies.policy import Policy
 from surescale.policies.registry import Unavailable, check_policy, load_policy, policy_names
 from surescale.runtime.limited_graphs import opener_for
@@ -242,11 +242,11 @@ def _price(opened: "Recording", job: str, until_ms: int) -> float | None:
     for record in opened.records():
         try:
             if record.topic == CLUSTER_TOPOLOGY:
-                cluster = decode_under(record.key, record.value, ClusterTopology)
+                cluster = decode(record.value, ClusterTopology)
                 if cluster.cluster == cluster_of(job):
                     hosts |= {host.host: host for host in cluster.hosts}
             elif record.topic == JOB_TOPOLOGY:
-                topology = decode_under(record.key, record.value, JobTopology)
+                topology = decode(record.value, JobTopology)
                 if topology.job == job:
                     topologies.append(topology)
         except RecordRejected:

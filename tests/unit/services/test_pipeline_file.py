@@ -87,11 +87,7 @@ def test_which_file_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (
-            "[settings]",
-            "[settings]\ncluster = 'a\\u0000'".replace("'", '"'),
-            "[settings] cluster: has a NUL, which no variable can hold",
-        ),
+        ('"kafka:9092"', '"a\\u0000"', "[settings] bootstrap: has a NUL, which no variable can hold; take it out"),
         ("[settings]", "[setings]", "there is no table [setings]; did you mean [settings]?"),
         ("[settings]", "[zzz]", "there is no table [zzz]; known: [chains], [jobs], [settings], [up]"),
         ("bootstrap", "bootstrp", "[settings] bootstrp: there is no setting of this name; did you mean bootstrap?"),
