@@ -171,8 +171,18 @@ def ask(settings: PipelineSettings) -> None:
     """Ask the broker for its topics."""
     refusals = Refusals(settings)
     admin = admin_client(settings, error_cb=refusals.hear)
-    with refusals.explained(admin):
-        admin.list_topics(timeout=2.0)
+
+    def has_answered() -> bool:
+        try:
+            with refusals.explained(admin):
+                admin.list_topics(timeout=2.0)
+        except Refused:
+            raise
+        except KafkaException:  # a busy machine takes longer to refuse
+            return False
+        return True
+
+    wait_until(has_answered, PATIENT_S, "an answer")
 
 
 def known(broker: IamBroker, key_id: str) -> str:
