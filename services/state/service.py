@@ -32,8 +32,8 @@ from surescale.services.state.documents import HealthDocument
 from surescale.services.state.notify.notifier import Notifier
 from surescale.services.state.operate import Operators
 from surescale.services.state.read.queries import Queries
-from surescale.services.state.redis_guard import in_words
 from surescale.services.state.read.together import Together
+from surescale.services.state.redis_guard import in_words
 from surescale.services.state.scaled_streams.controller import StreamController
 from surescale.services.state.settings import StateSettings
 from surescale.services.state.write.projections import PROJECTED

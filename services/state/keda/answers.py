@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from surescale.contracts.errors import RecordRejected, SurescaleError
 from surescale.contracts.ids import split_job
+from surescale.contracts.suggestions import near
 from surescale.services.state.metrics import GONE
 from surescale.services.state.read.queries import Queries
-from surescale.services.state.read.view import NotFound, near
+from surescale.services.state.read.view import NotFound
 
 
 class BadMetadata(SurescaleError):

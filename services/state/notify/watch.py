@@ -15,8 +15,8 @@ from surescale.contracts.ids import cluster_of, split_job
 from surescale.contracts.job_settings import SETTINGS, JobSettings, newer
 from surescale.contracts.messages import DeadLetter, EngineEvent, JobTopology
 from surescale.contracts.pauses import Paused, is_of_all_jobs
-from surescale.contracts.record_keys import decode_under
 from surescale.contracts.plurals import listed
+from surescale.contracts.record_keys import decode_under
 from surescale.contracts.releases import Release, percent
 from surescale.contracts.rescaler_state import JobSummary, memory_of
 from surescale.contracts.summaries import WindowSummary, decode_header
