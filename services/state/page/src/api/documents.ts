@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 4fbeac2d97d3601899e49fd0f0cf1a3e38378d417d133526fc44ba779e3bf6e4.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is c62f7879bf1bd65317453c9e29da3880052c0c3f72c6bcbee6ccbd82ea2deae6.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -201,6 +201,11 @@ export type components = {
             required: number | null;
             /** @default null */
             useful_max: number | null;
+            /** @default [] */
+            carries: [
+                number,
+                number
+            ][];
             /**
              * @default running
              * @enum {unknown}
