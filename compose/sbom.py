@@ -24,7 +24,7 @@ from surescale.services.local_stack.artifacts import SPARK_KAFKA
 ROOT = Path(__file__).parent.parent
 LOCKS = ROOT / "locks" / "images"
 PAGE_LOCK = ROOT / "services" / "state" / "page" / "package-lock.json"
-NOT_A_ROLE = "build"
+NO_ROLES = ("build", "msk")
 # What an image runs on; markers of the locks are decided by it.
 IMAGE = {
     "sys_platform": "linux",
@@ -44,7 +44,7 @@ Component = dict[str, Any]
 
 def roles() -> list[str]:
     """Return the images that have a lock."""
-    return sorted(path.stem for path in LOCKS.glob("*.txt") if path.stem != NOT_A_ROLE)
+    return sorted(path.stem for path in LOCKS.glob("*.txt") if path.stem not in NO_ROLES)
 
 
 def bill(role: str) -> dict[str, Any]:

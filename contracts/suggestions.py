@@ -24,7 +24,7 @@ def meant(name: str, known: Iterable[str], form: str = "{}", *, otherwise: str =
 def near(name: str, known: Iterable[str]) -> list[str]:
     """Return the names that are like one, at most `NEAR_MAX`; if none is, the first ones there are.
 
-    >>> near("sim/clik", ["sim/clicks", "sim/orders"]), near("x", ["a", "b", "c", "d"])
+    >>> near("sim/clik", ["sim/clicks", "kafka/x"]), near("x", ["a", "b", "c", "d"])
     (['sim/clicks'], ['a', 'b', 'c'])
     """
     names = list(known)

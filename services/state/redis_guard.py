@@ -62,7 +62,7 @@ def guarded(client: redis.Redis) -> redis.Redis:
 def in_words(error: Exception) -> str:
     """Return what is wrong with Redis and what to do, in one line."""
     said = one_line(str(error))
-    return said if "SURESCALE_REDIS" in said else f"{said}; {what_to_do(error)}"
+    return said if "SURESCALE_" in said else f"{said}; {what_to_do(error)}"
 
 
 def what_to_do(error: Exception) -> str:

@@ -25,7 +25,7 @@ READERS: dict[str, tuple[Callable[[Path], object], str]] = {
         ("deep.json", b'{"x": {"y": ' + b"[" * 100_000, ""),
         ("none.toml", b"[x", "Expected ']' at the end of a table declaration"),
         ("none.json", b"{", "Input data was truncated"),
-        ("latin.toml", b'x = "\xe9"', "can't decode byte 0xe9"),
+        ("latin.toml", b'x = "\xe9"', "line 1 is no UTF-8; save the file as UTF-8"),
         ("latin.json", b'{"\xe9": {}}', ""),
     ],
 )

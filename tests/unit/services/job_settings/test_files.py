@@ -110,8 +110,6 @@ def test_pruning_takes_back_what_the_file_no_longer_names_and_nothing_else(tmp_p
         ('[jobs."sim/clicks"]\nmaxx = 3', "[jobs.\"sim/clicks\"]: there is no setting 'maxx'; did you mean max?"),
         ('[jobs."sim/clicks"]\nmax = "many"', '[jobs."sim/clicks"]: max = "many": must be a whole number'),
         ('[jobs."sim/clicks"]\nmax = 0', "max = 0: must be a whole number, at least 1"),
-        ('[jobs."sim/clicks"]\nmax = 2020-01-01', 'max = "2020-01-01": must be a whole number'),
-        ('[jobs."sim/clicks"]\nutilisation = 10:00:00', 'utilisation = "10:00:00": '),
         ('[jobs."sim/clicks"]\nmode = "acts"', "'acts' is not one of act, advise, observe; did you mean act?"),
         ('[jobs."sim/clicks"]\ntask = ["map=8..2"]', "'8..2' of task map: 8 is more than 2; write NAME=MIN..MAX"),
         ('[jobs."sim/clicks"]\nmax = [3]', "max: cannot be read: write a number or a text, or a list of texts"),

@@ -101,13 +101,13 @@ def records() -> Iterable[tuple[str, str, bytes | None]]:
     for topic, names in {
         topics.DECISIONS: ("decision",),
         topics.SHADOW_DECISIONS: ("shadow-decision", "shadow-decision-late"),
-        topics.POLICY_RELEASES: ("policy-release-shadow", "policy-release-canary"),
         topics.RESCHEDULE_COMMANDS: ("command", "standby"),
         topics.RESCHEDULE_EVENTS: ("balance", "outcome", "progress"),
         topics.ENGINE_EVENTS: ("engine-event",),
         topics.DEAD_LETTERS: ("dead-letter",),
     }.items():
         yield from ((topic, JOB, encode(MESSAGES[name])) for name in names)
+    yield from ((topics.POLICY_RELEASES, "sim", encode(MESSAGES[f"policy-release-{role}"])) for role in ("shadow", "canary"))
     memory = RescalerRecord(cluster="sim", at_ms=60_000, kind="job", id=JOB, body=msgspec.Raw(b"{}"), summary=JOB_SUMMARY)
     balance = RescalerRecord(cluster="sim", at_ms=60_000, kind="cluster", id="balance", body=msgspec.Raw(BALANCE_MEMORY))
     yield topics.RESCALER_STATE, f"sim/job/{JOB}", encode(memory)

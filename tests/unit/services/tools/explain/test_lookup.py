@@ -44,6 +44,9 @@ class _Record:
     def __init__(self, value: bytes, at: int) -> None:
         self._value, self._at = value, at
 
+    def key(self) -> None:
+        return None
+
     def value(self) -> bytes:
         return self._value
 
