@@ -1,11 +1,12 @@
 """The views of several pipelines on one Redis, as one: each job is read from that of the pipeline that has it. Writes nothing."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from surescale.runtime.kafka_clock import wall_ms as wall_now_ms
 from surescale.services.state.documents import HistoryDocument, JobDocument, JobOverview, TaskHistoryDocument
-from surescale.services.state.fleet_documents import StoredAnswer
+from surescale.services.state.fleet_documents import PipelineDocument, StoredAnswer
 from surescale.services.state.keys import Keys
 from surescale.services.state.read.overviews import Overviews
 from surescale.services.state.read.queries import Queries
@@ -34,10 +35,10 @@ class _Part(Queries):
 
     def __init__(self, client: TextReader, prefix: str, wall_ms: Callable[[], int], prefix_of: Callable[[str], str]) -> None:
         super().__init__(client, prefix, wall_ms)
-        self._who_has = prefix_of
+        self._owner_of = prefix_of
 
     def job_ids(self) -> list[str]:
-        return [job for job in super().job_ids() if self._who_has(job) == self._prefix]
+        return [job for job in super().job_ids() if self._owner_of(job) == self._prefix]
 
 
 class Together(Queries):
@@ -65,9 +66,7 @@ class Together(Queries):
 
     def prefix_of(self, job: str) -> str:
         """Return the prefix of the pipeline that has a job now; the first one's if none does."""
-        having = [prefix for prefix, view in self._views.items() if view.has(job)]
-        if having:
-            self._owners[job] = self._last_seen(job, having)
+        self._owners |= self._who_has({prefix: [job] for prefix, view in self._views.items() if view.has(job)})
         return self._owners.get(job, self._prefix)
 
     def _known(self, name: str) -> str:
@@ -81,25 +80,26 @@ class Together(Queries):
         return [prefix for prefix, view in self._views.items() if cluster in view._clusters()] or [self._prefix]
 
     def _look(self) -> set[str]:
-        """Find out anew who has what, and return the jobs. One that was moved belongs where it was seen last."""
-        of_job: dict[str, list[str]] = {}
+        """Find out anew who has what, and return the jobs."""
+        of_jobs = self._who_has({prefix: view.job_ids() for prefix, view in self._views.items()})
         owners: dict[str, str] = {}
         for prefix, view in self._views.items():
-            for job in view.job_ids():
-                of_job.setdefault(job, []).append(prefix)
             for cluster in view._clusters():
                 owners.setdefault(cluster, prefix)
-        self._owners = owners | {job: self._last_seen(job, prefixes) for job, prefixes in of_job.items()}
-        return set(of_job)
+        self._owners = owners | of_jobs
+        return set(of_jobs)
 
-    def _last_seen(self, job: str, prefixes: Sequence[str]) -> str:
-        if len(prefixes) == 1:
-            return prefixes[0]
-
-        def seen_ms(prefix: str) -> int:
-            return max((each.appended_ms for each in self._views[prefix]._topologies([job], Documents())), default=-1)
-
-        return max(prefixes, key=seen_ms)
+    def _who_has(self, known: Mapping[str, Sequence[str]]) -> dict[str, str]:
+        """Return the prefix by job, of the jobs that each pipeline knows. One that was moved belongs where it was seen last."""
+        times = Counter(job for jobs in known.values() for job in jobs)
+        owners, seen_ms = dict[str, str](), dict[str, int]()
+        for prefix, jobs in known.items():
+            twice = [job for job in jobs if times[job] > 1]
+            at_ms = {each.record.job: each.appended_ms for each in self._views[prefix]._topologies(twice, Documents())}
+            for job in jobs:
+                if job not in owners or at_ms.get(job, -1) > seen_ms[job]:
+                    owners[job], seen_ms[job] = prefix, at_ms.get(job, -1)
+        return owners
 
     def job_ids(self) -> list[str]:
         """Return the ids of the jobs of all pipelines."""
@@ -156,6 +156,13 @@ class Together(Queries):
     def command(self, of: str) -> CommandDocument:
         """As of one pipeline."""
         return self._part(of.rpartition("#")[0]).command(of)
+
+    def pipeline(self) -> PipelineDocument:
+        """As of the first pipeline: the roles of another one, or its clock, say nothing of this one's."""
+        self._look()
+        first = self._parts[self._prefix]
+        first.clock_apart = self.clock_apart
+        return first.pipeline()
 
     def all_positions(self) -> Mapping[str, int]:
         """Return the sums of the offsets that the views stand for, by ``topic/partition``."""
