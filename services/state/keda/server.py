@@ -4,6 +4,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import grpc
@@ -26,6 +27,7 @@ from surescale.services.state.keda.messages import (
 from surescale.services.state.read.queries import Queries
 from surescale.services.state.read.stored import UnreadableView
 from surescale.services.state.read.view import NotFound
+from surescale.services.state.redis_guard import in_words
 from surescale.services.state.settings import StateSettings
 
 T = TypeVar("T")
@@ -33,6 +35,12 @@ T = TypeVar("T")
 METRIC = "surescale-desired-parallelism"
 LOOK_EVERY_S = 5.0
 CALLS_MAX = 1_000
+CONNECTIONS_MAX = 100
+"""KEDA's operator keeps one; without a limit, whoever reaches the port could take every descriptor of the process."""
+GREETS_WITHIN_S = 5.0
+IDLE_S = 300.0
+LOOKING_MAX = 4
+"""Looks at the view at a time, in threads of their own: those of the HTTP API do not wait for them."""
 REQUEST_BYTES_MAX = 64 * 1024
 END_WITHIN_S = 1.0
 _CODES: dict[type[SurescaleError], grpc.StatusCode] = {
@@ -55,6 +63,7 @@ class ExternalScaler:
         self._settings, self._queries = settings, queries
         self._certificate = _Certificate(settings, log) if settings.http_certificate_file else None
         self._server: Any = None
+        self._looking = ThreadPoolExecutor(LOOKING_MAX, "a look for KEDA")
 
     async def start(self) -> int:
         """Open the port and return it.
@@ -62,7 +71,13 @@ class ExternalScaler:
         Raises:
             SettingsError: it is taken.
         """
-        options = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", REQUEST_BYTES_MAX)]
+        options = [
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_receive_message_length", REQUEST_BYTES_MAX),
+            ("grpc.max_allowed_incoming_connections", CONNECTIONS_MAX),
+            ("grpc.server_handshake_timeout_ms", int(GREETS_WITHIN_S * 1_000)),
+            ("grpc.max_connection_idle_ms", int(IDLE_S * 1_000)),
+        ]
         self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=CALLS_MAX)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, self._handlers()),))
         host, port = self._settings.http_host, self._settings.keda_port
@@ -80,6 +95,7 @@ class ExternalScaler:
     async def stop(self) -> None:
         """End all calls, and close the port."""
         await self._server.stop(END_WITHIN_S)
+        self._looking.shutdown(wait=False, cancel_futures=True)
 
     def _handlers(self) -> dict[str, Any]:
         ref, request = ScaledObjectRef.FromString, GetMetricsRequest.FromString
@@ -118,9 +134,9 @@ class ExternalScaler:
         """Return an answer, or end the call with a line that says why there is none; KEDA logs it, and holds."""
         try:
             target = target_of({each.key: each.value for each in ref.scalerMetadata})
-            return await asyncio.to_thread(ask, self._queries, target)
+            return await asyncio.get_running_loop().run_in_executor(self._looking, ask, self._queries, target)
         except redis.RedisError as error:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, f"the view in Redis cannot be read now: {error}")
+            await context.abort(grpc.StatusCode.UNAVAILABLE, f"the view in Redis cannot be read now: {in_words(error)}")
         except SurescaleError as error:
             await context.abort(_CODES.get(type(error), grpc.StatusCode.INTERNAL), str(error))
         raise AssertionError("a call that was ended goes on")

@@ -6,7 +6,8 @@ import dataclasses
 import logging
 import shutil
 import struct
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from surescale.contracts.wire import encode
 from surescale.runtime.ports import free_port
 from surescale.services.state.connection import connect
 from surescale.services.state.keda import server
+from surescale.services.state.keda.answers import Target, target_of
 from surescale.services.state.keda.server import METRIC, ExternalScaler
 from surescale.services.state.read.queries import Queries
 from surescale.services.state.settings import StateSettings
@@ -277,6 +279,61 @@ def test_with_tls_only_who_shows_a_certificate_of_the_authority_is_answered(view
             assert await ask(port, "GetMetrics", field(1, ASKED), changed) == size(3)
 
     asyncio.run(asked())
+
+
+def test_connections_that_say_nothing_end_and_there_are_not_more_than_a_number(
+    view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would take the descriptors that Kafka and Redis need."""
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 3)
+    monkeypatch.setattr(server, "GREETS_WITHIN_S", 2.0)
+
+    async def greeted(reader: asyncio.StreamReader) -> bool:
+        """Say whether the server says anything before it ends a connection."""
+        try:
+            return bool(await reader.read())
+        except ConnectionError:
+            return False
+
+    async def crowded() -> tuple[int, bytes]:
+        async with serving(view) as port, asyncio.timeout(PATIENT_S):
+            crowd = [await asyncio.open_connection("localhost", port) for _ in range(20)]
+            let_in = sum([await greeted(reader) for reader, _ in crowd])
+            answer = await ask(port, "GetMetrics", field(1, ASKED))
+            for _, writer in crowd:
+                writer.close()
+            return let_in, answer
+
+    let_in, answer = asyncio.run(crowded())
+    assert (0 < let_in < 20, answer) == (True, size(3))
+
+
+def test_calls_that_wait_for_the_view_hold_up_no_other_work(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the HTTP API, however many calls there are: here it is what lets them go on."""
+    goes_on, let_go, asked = threading.Event(), list[bool](), list[Target]()
+
+    def noted(metadata: Mapping[str, str]) -> Target:
+        asked.append(target_of(metadata))
+        return asked[-1]
+
+    class Slow(Queries):
+        def overview(self, job: str) -> Any:
+            let_go.append(goes_on.wait(10))
+            return super().overview(job)
+
+    view.queries = Slow(view.client, PREFIX, lambda: DECIDED + 5_000)
+    monkeypatch.setattr(server, "target_of", noted)
+
+    async def crowded() -> list[bytes]:
+        async with serving(view) as port, asyncio.timeout(PATIENT_S):
+            calls = [asyncio.create_task(ask(port, "GetMetrics", field(1, ASKED))) for _ in range(50)]
+            while len(asked) < len(calls):
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(goes_on.set)
+            return await asyncio.gather(*calls)
+
+    assert set(asyncio.run(crowded())) == {size(3)}
+    assert let_go == [True] * 50
 
 
 def test_a_port_that_is_taken_is_one_line(view: View) -> None:
