@@ -91,8 +91,8 @@ def applied_to(history: Iterable[Recorded], job: str) -> Applied | None:
 
 
 def without_effect(before: JobSettings, after: JobSettings, topology: JobTopology | None) -> str | None:
-    """Return in words that a new upper bound is above what the engine allows every task, or that a bound within a period is
-    weaker than the job's own; None if it is not.
+    """Return in words that a new upper bound is above what the engine allows every task, that a bound within a period is weaker
+    than the job's own, or that a safe size is above it; None if none is.
 
     ``topology``: None where the settings are those of all jobs of a cluster, which differ in what they allow.
     """
@@ -102,9 +102,21 @@ def without_effect(before: JobSettings, after: JobSettings, topology: JobTopolog
     bound = after.parallelism_max
     if after.minimum_within != before.minimum_within and (weaker := _weaker_within(after)):
         return weaker
+    names = ("safe_size", "parallelism_max", "tasks")
+    if any(getattr(after, each) != getattr(before, each) for each in names) and (above := _above_max(after)):
+        return above
     if bound is None or bound == before.parallelism_max or bound <= most:
         return None
     return f"the engine allows at most {most} subtasks of a task, so --max {bound} has no effect"
+
+
+def _above_max(settings: JobSettings) -> str | None:
+    """Return in words that no task may ever get the job's safe size; None where one may, or nobody set any."""
+    most, safe = settings.parallelism_max, settings.safe_size
+    own = [each.parallelism_max for each in (settings.tasks or {}).values() if each.parallelism_max is not None]
+    if safe is None or most is None or safe <= (most := max((most, *own))):
+        return None
+    return f"no task may have more than {most} subtasks, so --safe-size {safe} counts as {most}"
 
 
 def _weaker_within(settings: JobSettings) -> str | None:

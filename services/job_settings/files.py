@@ -12,11 +12,11 @@ What a table does not name is left to the job's labels and its engine. Files own
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -28,6 +28,9 @@ from surescale.contracts.limits_in_words import READ_EACH, check_bounds, in_word
 from surescale.contracts.suggestions import meant
 from surescale.services.job_settings.changes import Applied, applied_to, changed, differences, value_in_words
 from surescale.services.job_settings.snapshot import KnownJobs, note
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 TABLE = "jobs"
 BESIDE = ("settings", "up", "chains")
@@ -81,12 +84,32 @@ def read_entries(path: Path) -> list[Entry]:
     """Return the entries of a file, or of all files of a folder.
 
     Raises:
-        SettingsError: a file cannot be read, has something unknown, or a job has two entries; names the file and the entry.
+        SettingsError: a file cannot be read, or has something unknown; names each such file in a line, with the entry.
     """
-    files = sorted(path.glob(f"*{SUFFIX}")) if in_time(path.is_dir) else [path]
+    try:
+        files = in_time(lambda: sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path])
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {reason_of(error)}") from None
     if not files:
         raise SettingsError(f"{path}: holds no file that ends in {SUFFIX}")
-    return [entry for file in files for entry in _entries(file)]
+    return [entry for entries in read_all(_entries, files) for entry in entries]
+
+
+def read_all(read: Callable[[T], R], given: Iterable[T]) -> list[R]:
+    """Return what each is read as.
+
+    Raises:
+        SettingsError: some cannot be read; says what is wrong with each of them, a line each.
+    """
+    found, wrong = list[R](), list[str]()
+    for each in given:
+        try:
+            found.append(read(each))
+        except SettingsError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise SettingsError("\n".join(wrong))
+    return found
 
 
 def _entries(file: Path) -> list[Entry]:

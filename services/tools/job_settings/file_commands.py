@@ -111,16 +111,20 @@ def checked_entries(settings: "PipelineSettings", path: Path) -> "list[Entry]":
 
 
 def _check_policies(entries: "list[Entry]", folder: str) -> None:
-    """Refuse a policy that is not there, by the first entry that names it."""
+    """Refuse policies that are not there, each by the first entry that names it."""
     from surescale.contracts.errors import SettingsError, SurescaleError
+    from surescale.services.job_settings.files import read_all
     from surescale.services.tools.policy_releases.folder import verified
 
     named = {str(entry.wanted["policy"]): entry for entry in reversed(entries) if entry.wanted["policy"] is not None}
-    for policy, entry in named.items():
+
+    def check(policy: str) -> None:
         try:
             verified(policy, folder)
         except SurescaleError as error:
-            raise SettingsError(f"{entry.where}: {error}") from None
+            raise SettingsError(f"{named[policy].where}: {error}") from None
+
+    read_all(check, named)
 
 
 def _lines(plan: "Plan", name: str) -> list[str]:

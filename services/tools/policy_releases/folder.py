@@ -106,6 +106,8 @@ def verified(name: str, folder: str) -> Policy:
     Raises:
         SettingsError: it cannot be used; the message says why.
     """
+    if not name.strip():
+        raise SettingsError("policy: it has no name; write a policy's name, or leave it out")
     known = policy_names(folder)
     if name not in known:
         where = folder or "the folder that ships with surescale"

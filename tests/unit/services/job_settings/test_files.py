@@ -173,6 +173,17 @@ def test_a_folder_is_all_its_files(tmp_path: Path) -> None:
         plans(read_entries(tmp_path), known(), "jobs", "ann")
 
 
+def test_every_file_of_a_folder_that_is_wrong_is_named(tmp_path: Path) -> None:
+    """A line each, so that they can be mended at once."""
+    for name, line in (("a.toml", "max = 3"), ("b.toml", "maxx = 3"), ("c.toml", "max = "), ("d.toml", 'mode = "acts"')):
+        (tmp_path / name).write_text(f'[jobs."sim/clicks"]\n{line}\n')
+    with pytest.raises(SettingsError) as refused:
+        read_entries(tmp_path)
+    lines = str(refused.value).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [str(tmp_path / name) for name in ("b.toml", "c.toml", "d.toml")]
+    assert "'maxx'; did you mean max?" in lines[0]
+
+
 PERIOD = ExcludedPeriod(days=("mon", "sun"), starts="22:00", ends="06:00", zone="Europe/Berlin")
 WITHIN = (
     PeriodBounds(period=ExcludedPeriod(days=("sat",)), most=4, objective="cost"),

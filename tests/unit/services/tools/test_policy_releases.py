@@ -250,6 +250,9 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     """A slip of the pen in a release names what there is."""
     with pytest.raises(SettingsError, match=r"policy shure: there is no such policy in .*; did you mean sure\?"):
         verified("shure", "")
+    for nothing in ("", " "):
+        with pytest.raises(SettingsError, match=r"^policy: it has no name; write a policy's name, or leave it out$"):
+            verified(nothing, "")
 
 
 def test_graphs_that_did_not_ship_with_surescale_are_verified_in_a_process_of_their_own(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """What may be changed of a job's settings, without Kafka."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from click.testing import CliRunner
@@ -301,6 +303,24 @@ def test_a_bound_within_a_period_that_is_weaker_than_the_jobs_own_is_said_to_hav
     wide = msgspec.structs.replace(before, parallelism_min=5)
     after = change(wide, minimum_within=(read_within("mon: min 3"),))
     assert without_effect(wide, after, TOPOLOGY) == "--min 5 holds within mon UTC too, so min 3 has no effect"
+    assert without_effect(after, change(after, mode="advise"), TOPOLOGY) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"safe_size": 9}, "no task may have more than 8 subtasks, so --safe-size 9 counts as 8"),
+        ({"safe_size": 8}, None),
+        ({"safe_size": 5, "parallelism_max": 4}, "no task may have more than 4 subtasks, so --safe-size 5 counts as 4"),
+        ({"safe_size": 9, "tasks": {"map": TaskLimits(parallelism_max=10)}}, None),
+        ({"safe_size": 9, "parallelism_max": None}, None),
+    ],
+)
+def test_a_safe_size_above_the_maximum_is_said_to_count_as_that(wanted: dict[str, Any], said: str | None) -> None:
+    """Unless a task's own maximum lets it grow that far. One that was there before is not told again."""
+    before = JobSettings(job=JOB, parallelism_max=8)
+    after = change(before, **wanted)
+    assert without_effect(before, after, TOPOLOGY) == said
     assert without_effect(after, change(after, mode="advise"), TOPOLOGY) is None
 
 
