@@ -42,6 +42,9 @@ CHECKS = """\
 {{- if and .Values.flinkOperator.enabled (not .Values.flink.enabled) }}
 {{- fail "flinkOperator.enabled: set flink.enabled too, which says where the figures come from" }}
 {{- end }}
+{{- if lt (int .Values.agent.replicas.max) (int .Values.agent.replicas.min) }}
+{{- fail "agent.replicas: max is less than min; set a max of at least that" }}
+{{- end }}
 """
 SETTINGS = {
     ("flink", "SURESCALE_ENGINE_URL"): ".Values.flink.url",

@@ -157,6 +157,7 @@ def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> 
     [
         ("image.digests.monitor=latest", "'/image/digests/monitor': 'latest' does not match pattern"),
         ("agent.replicas.min=0", "'/agent/replicas/min': minimum: got 0, want 1"),
+        ("agent.replicas.max=1", "agent.replicas: max is less than min; set a max of at least that"),
         ("setings.SURESCALE_CLUSTER=x", "additional properties 'setings' not allowed"),
         ("settings.BOOTSTRAP=kafka:9092", "'/settings': additional properties 'BOOTSTRAP' not allowed"),
         ("settings.SURESCALE_SEED=3", "'/settings/SURESCALE_SEED'"),
