@@ -128,6 +128,22 @@ class GroupReader:
         absent = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
         return tuple(sorted(each.group_id for each in listed.valid or () if each.state not in absent))
 
+    def of_other_types(self) -> tuple[str, ...]:
+        """Return the ids of all groups that are share groups or Kafka Streams groups of KIP-1071, sorted.
+
+        Of these the broker lists the ids and describes none; groups of Kafka Connect and the like it does describe.
+
+        Raises:
+            GroupsUnavailable: the broker does not answer.
+        """
+        try:
+            every = self._admin.list_groups(timeout=self._timeout_s)  # see `_other_type`
+            listed = self._admin.list_consumer_groups(request_timeout=GROUP_REQUEST_TIMEOUT_S).result(self._timeout_s)
+        except (KafkaException, FutureTimeout) as error:
+            raise self._unknown(error, "list groups") from None
+        known = {each.group_id for each in listed.valid or ()}
+        return tuple(sorted(str(each.id) for each in every if each.id not in known and not each.protocol_type))
+
     def look(self, groups: Sequence[str]) -> dict[str, GroupDescription]:
         """Return the groups as they are now. One that does not exist, or is no consumer group, is dead.
 

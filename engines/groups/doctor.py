@@ -6,7 +6,7 @@ from surescale.contracts.errors import SettingsError
 from surescale.contracts.plurals import counted, listed
 from surescale.contracts.topics import own_groups
 from surescale.engines.groups import GroupsSettings
-from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable
+from surescale.engines.groups.broker import SHARE_GROUP, STREAMS_GROUP, GroupDescription, GroupReader, GroupsUnavailable
 from surescale.engines.groups.busy import busy_of
 from surescale.engines.groups.chains import Chain, Group, chains_of, single
 from surescale.engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
@@ -42,6 +42,7 @@ def groups(settings: SourceSettings) -> Iterator[Finding]:
         reader, topics = GroupReader(kafka), TopicOffsets(kafka)
         if not settings.part(GroupsSettings).groups_file:
             yield _check_all_groups(reader, settings)
+            yield from _of_other_types(reader)
             return
         seen = reader.look([chain.group_of(task) for chain in chains.values() for task in chain.groups])
     except (SettingsError, GroupsUnavailable) as problem:
@@ -88,6 +89,14 @@ def _check_all_groups(reader: GroupReader, settings: SourceSettings) -> Finding:
             "warning", _SUBJECT, detail, "start consumers, or set SURESCALE_SOURCE_BOOTSTRAP to the Kafka that they read"
         )
     return Finding("ok", _SUBJECT, f"each is a job: {listed(names, _SHOWN_MAX)}")
+
+
+def _of_other_types(reader: GroupReader) -> Iterator[Finding]:
+    names = reader.of_other_types()
+    if names:
+        what = f"{listed(names, _SHOWN_MAX)}: {SHARE_GROUP} or {STREAMS_GROUP} each"
+        detail = f"{what}, whose members and what waits for them the broker does not tell us"
+        yield Finding("ok", _SUBJECT, f"no jobs: {detail}")
 
 
 def _group(task: str, seen: GroupDescription, group: Group, topics: TopicOffsets) -> Finding:

@@ -83,3 +83,12 @@ def test_a_job_of_such_a_group_says_so_and_what_to_do(bootstrap: str, tmp_path: 
     with pytest.raises(SettingsError, match=f"--group: {STREAMED} is a Kafka Streams group .* name a consumer group"):
         checked_groups(PipelineSettings(bootstrap=bootstrap), [STREAMED], [])
     source.close()
+
+
+def test_without_a_file_doctor_names_such_groups(bootstrap: str) -> None:
+    """They are no jobs."""
+    told = [each.detail for each in groups(role_settings(MonitorSettings, bootstrap=bootstrap, engine="kafka", cluster="c"))]
+    assert told[1:] == [
+        f"no jobs: {SHARED}, {STREAMED}: a share group (KIP-932) or a Kafka Streams group (KIP-1071) each, whose members and "
+        "what waits for them the broker does not tell us"
+    ]
