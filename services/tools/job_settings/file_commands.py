@@ -116,7 +116,10 @@ def _check_policies(entries: "list[Entry]", folder: str) -> None:
     from surescale.services.job_settings.files import read_all
     from surescale.services.tools.policy_releases.folder import verified
 
-    named = {str(entry.wanted["policy"]): entry for entry in reversed(entries) if entry.wanted["policy"] is not None}
+    named = dict[str, "Entry"]()
+    for entry in entries:
+        if entry.wanted["policy"] is not None:
+            named.setdefault(str(entry.wanted["policy"]), entry)
 
     def check(policy: str) -> None:
         try:

@@ -12,10 +12,12 @@ from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_settings import SETTINGS, ExcludedPeriod, JobSettings, LatencyBound, PeriodBounds, TaskLimits
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.releases import Releases
+from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.wire import decode, encode
 from surescale.services.job_settings.changes import Recorded, applied_to
 from surescale.services.job_settings.files import Plan, exported, plans, read_entries
 from surescale.services.job_settings.snapshot import KnownJobs
+from surescale.services.tools.job_settings.file_commands import checked_entries
 
 NAME = "jobs.toml"
 TASKS = (TaskSpec(task="source", scalable=False, max_parallelism=1), TaskSpec(task="map", upstream=("source",), label="Map it"))
@@ -235,3 +237,14 @@ def test_what_is_exported_sets_the_same(tmp_path_factory: pytest.TempPathFactory
     (entry,) = read_entries(path)
     assert entry.name == "sim/cl icks"
     assert entry.wanted == {field: getattr(given_settings, field) for field in SETTINGS}
+
+
+def test_every_policy_that_is_not_there_is_named_in_the_order_of_the_files(tmp_path: Path) -> None:
+    """By the first entry that names it."""
+    for name, policy in (("a.toml", ""), ("b.toml", "sure"), ("c.toml", "shure"), ("d.toml", "shure")):
+        (tmp_path / name).write_text(f'[jobs."sim/{name}"]\npolicy = "{policy}"\n')
+    with pytest.raises(SettingsError) as refused:
+        checked_entries(PipelineSettings(), tmp_path)
+    first, second = str(refused.value).splitlines()
+    assert first == f'{tmp_path}/a.toml: [jobs."sim/a.toml"]: policy: it has no name; write a policy\'s name, or leave it out'
+    assert second.startswith(f'{tmp_path}/c.toml: [jobs."sim/c.toml"]: policy shure: there is no such policy')
