@@ -124,12 +124,13 @@ async def serving(view: View, **given: Any) -> AsyncIterator[int]:
         await scaler.stop()
 
 
-async def ask(port: int, method: str, sent: bytes, credentials: Any = None) -> bytes:
-    """Return the bytes of an answer."""
+async def ask(port: int, method: str, sent: bytes, credentials: Any = None, *, waits: bool = False) -> bytes:
+    """Return the bytes of an answer; ``waits``: for a connection, if there is no room for one yet."""
     place = f"localhost:{port}"
     opened = grpc.aio.secure_channel(place, credentials) if credentials else grpc.aio.insecure_channel(place)
     async with opened as channel:
-        answer: bytes = await channel.unary_unary(f"/externalscaler.ExternalScaler/{method}")(sent, timeout=PATIENT_S)
+        call = channel.unary_unary(f"/externalscaler.ExternalScaler/{method}")
+        answer: bytes = await call(sent, timeout=PATIENT_S, wait_for_ready=waits)
         return answer
 
 
@@ -299,7 +300,7 @@ def test_connections_that_say_nothing_end_and_there_are_not_more_than_a_number(
         async with serving(view) as port, asyncio.timeout(PATIENT_S):
             crowd = [await asyncio.open_connection("localhost", port) for _ in range(20)]
             let_in = sum([await greeted(reader) for reader, _ in crowd])
-            answer = await ask(port, "GetMetrics", field(1, ASKED))
+            answer = await ask(port, "GetMetrics", field(1, ASKED), waits=True)
             for _, writer in crowd:
                 writer.close()
             return let_in, answer
@@ -318,7 +319,7 @@ def test_calls_that_wait_for_the_view_hold_up_no_other_work(view: View, monkeypa
 
     class Slow(Queries):
         def overview(self, job: str) -> Any:
-            let_go.append(goes_on.wait(10))
+            let_go.append(goes_on.wait(PATIENT_S / 4))
             return super().overview(job)
 
     view.queries = Slow(view.client, PREFIX, lambda: DECIDED + 5_000)
