@@ -3,7 +3,7 @@
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -164,7 +164,7 @@ class ChainJob:
         upstream = {task: self._chain.upstream(task, topics) for task, topics in reads.items()}
         for task, topics in reads.items():
             self._tasks[task].positions.look(answer, topics, now_ms)
-            self._tasks[task].rates.add(self._tasks[task].positions.arrived, now_ms)
+            self._tasks[task].rates.add(self._tasks[task].positions.arrived, now_ms, self._tasks[task].positions.unknown)
             self._tasks[task].outputs.look(answer, self._chain.groups[task].writes, now_ms)
         samples = self._samples(seen, upstream, now_ms) if is_settled else self._none(seen, now_ms)
         for task, group in seen.items():
@@ -547,13 +547,23 @@ def _useful(group: GroupDescription, positions: Positions) -> int | None:
     """Return how many members can have a partition.
 
     Range deals out each topic by itself, and an assignor that keeps partitions of one number together deals out numbers: the
-    widest topic counts. The other assignors deal out all partitions together.
+    widest topic counts. The other assignors deal out all partitions together. As many as have one now can have one: members may
+    read different topics, and parts of a Streams application have numbers of their own.
     """
     if not positions.lag:
         return None
     if group.assignor == "range":
-        return max(Counter(topic for topic, _ in positions.lag).values())
-    if _CO_PARTITIONED.search(group.assignor):
+        most = max(Counter(topic for topic, _ in positions.lag).values())
+    elif _CO_PARTITIONED.search(group.assignor):
         assigned = {each for member in group.members for each in member.partitions}
-        return max(Counter(topic for topic, _ in positions.lag.keys() | assigned).values())
-    return len(positions.lag)
+        most = max(Counter(topic for topic, _ in positions.lag.keys() | assigned).values())
+    else:
+        return len(positions.lag)
+    followed = {topic for topic, _ in positions.lag}
+    has_work = (any(_is_work(each, followed, positions) for each in member.partitions) for member in group.members)
+    return max(most, sum(has_work))
+
+
+def _is_work(each: Partition, followed: Collection[str], positions: Positions) -> bool:
+    """Return whether records are read from a partition: it exists, as far as that is followed, and is not for bookkeeping."""
+    return each in positions.lag or not (each[0] in followed or each[0].endswith(_BOOKKEEPING))

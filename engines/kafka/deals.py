@@ -20,6 +20,8 @@ MEMORY_MS = 15 * MINUTE_MS
 """Records that came so long ago count a third: policies compare subtasks over as long."""
 UNEVEN_LEAST, CHANCE = 0.1, 2.0
 """By so much more than the mean must the fullest partition get, and so many times what chance gives it."""
+LOOKS_LEAST, AT_ONCE = 3, 160.0
+"""So many looks show how many records come together. Until then, a batch of Kafka's default 16 KiB, of records of 100 bytes."""
 STEP_LEAST = 1.05
 """Times as fast must a size be as the one before it to be listed."""
 MOVED_LEAST = 0.1
@@ -27,25 +29,69 @@ MOVED_LEAST = 0.1
 DEALS, WORST = 16, -3
 """Deals that are tried where nobody can tell, and which of them, the best first, counts for fewer members than there are."""
 PARTITIONS_MAX = 512
-"""With more of them, deals are as good as even, but for what the busiest subtask shows."""
+"""Of more of them nothing is told: that one of so many is hot only the busiest subtask's counter shows."""
 
 _Weights = npt.NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class _Came:
+    """Records that came into one partition, and how long it was watched for them, both fading; and when it was last told."""
+
+    at_ms: int
+    records: float = 0.0
+    watched_ms: float = 0.0
 
 
 @dataclass(slots=True)
 class Rates:
     """Follows how many records come into the partitions of one reader."""
 
-    _came: dict[Partition, float] = field(default_factory=dict)
-    _at_ms: int | None = None
+    _came: dict[Partition, _Came] = field(default_factory=dict)
+    _strayed: float = 0.0
+    """Squares of the records by which partitions got more or less than their share, fading."""
+    _compared: float = 0.0
+    """Records of which that was seen, fading."""
+    _looks: int = 0
+    """In which it was."""
     _told: tuple[Carries, ...] = ()
     _told_for: tuple[object, ...] = ()
 
-    def add(self, arrived: Mapping[Partition, int], at_ms: int) -> None:
-        """Take into account what came since the look before; partitions that are missing are unknown."""
-        left = 1.0 if self._at_ms is None else math.exp(min(0, self._at_ms - at_ms) / MEMORY_MS)
-        self._came = {each: left * self._came.get(each, 0.0) + came for each, came in arrived.items()}
-        self._at_ms = at_ms
+    def add(self, arrived: Mapping[Partition, int], at_ms: int, untold: Collection[Partition] = ()) -> None:
+        """Take into account what came into each partition since it was last told.
+
+        Partitions that are ``untold`` are out of sight, as while their broker starts: what is known of them stands for a while.
+        All others are gone. Of one that is told for the first time nobody knows how long its records took to come.
+        """
+        came = {each: known for each in untold if (known := self._came.get(each)) and at_ms - known.at_ms < MEMORY_MS}
+        passed_ms: dict[Partition, int] = {}
+        for each in arrived:
+            came[each] = known = self._came.get(each) or _Came(at_ms)
+            passed_ms[each], known.at_ms = max(0, at_ms - known.at_ms), at_ms
+        self._compare(arrived, came, passed_ms)
+        for each, records in arrived.items():
+            known, passed = came[each], passed_ms[each]
+            if passed:
+                left = math.exp(-passed / MEMORY_MS)
+                known.records, known.watched_ms = left * known.records + records, left * known.watched_ms + passed
+        self._came = came
+
+    def _compare(
+        self, arrived: Mapping[Partition, int], came: Mapping[Partition, _Came], passed_ms: Mapping[Partition, int]
+    ) -> None:
+        """Note how far what came is from each partition's share: records that come in batches differ by more than single ones."""
+        shares = {
+            each: came[each].records / came[each].watched_ms * passed
+            for each, passed in passed_ms.items()
+            if came[each].watched_ms
+        }
+        total, whole = sum(arrived[each] for each in shares), sum(shares.values())
+        if not total or not whole:
+            return
+        left = math.exp(-max(passed_ms[each] for each in shares) / MEMORY_MS)
+        strayed = sum((arrived[each] - share * total / whole) ** 2 for each, share in shares.items())
+        self._strayed, self._compared = left * self._strayed + strayed, left * self._compared + total
+        self._looks += 1
 
     def carries(
         self, assignor: str, useful: int, members: Sequence[Collection[Partition]], *, together: bool = False
@@ -59,33 +105,42 @@ class Rates:
             together: the partitions of one number of all topics go to one member.
         """
         present = (assignor, useful, len(members), len(self._came))
-        found = self._carries("" if together else assignor, useful, members, self._weights(together=together))
+        found = self._carries("" if together else assignor, useful, members, together=together)
         if self._told_for != present or _differ(found, self._told, useful):
             self._told, self._told_for = found, present
         return self._told
 
-    def _weights(self, *, together: bool) -> _Weights:
-        if not together:
-            return np.array([self._came[each] for each in sorted(self._came)])
-        numbers: dict[int, float] = {}
-        for (_, number), came in self._came.items():
-            numbers[number] = numbers.get(number, 0.0) + came
-        return np.array(list(numbers.values()))
+    def _in_equal_time(self) -> dict[Partition, float]:
+        """Return the records that came into each partition in as long as all are known; the mean where nothing is."""
+        shortest_ms = min((each.watched_ms for each in self._came.values() if each.watched_ms), default=0.0)
+        known = {at: each.records * shortest_ms / each.watched_ms for at, each in self._came.items() if each.watched_ms}
+        mean = sum(known.values()) / len(known) if known else 0.0
+        return {each: known.get(each, mean) for each in sorted(self._came)}
+
+    def _are_uneven(self, weights: _Weights) -> bool:
+        mean = float(weights.mean())
+        if mean <= 0.0:
+            return False
+        at_once = max(1.0, self._strayed / self._compared) if self._looks >= LOOKS_LEAST else AT_ONCE
+        chance = math.sqrt(2.0 * math.log(len(weights)) * at_once / mean)
+        return float(weights.max()) / mean - 1.0 > max(UNEVEN_LEAST, CHANCE * chance)
 
     def _carries(
-        self, assignor: str, useful: int, members: Sequence[Collection[Partition]], weights: _Weights
+        self, assignor: str, useful: int, members: Sequence[Collection[Partition]], *, together: bool
     ) -> tuple[Carries, ...]:
-        if not 1 < len(weights) <= PARTITIONS_MAX or not _are_uneven(weights):
+        came = self._in_equal_time()
+        weights = _by_number(came) if together else np.array(list(came.values()))
+        if not 1 < len(weights) <= PARTITIONS_MAX or not self._are_uneven(weights):
             return ()
         total = float(weights.sum())
-        has = [sum(self._came.get(each, 0.0) for each in mine) for mine in members]
+        has = [sum(came.get(each, 0.0) for each in mine) for mine in members]
         is_told = bool(has) and sum(has) >= (1.0 - MOVED_LEAST) * total
         now = total / max(has) if is_told else None
-        topics = _by_topic(self._came) if assignor == "range" else [weights]
+        topics = [_up_to(each) for each in _by_topic(came)] if assignor == "range" else [weights]
         values: dict[int, float] = {}
         if assignor in ("range", "roundrobin"):
-            index = _ranges if assignor == "range" else _in_turn
-            values = {size: total / _fullest(topics, size, index) for size in range(1, useful + 1)}
+            deal = _in_ranges if assignor == "range" else _in_turn
+            values = {size: total / _fullest(topics, size, deal) for size in range(1, useful + 1)}
         explained = values.get(min(len(members), useful), 0.0)
         if not values or (now is not None and abs(now / explained - 1.0) > MOVED_LEAST):
             values = _of_any_deal(weights, useful, len(members))
@@ -96,37 +151,39 @@ class Rates:
         return _steps(values, min(len(members), useful))
 
 
-def _are_uneven(weights: _Weights) -> bool:
-    mean = float(weights.mean())
-    if mean <= 0.0:
-        return False
-    chance = math.sqrt(2.0 * math.log(len(weights)) / mean)
-    return float(weights.max()) / mean - 1.0 > max(UNEVEN_LEAST, CHANCE * chance)
+def _by_number(came: Mapping[Partition, float]) -> _Weights:
+    numbers: dict[int, float] = {}
+    for (_, number), records in came.items():
+        numbers[number] = numbers.get(number, 0.0) + records
+    return np.array(list(numbers.values()))
 
 
 def _by_topic(came: Mapping[Partition, float]) -> list[_Weights]:
     topics: dict[str, list[float]] = {}
-    for each in sorted(came):
-        topics.setdefault(each[0], []).append(came[each])
+    for (topic, _), records in came.items():
+        topics.setdefault(topic, []).append(records)
     return [np.array(weights) for weights in topics.values()]
 
 
-def _ranges(things: int, size: int) -> npt.NDArray[np.int64]:
-    """Return who of so many has each of the things, as Kafka's range assignor deals them: the first have one more."""
-    each, more = divmod(things, size)
-    return np.repeat(np.arange(size), [each + 1] * more + [each] * (size - more))
+def _up_to(weights: _Weights) -> _Weights:
+    """Return what the partitions up to each have, from none of them to all."""
+    return np.concatenate([[0.0], np.cumsum(weights)])
 
 
-def _in_turn(things: int, size: int) -> npt.NDArray[np.int64]:
-    return np.arange(things) % size
+def _in_ranges(up_to: _Weights, size: int) -> _Weights:
+    """Return what each of so many has as Kafka's range assignor deals: neighbours, and the first have one more."""
+    each, more = divmod(len(up_to) - 1, size)
+    at = np.arange(size + 1)
+    return np.diff(up_to[at * each + np.minimum(at, more)])
 
 
-def _fullest(topics: Iterable[_Weights], size: int, index: Callable[[int, int], npt.NDArray[np.int64]]) -> float:
+def _in_turn(weights: _Weights, size: int) -> _Weights:
+    return np.bincount(np.arange(len(weights)) % size, weights, minlength=size).astype(np.float64)
+
+
+def _fullest(topics: Iterable[_Weights], size: int, deal: Callable[[_Weights, int], _Weights]) -> float:
     """Return what the fullest of so many has, where each topic is dealt out by itself."""
-    total = np.zeros(size)
-    for weights in topics:
-        total += np.bincount(index(len(weights), size), weights, minlength=size)
-    return float(total.max())
+    return float(sum((deal(weights, size) for weights in topics), start=np.zeros(size)).max())
 
 
 def _of_any_deal(weights: _Weights, useful: int, present: int) -> dict[int, float]:
@@ -135,11 +192,11 @@ def _of_any_deal(weights: _Weights, useful: int, present: int) -> dict[int, floa
     Of more subtasks than at present the mean counts. Of fewer nearly the worst: what has been parted would have to be again.
     """
     random, total = np.random.default_rng(len(weights)), float(weights.sum())
-    deals = [random.permutation(weights) for _ in range(DEALS)]
+    deals = [_up_to(random.permutation(weights)) for _ in range(DEALS)]
     sizes = sorted({-(-len(weights) // each) for each in range(1, len(weights) + 1)} | {1, useful})
     found: dict[int, float] = {}
     for size in (size for size in sizes if size <= useful):
-        fullest = sorted(_fullest([deal], size, _ranges) for deal in deals)
+        fullest = sorted(_fullest([deal], size, _in_ranges) for deal in deals)
         found[size] = total / (fullest[WORST] if size < present else float(np.mean(fullest)))
     return found
 

@@ -82,7 +82,7 @@ class _Loop:
         self.cell, self.policy, self.course = cell, policy, Course()
         self.size = self.asked = cell.begin
         self.down, self.has_changed, self.has_begun = 0, False, False
-        self._make_topic(np.array(cell.rates or (1.0,) * cell.things))
+        self._make_topic(np.array(cell.rates or (1.0,) * cell.things), BEGIN_MS - MINUTE_MS)
         self._deal()
         self.settings, self.memory = JobSettings(job=JOB), LimitsMemory()
         self.decided_ms = 0
@@ -93,11 +93,12 @@ class _Loop:
         self.random = np.random.default_rng([cell.seed, cell.things, int(1000 * cell.busy)])
         self.noise = np.maximum(1.0 + cell.noise * self.random.standard_normal(1_000), 0.0)
 
-    def _make_topic(self, rates: npt.NDArray[np.float64]) -> None:
+    def _make_topic(self, rates: npt.NDArray[np.float64], seen_ms: int) -> None:
         self.things, self.shares = len(rates), rates / rates.sum()
         self.waiting = np.zeros(len(rates))  # of each thing
         self.of = np.full(len(rates), -1)  # the subtask that has each thing
         self.rates = Rates()
+        self.rates.add({("topic", each): 0 for each in range(self.things)}, seen_ms)  # the first look shows no arrivals
 
     def _deal(self) -> None:
         """Deal the things out to as many subtasks as there are."""
@@ -129,7 +130,7 @@ class _Loop:
         every, lasting, more = self.cell.burst
         came *= more if minute % every < lasting else 1.0
         if minute == self.cell.fewer[0]:
-            self._make_topic(np.ones(self.cell.fewer[1]))
+            self._make_topic(np.ones(self.cell.fewer[1]), BEGIN_MS + (minute - 1) * MINUTE_MS)
             self._deal()
         before = float(self.waiting.sum())
         if self.cell.gone and not self.down:

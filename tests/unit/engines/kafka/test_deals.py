@@ -109,3 +109,50 @@ def test_members_that_are_dealt_out_just_now_say_nothing() -> None:
     came = topic(400, 400, 50, 50, 50, 50, 50, 50)
     told = dict(rates_of(came).carries("cooperative-sticky", 8, [set(), set()]))
     assert told[8] == pytest.approx(1100 / 400, rel=0.01)
+
+
+@pytest.mark.parametrize("rate", [10, 100, 1_000])
+def test_records_that_come_in_batches_make_no_partition_hot(rate: int) -> None:
+    """A producer without keys fills a batch of 160 for one partition, then one for another; a hot one among them shows."""
+    even, hot = np.full(12, 1 / 12), np.array([6.0, *[1.0] * 11]) / 17
+    for shares, is_hot in ((even, False), (hot, True)):
+        random, found, told = np.random.default_rng(rate), Rates(), []
+        for minute in range(60):
+            batches = random.multinomial(random.poisson(60 * rate / 160), shares)
+            found.add(topic(*(160 * batches).tolist()), minute * MINUTE_MS)
+            told.append(found.carries("range", 12, in_ranges(topic(*[0] * 12), 6)))
+        assert bool(told[-1]) == is_hot
+        assert is_hot or set(told) == {()}
+
+
+def test_partitions_out_of_sight_keep_their_rate() -> None:
+    """A third of them is not told while its broker starts; then all that came meanwhile is told at once."""
+    came, found = topic(*[100] * 12), rates_of(topic(*[100] * 12))
+    away = {each for each in came if each[1] % 3 == 0}
+    for minute in range(LOOKS, LOOKS + 5):
+        found.add({each: 100 for each in came if each not in away}, minute * MINUTE_MS, away)
+        assert found.carries("range", 12, in_ranges(came, 6)) == ()
+    for minute in range(LOOKS + 5, LOOKS + 20):
+        found.add({each: 600 if each in away and minute == LOOKS + 5 else 100 for each in came}, minute * MINUTE_MS)
+        assert found.carries("range", 12, in_ranges(came, 6)) == ()
+
+
+def test_partitions_that_are_added_are_as_fast_as_the_others() -> None:
+    """They have had fewer records, in less time; those that are gone no longer count."""
+    found = rates_of(topic(*[400] * 6))
+    for minute in range(LOOKS, LOOKS + 20):
+        found.add(topic(*[200] * 12), minute * MINUTE_MS)
+        told = found.carries("range", 12, in_ranges(topic(*[0] * 12), 6))
+        assert all(carries <= size and (size < 12 or carries > 7.0) for size, carries in told), told
+    found.add(topic(*[100] * 4), (LOOKS + 20) * MINUTE_MS)
+    assert found.carries("range", 4, in_ranges(topic(*[0] * 4), 2)) == ()
+
+
+@pytest.mark.parametrize(("hot", "known"), [(400, 4), (40_000, 1)])
+def test_few_looks_tell_only_what_no_batch_explains(hot: int, known: int) -> None:
+    """How many records come together shows only from the fourth minute on."""
+    came, found, told = topic(hot, hot, *[hot // 8] * 22), Rates(), []
+    for minute in range(6):
+        found.add(came, minute * MINUTE_MS)
+        told.append(bool(found.carries("range", 24, in_ranges(came, 4))))
+    assert told == [minute >= known for minute in range(6)]
