@@ -22,7 +22,7 @@ from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import Host, JobTopology
 from surescale.contracts.plurals import counted
 from surescale.contracts.topology import dealt_to, slots_needed
-from surescale.policies.dealt import Dealt, carried, deal_of
+from surescale.policies.dealt import Deal, Dealt, carried, deal_of
 
 UNPROVEN = "unproven"
 """The guardrail that keeps a task as wide as it is while its figures do not prove that it needs less."""
@@ -270,12 +270,13 @@ def _why_no_more(growth: Growth, task: TaskDecision, dealt: Dealt, load: float |
 
     That growth brought next to nothing; or it was for the load that still comes and has had no time to show what it brings. Where
     all subtasks wait for one thing outside, more of them make each seem slower, and so ask for even more. Ask only while the task
-    runs at the size that growth brought: from a size that somebody has set since, growing has not been tried.
+    runs at the size that growth brought: from a size that somebody has set since, growing has not been tried. Where partitions
+    are unequal, one that left the hot ones together says nothing of one that parts them, and so promises more.
     """
     if growth.ended_ms is None or task.records_per_minute is None or at_ms >= growth.ended_ms + BLOCKED_MS:
         return ""
-    expected = _gain_expected(growth, dealt)
-    if expected <= 0.0:
+    expected = _gain_expected(growth.before, growth.after, dealt)
+    if expected <= 0.0 or (isinstance(dealt, Deal) and _gain_expected(growth.after, task.desired, dealt) > expected):
         return ""
     if at_ms < growth.ended_ms + SETTLED_MS:
         is_for_more = load is not None and growth.load is not None and load > (1.0 + LOAD_NOISE) * growth.load
@@ -299,9 +300,9 @@ def _was_too_few(shrink: Shrink, load: float | None, at_ms: int) -> bool:
     return shrink.undone_ms is not None and is_as_high and at_ms < shrink.undone_ms + TOO_FEW_MS
 
 
-def _gain_expected(growth: Growth, dealt: Dealt) -> float:
-    before, after = carried(np.array([[growth.before], [growth.after]]), dealt)[:, 0]
-    return float(after / before - 1.0)
+def _gain_expected(before: int, after: int, dealt: Dealt) -> float:
+    carried_before, carried_after = carried(np.array([[before], [after]]), dealt)[:, 0]
+    return float(carried_after / carried_before - 1.0)
 
 
 def _waits(task: TaskDecision, lasting: int, minutes: int) -> str:

@@ -230,6 +230,19 @@ def test_growth_that_could_bring_nothing_was_not_in_vain() -> None:
     assert only(effects).status == "commanded"
 
 
+@pytest.mark.parametrize(("four", "eight", "status"), [(1.7, 3.4, "commanded"), (2.8, 3.4, "refused")])
+def test_growth_that_left_hot_partitions_together_says_nothing_of_one_that_parts_them(
+    four: float, eight: float, status: str
+) -> None:
+    """A sticky deal of four members gave one of them both; eight promise more than four did, or less."""
+    control, seen = controller(), view(block_ineffective=True)
+    hot = {"useful_max": 8, "carries": ((1, 1.0), (2, 1.5), (4, four), (8, eight))}
+    tasks = tuple(msgspec.structs.replace(spec, **hot) if spec.task == "map" else spec for spec in seen.jobs[JOB].tasks)
+    seen = View(seen.cluster, {JOB: msgspec.structs.replace(seen.jobs[JOB], tasks=tasks)}, seen.settings)
+    _, seen = rescaled(control, seen, 0, busy(0, 4, 1_000.0))
+    assert only(control.on_decision(busy(10, 8, 1_000.0), seen, at(10))).status == status
+
+
 def test_growth_in_vain_is_forgiven_once_somebody_has_set_another_size() -> None:
     """Growing from there has not been tried: that more than four brings nothing does not say that more than two does not."""
     control, seen = controller(), view(block_ineffective=True)
