@@ -97,8 +97,12 @@ Dealt = Int64 | Deal
 
 
 def deal_of(things: Int64, told: Told) -> Dealt:
-    """Return what is dealt out to tasks: int64 [N] things, and by task what sizes carry, empty where all things are alike."""
-    uneven = tuple(Uneven.of(task, each) for task, each in enumerate(told) if each and things[task] > 0)
+    """Return what is dealt out to tasks: int64 [N] things, and by task what sizes carry, empty where all things are alike.
+
+    A size above the things has no use, whatever is told of it: where no more members can help, the things are those that do.
+    """
+    useful = [tuple(size for size in each if size[0] <= most) for each, most in zip(told, things.tolist(), strict=False)]
+    uneven = tuple(Uneven.of(task, each) for task, each in enumerate(useful) if each)
     return Deal(things, uneven, told) if uneven else things
 
 

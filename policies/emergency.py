@@ -214,7 +214,7 @@ def _needed(question: Question, load: float) -> Int64:
     sizing = Reading.of(question).sizing(CALIBRATED)
     exact = exact_subtasks(question.measured, np.array(load), question.graph, sizing)
     known = ~np.isnan(exact)
-    wanted = np.clip(needed(np.where(known, exact, 1.0), question.graph.dealt), 1.0, TARGET_MAX)
+    wanted = np.clip(needed(np.where(known, exact, 1.0), question.graph.deal), 1.0, TARGET_MAX)
     return np.where(known, wanted, 0).astype(np.int64)
 
 

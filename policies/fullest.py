@@ -5,6 +5,7 @@ import numpy as np
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.plurals import counted
+from surescale.contracts.saturation import QUIET_MOST
 from surescale.contracts.windows import FIGURE
 from surescale.policies.dealt import carried, most_carried
 from surescale.policies.graph import Bool
@@ -34,12 +35,18 @@ def full_of(question: Question) -> Bool:
 
 
 def short_of(question: Question) -> Bool:
-    """Return bool [N], tasks that need more than any size carries of their partitions or key groups; False where unknown."""
+    """Return bool [N], tasks that need more than any size carries of their partitions or key groups; False where unknown.
+
+    Without a busy counter what a record costs is known from when a backlog lasted, and too high if only a hot partition's did. So
+    where nothing waits such a task is not short of anything.
+    """
     graph, measured = question.graph, question.measured
     if is_simulated(question.window.topology.engine):
         return np.zeros_like(graph.scalable)
-    demand, most = measured.demand(mean_of_last(measured.load, FULL_MINUTES)), carried(question.current, graph.deal)
-    short: Bool = graph.scalable & (most >= most_carried(graph.deal)) & (demand > most)
+    load, most = mean_of_last(measured.load, FULL_MINUTES), carried(question.current, graph.deal)
+    uncounted = np.isnan(question.figures[..., FIGURE["busy_ms"]]).all(axis=0)
+    keeps_up = uncounted & (measured.waiting_records <= QUIET_MOST * load * measured.visits)  # False where unknown
+    short: Bool = graph.scalable & (most >= most_carried(graph.deal)) & (measured.demand(load) > most) & ~keeps_up
     return short
 
 
@@ -53,8 +60,8 @@ def short_in_words(question: Question) -> str:
     if spec.carries:
         share = 1.0 / float(most_carried(question.graph.deal)[short[0]])
         return (
-            f"{spec.label or spec.task}: one {what} has {share:.0%} of the records, more than a subtask gets through, so more "
-            f"subtasks do not help: make records cheaper, or spread its keys over more {what}s."
+            f"{spec.label or spec.task}: at any size one subtask has {share:.0%} of the records, more than it gets through, so "
+            f"more subtasks do not help: make records cheaper, or spread its keys over more {what}s."
         )
     return (
         f"{spec.label or spec.task} needs more than its {counted(things, what)} can give to subtasks, so more subtasks do not "

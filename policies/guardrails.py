@@ -31,7 +31,7 @@ import numpy as np
 
 from surescale.contracts.decisions import Amendment
 from surescale.policies.answer import Float64
-from surescale.policies.dealt import aligned, carried, larger, needed, smaller
+from surescale.policies.dealt import Deal, aligned, carried, larger, needed, smaller
 from surescale.policies.graph import Bool, Int64, JobGraph
 from surescale.policies.limits import Limits
 from surescale.policies.measure import Measured, mean_of_last, or_zero
@@ -199,11 +199,11 @@ def step_range(seen: Situation, floor: Int64, limits: Limits) -> tuple[Int64, In
 def one_step(current: Int64, limits: Limits, graph: JobGraph) -> tuple[Int64, Int64]:
     """Return the least and most [.., N] that one change by the step factors can reach.
 
-    One subtask more or fewer is always allowed, or a small task could never move; where work is dealt out, the next even size,
-    which a factor of two always reaches.
+    One subtask more or fewer is always allowed, or a small task could never move; where work is dealt out, the next even size. A
+    factor of two always reaches that, unless things are unequal.
     """
     above, below = current + 1, current - 1
-    if min(limits.step_up, limits.step_down) < 2.0 and graph.deal.any():
+    if graph.deal.any() and (min(limits.step_up, limits.step_down) < 2.0 or isinstance(graph.deal, Deal)):
         above, below = np.maximum(above, larger(current, graph.deal)), np.minimum(below, smaller(current, graph.deal))
     most = np.maximum(above, np.floor(current * limits.step_up + _EPSILON)).astype(np.int64)
     least = np.minimum(below, np.ceil(current / limits.step_down - _EPSILON)).astype(np.int64)

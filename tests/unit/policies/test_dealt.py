@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_settings import JobSettings
-from surescale.contracts.messages import Input, TaskSpec
+from surescale.contracts.messages import Input, Saturation, TaskSpec
 from surescale.contracts.topology import dealt_to
-from surescale.contracts.windows import Window
+from surescale.contracts.windows import FIGURE, Window
 from surescale.policies.dealt import (
     SLACK,
     Dealt,
@@ -27,8 +28,11 @@ from surescale.policies.dealt import (
     smaller,
 )
 from surescale.policies.decide import decide
+from surescale.policies.emergency import present_need
 from surescale.policies.graph import job_graph
-from surescale.policies.guardrails import situation
+from surescale.policies.guardrails import guard, situation, unmeasured
+from surescale.policies.limits import Limits
+from surescale.policies.question import Question
 from surescale.policies.registry import load_policy
 from tests.unit.policies.test_demand import Task, read, window_of
 
@@ -216,6 +220,20 @@ def test_a_task_that_all_its_partitions_cannot_carry_is_told_so(members: int, bu
     assert ("close enough" in decision.reason) == (busy < 1.0)
 
 
+@pytest.mark.parametrize(("waiting", "is_short"), [(5_000.0, True), (0.0, False)])
+def test_a_task_without_a_busy_counter_is_short_only_while_something_waits(waiting: float, is_short: bool) -> None:
+    """What a record took it is remembered from a hot partition's backlog, and by that two partitions were never enough."""
+    window = group(2, 1.5, 2)
+    figures = window.figures.copy()
+    for name in ("busy_ms", "busy_ms_max", "idle_ms", "backpressured_ms"):
+        figures[..., FIGURE[name]] = np.nan
+    figures[..., FIGURE["queued_records_last"]] = waiting
+    took = Saturation(task="group", record_ms=120.0, at_ms=window.window_end_ms - MINUTE_MS)
+    window = replace(window, figures=figures, saturations=(took,))
+    decision = decide(window, load_policy("target-utilisation"), JobSettings(job=window.job), seed=0)
+    assert ("so more subtasks do not help" in decision.reason) == is_short, decision.reason
+
+
 CARRIES = ((1, 1.0), (2, 1.6), (4, 1.9), (7, 1.5), (8, 3.3))
 """Of 16 partitions with two hot ones; seven subtasks run now, and are slower than four."""
 
@@ -258,6 +276,35 @@ def test_a_policys_own_size_is_rounded_up_to_one_that_parts_the_hot_ones(unequal
     ones, twelve = np.array([1, 1]), np.array([12, 12])
     assert aligned(np.array([5, 1]), np.array([2, 1]), unequal, ones, twelve).tolist() == [8, 1]
     assert aligned(np.array([6, 1]), np.array([2, 1]), unequal, ones, np.array([7, 12])).tolist() == [4, 1]
+
+
+@pytest.mark.parametrize(("useful", "most"), [(16, 3.3), (7, 1.9), (3, 1.6), (1, 1.0)])
+def test_no_size_above_what_is_useful_carries_more(useful: int, most: float) -> None:
+    """More members than now would not help, as with one that is stuck: what they would carry is no reason to grow."""
+    dealt = deal_of(np.array([useful]), (CARRIES,))
+    assert most_carried(dealt).tolist() == [most]
+    assert needed(one(5.0), dealt)[0] <= useful
+
+
+@pytest.mark.parametrize("step", [1.5, 2.0, 4.0])
+@pytest.mark.parametrize(("current", "wanted"), [(12, 3), (3, 12)])
+def test_a_step_reaches_the_next_size_of_unequal_things(step: float, current: int, wanted: int) -> None:
+    """Two neighbours among 12 are parted only by 12 members: from three a factor of two never got there, nor back."""
+    told = ((1, 1.0), (2, 1.7), (3, 1.8), (12, 3.5))
+    graph = job_graph((TaskSpec(task="group", useful_max=12, carries=told),))
+    limits = Limits(least=one(1), most=one(12), total=1_000, align=True, step_up=step, step_down=step)
+    seen = unmeasured(graph, np.array([current]))
+    assert guard(np.array([wanted]), seen, limits, floor_applies=True).desired.tolist() == [wanted]
+
+
+def test_what_the_present_load_needs_is_by_what_unequal_things_carry() -> None:
+    """Three even members would do for a load worth two; with hot partitions only eight are as fast."""
+    window = group(8, 2.0, 8)
+    hot = msgspec.structs.replace(window.topology.tasks[0], carries=((1, 1.0), (2, 1.5), (8, 3.0)))
+    settings = JobSettings(job="c/j")
+    for spec, least in ((window.topology.tasks[0], 3), (hot, 8)):
+        topology = msgspec.structs.replace(window.topology, tasks=(spec,))
+        assert present_need(Question.of(replace(window, topology=topology), settings, 0)).tolist() == [least]
 
 
 def test_a_graph_follows_what_is_told_of_its_partitions() -> None:
