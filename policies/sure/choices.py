@@ -174,7 +174,8 @@ def leap_of(planning: Planning, given: PlanningInput, work: Work) -> tuple[Int64
         coming = _minutes(expected)[:, :soon].max(axis=1) * np.exp(max(planning.scenarios) * expected.spread[:, 0])
         share = coming[:, None] * given.measured.visits / given.got_through
         known = work.sized & np.isfinite(share)
-        least = np.where(known, np.minimum(current, np.ceil(np.where(known, share, 0.0))), current).astype(np.int64)
+        enough = needed(np.where(known, share, 0.0), work.dealt)
+        least = np.where(known, np.minimum(current, enough), current).astype(np.int64)
     return least, most
 
 

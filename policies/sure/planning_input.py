@@ -96,7 +96,7 @@ class PlanningInput:
         limits: of all of them.
         restarts: int64 [B], restarts in the window.
         span_minutes: from one decision to the next.
-        got_through: float64 [B, N], the most records that each subtask of a task got through in a minute; None: not asked.
+        got_through: float64 [B, N], the most records that an even subtask of a task got through in a minute; None: not asked.
     """
 
     expected: Expected

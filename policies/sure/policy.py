@@ -16,6 +16,7 @@ from surescale.contracts.messages import JobTopology
 from surescale.contracts.source_load import read_or_emitted
 from surescale.contracts.windows import FIGURE, Float32
 from surescale.policies.answer import Answer, Float64, Int64, PolicyFailed, RawAnswer
+from surescale.policies.dealt import carried
 from surescale.policies.hidden import hidden_load
 from surescale.policies.latency_bound import path_minutes
 from surescale.policies.question import Question
@@ -114,10 +115,10 @@ class SurePolicy:
 
 
 def _got_through(question: Question, figures: Float32) -> Float64:
-    """Return [N] the most records that a subtask of each task got through in a minute of the window; NaN: unknown."""
+    """Return [N] the most records that an even subtask of each task got through in a minute of the window; NaN: unknown."""
     into, out, subtasks = (figures[..., FIGURE[name]].astype(np.float64) for name in ("records_in", "records_out", "parallelism"))
     into[:, question.graph.by_level[0]] = read_or_emitted(into, out)[:, question.graph.by_level[0]]
-    each = np.where(subtasks > 0, into / np.maximum(subtasks, 1.0), np.nan)
+    each = np.where(subtasks > 0, into / carried(np.maximum(subtasks, 1.0), question.graph.deal), np.nan)
     most: Float64 = np.fmax.reduce(np.where(each > 0, each, np.nan), axis=0)
     return most
 

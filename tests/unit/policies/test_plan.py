@@ -10,6 +10,7 @@ from surescale.contracts.messages import TaskSpec
 from surescale.policies.graph import JobGraph, job_graph
 from surescale.policies.guardrails import Limits
 from surescale.policies.measure import Measured
+from surescale.policies.sure.choices import Work, leap_of
 from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.past import PAST_HOURS, Past
 from surescale.policies.sure.plan import PAST_DOUBT, REVERSED, WALK_GAIN, WALK_MOST, _with_spread, plan
@@ -52,6 +53,28 @@ def test_a_job_far_too_wide_shrinks_by_half_at_most() -> None:
     answer = planned((10, 10), expecting(100, 100, 100, 100))
     assert answer.acts[0]
     assert answer.wanted.tolist() == [[1, 5, 5]]
+
+
+@pytest.mark.parametrize(("dealt", "least"), [(0, 5), (12, 6), (10, 5)])
+def test_a_leap_down_gives_no_subtask_more_than_one_got_through(dealt: int, least: int) -> None:
+    """A load worth 4.5 even subtasks: of twelve partitions the fullest of five would have three, which are too many."""
+    tasks = [TaskSpec(task="s", scalable=False, max_parallelism=1)]
+    tasks += [TaskSpec(task=name, upstream=("s",), max_parallelism=12, useful_max=dealt or None) for name in ("a", "b")]
+    graph, expected = job_graph(tasks), expecting(45, 45, 45, 45, spread=0.0)
+    limits = Limits(least=np.ones(3, dtype=np.int64), most=graph.parallelism_max, total=99, leaps_down=True)
+    seen = measuring(np.full((1, 60), 45.0), np.array([[0.0, 0.02, 0.01]]), np.ones((1, 3)), np.zeros((1, 3)), graph)
+    given = PlanningInput(
+        replace(expected, shape=np.ones((1, 80))),
+        seen,
+        np.array([[1, 12, 12]]),
+        graph,
+        limits,
+        np.zeros(1),
+        got_through=np.array([[45.0, 10.0, 10.0]]),
+    )
+    leap = leap_of(PLANNING, given, Work.of(seen, graph))
+    assert leap is not None
+    assert leap[0].tolist() == [[1, least, least]]
 
 
 def test_a_short_dip_is_not_followed() -> None:
