@@ -187,11 +187,11 @@ def test_a_forged_marker_of_the_future_hides_no_job(pipeline: MonitorPipeline, e
     forged_ms = 2**52 // MINUTE * MINUTE if clock is None else 60 * MINUTE
     segment = ClockSegment(pipeline="main", sequence=1, e0_ms=0, w0_ms=0, speed=1e6, until_ms=clock or 0)
     client = producer(pipeline.settings)
-    for topic, record in [
-        (TASK_METRICS, MinuteMarker(job=JOB, minute_end_ms=forged_ms, topology=job_chain(JOB))),
-        *([(CLOCK, segment)] if clock is not None else []),
+    for topic, key, record in [
+        (TASK_METRICS, JOB, MinuteMarker(job=JOB, minute_end_ms=forged_ms, topology=job_chain(JOB))),
+        *([(CLOCK, segment.pipeline, segment)] if clock is not None else []),
     ]:
-        client.produce(f"{pipeline.settings.topic_prefix}{topic}", encode(record), key=JOB.encode())
+        client.produce(f"{pipeline.settings.topic_prefix}{topic}", encode(record), key=key.encode())
     assert client.flush(20) == 0
     pipeline.start("--engine-url", engine.url)
     wait_until(lambda: sorted(pipeline.marked())[:3] == [1, 2, 3], what="the minutes of the job")
