@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import click
 
-from benchmarks.archive import archived, load_graph
+from benchmarks.archive import archived, load_graph, where
 from benchmarks.machine import conditions
 from benchmarks.pipeline.usage import cores_used, memory_mb, processor_s
 from benchmarks.report import Document, say, show
@@ -39,9 +39,8 @@ def typical_graphs(count: int) -> list[JobGraph]:
 def resting(graph: JobGraph, minutes: int, policy: str, seed: int) -> Document:
     """Measure a pipeline of one job at its own pace, after two minutes in which the roles warm up."""
     say(f"at rest: one job of {graph.size - 2} tasks, {minutes} minutes as they pass")
-    wanted = PipelineOptions(
-        jobs=(graph.name,), minutes=REST_WARM_MINUTES + minutes + 60, pace="free", speed=1.0, seed=seed, policy=policy, twins=()
-    )
+    alone, enough = (where(graph.name),), REST_WARM_MINUTES + minutes + 60
+    wanted = PipelineOptions(jobs=alone, minutes=enough, pace="free", speed=1.0, seed=seed, policy=policy, twins=())
     with LocalPipeline(wanted, say) as pipeline:
         pipeline.start()
         pipeline.wait_for_minute(REST_WARM_MINUTES)
@@ -53,7 +52,7 @@ def resting(graph: JobGraph, minutes: int, policy: str, seed: int) -> Document:
 def working(graphs: list[JobGraph], minutes: int, policy: str, seed: int, rest_cores: Mapping[str, float]) -> Document:
     """Measure a pipeline of many jobs at the pace of its answers, once windows are whole, less what it takes at rest."""
     say(f"at work: {len(graphs)} jobs, minutes {WARM_MINUTES} to {WARM_MINUTES + minutes}")
-    names = tuple(graph.name for graph in graphs)
+    names = tuple(where(graph.name) for graph in graphs)
     wanted = PipelineOptions(jobs=names, minutes=WARM_MINUTES + minutes, seed=seed, policy=policy, twins=())
     with LocalPipeline(wanted, say) as pipeline:
         pipeline.start()
