@@ -21,8 +21,8 @@ from confluent_kafka import KafkaException
 
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import DECISIONS, SNAPSHOTS
-from surescale.runtime.kafka import LogReader, admin_client, create_topics, producer, wait_for_topics
-from surescale.runtime.kafka_errors import Refusals, Refused
+from surescale.runtime.kafka import LogReader, create_topics, producer, wait_for_topics
+from surescale.runtime.kafka_errors import Refused
 from surescale.services.doctor.kafka_checks import KafkaChecks
 from surescale.services.local_stack.artifacts import MSK_IAM, SPARK_KAFKA, fetch
 from tests.support.agent_pipeline import AgentPipeline, windows
@@ -30,7 +30,7 @@ from tests.support.attacked_consumer import consumer_of
 from tests.support.builders import JOB
 from tests.support.command_line import SURESCALE
 from tests.support.hostile_consumers import SparkConsumer
-from tests.support.secure_broker import KEY_ID, KEY_SECRET, IamBroker
+from tests.support.secure_broker import KEY_ID, KEY_SECRET, IamBroker, ask
 from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = [
@@ -165,24 +165,6 @@ def test_another_region_is_refused(broker: IamBroker) -> None:
     """The token is for one region only."""
     with pytest.raises(Refused, match="refuses the token"):
         ask(replace(pipeline(broker, "region-"), kafka_aws_region="us-test-1"))
-
-
-def ask(settings: PipelineSettings) -> None:
-    """Ask the broker for its topics."""
-    refusals = Refusals(settings)
-    admin = admin_client(settings, error_cb=refusals.hear)
-
-    def has_answered() -> bool:
-        try:
-            with refusals.explained(admin):
-                admin.list_topics(timeout=2.0)
-        except Refused:
-            raise
-        except KafkaException:  # a busy machine takes longer to refuse
-            return False
-        return True
-
-    wait_until(has_answered, PATIENT_S, "an answer")
 
 
 def known(broker: IamBroker, key_id: str) -> str:

@@ -16,8 +16,8 @@ from confluent_kafka import KafkaException
 
 from surescale.contracts.settings import PipelineSettings, to_environment
 from surescale.contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS
-from surescale.runtime.kafka import LogReader, admin_client, create_topics, producer
-from surescale.runtime.kafka_errors import Refusals, Refused
+from surescale.runtime.kafka import LogReader, create_topics, producer
+from surescale.runtime.kafka_errors import Refused
 from surescale.services.doctor.kafka_checks import KafkaChecks
 from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.attacked_consumer import Consumer, consumer_of
@@ -26,7 +26,7 @@ from tests.support.command_line import SURESCALE
 from tests.support.hostile_consumers import SparkConsumer
 from tests.support.issuer import CLIENT, SECRET, SECRET_TELLTALE, Issuer, make_key
 from tests.support.lost_rights import lose_and_regain
-from tests.support.secure_broker import TokenBroker
+from tests.support.secure_broker import TokenBroker, ask
 from tests.support.waiting import PATIENT_S, wait_until
 
 pytestmark = [
@@ -142,24 +142,6 @@ def test_a_token_that_another_key_signed_opens_nothing(broker: TokenBroker, issu
     make_key(tmp_path)
     with Issuer(tmp_path) as forger, pytest.raises(Refused, match="the broker refuses the token"):
         ask(replace(pipeline(broker, issuer, "forged-"), kafka_oauth_token_url=forger.url, kafka_oauth_ca_file=""))
-
-
-def ask(settings: PipelineSettings) -> None:
-    """Ask the broker for its topics."""
-    refusals = Refusals(settings)
-    admin = admin_client(settings, error_cb=refusals.hear)
-
-    def has_answered() -> bool:
-        try:
-            with refusals.explained(admin):
-                admin.list_topics(timeout=1.0)
-        except Refused:
-            raise
-        except KafkaException:  # a busy machine takes longer to refuse
-            return False
-        return True
-
-    wait_until(has_answered, PATIENT_S, "an answer")
 
 
 def test_the_agent_decides_on_tokens_that_expire(broker: TokenBroker, issuer: Issuer, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -18,11 +19,14 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.kafka import admin_client
+from surescale.runtime.kafka_errors import Refusals, Refused
 from surescale.runtime.ports import LOOPBACK, free_port
 from surescale.services.local_stack.flink.scaled_job import compiled
 from surescale.services.local_stack.servers import LocalBroker
 from tests.support.issuer import AUDIENCE, CLIENT, ISSUER, SECRET, Issuer, make_key
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 
 USER, PASSWORD = "surescale", 'a "quoted" \\ pass=word;'
 TELLTALE = "pass=word"  # a part of the password that looks the same however it is quoted
@@ -317,3 +321,25 @@ def running(broker: LocalBroker) -> Iterator[None]:
         yield
     finally:
         broker.stop()
+
+
+def ask(settings: PipelineSettings) -> None:
+    """Ask the broker for its topics.
+
+    Raises:
+        Refused: it lets nobody in with these settings.
+    """
+    refusals = Refusals(settings)
+    admin = admin_client(settings, error_cb=refusals.hear)
+
+    def has_answered() -> bool:
+        try:
+            with refusals.explained(admin):
+                admin.list_topics(timeout=2.0)
+        except Refused:
+            raise
+        except KafkaException:  # a busy machine takes longer to refuse
+            return False
+        return True
+
+    wait_until(has_answered, PATIENT_S, "an answer")
