@@ -181,16 +181,17 @@ def smaller(sizes: Int64, dealt: Dealt) -> Int64:
     return fewest(np.maximum(sizes - 1, 1), dealt)
 
 
-def lasting(wanted: Float64, exact: Float64, current: Int64, dealt: Dealt) -> Float64:
-    """Return wanted sizes [.., N] that noise does not take back: a shrink leaves room for ``SLACK`` times ``exact``.
+def lasting(wanted: Float64, steady: Float64, current: Int64, dealt: Dealt) -> Float64:
+    """Return wanted sizes [.., N] that noise does not take back: a shrink leaves room for ``SLACK`` times ``steady``.
 
-    Even sizes lie far apart, so a load near what one of them carries would else be sized now for it, now for the next. The room
-    costs at most one even size. Work that divides is not concerned.
+    That is what the load needs without most of its noise, at most what ``wanted`` carries. Even sizes lie far apart, so a load
+    near what one of them carries would else be sized now for it, now for the next. The room costs at most one even size. Work
+    that divides is not concerned.
     """
     shrinks = (_parts(dealt)[0] > 0) & (wanted < current)
     if not shrinks.any():
         return wanted
-    roomy = np.minimum(needed(SLACK * exact, dealt), larger(wanted.astype(np.int64), dealt))
+    roomy = np.clip(needed(SLACK * steady, dealt), wanted, larger(wanted.astype(np.int64), dealt))
     return np.where(shrinks, np.minimum(roomy, fewest(current, dealt)), wanted)
 
 

@@ -34,18 +34,19 @@ from surescale.contracts.windows import FIGURE, Window
 from surescale.policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
 from surescale.policies.dealt import carried, larger
 from surescale.policies.emergency import Emergency, emergency_of, may_gather, present_need, restless_of
-from surescale.policies.fullest import full_in_words, short_in_words
+from surescale.policies.fullest import coarse_in_words, full_in_words, short_in_words
 from surescale.policies.graph import Int64
 from surescale.policies.guardrails import Proposal, Situation, guard, situation
 from surescale.policies.headline import headline
 from surescale.policies.idle_members import idle_in_words, useful_of
-from surescale.policies.latency_budget import budget_of, spent
+from surescale.policies.latency_budget import budget_of, spent, unkeepable_in_words
 from surescale.policies.latency_budget import in_words as budget_in_words
 from surescale.policies.measure import mean_of_last, waiting_told
 from surescale.policies.memory import cramped_of, held_in_words
 from surescale.policies.policy import Policy, ask, is_span_end
 from surescale.policies.question import Question
-from surescale.policies.rules.target_utilisation import CALIBRATED, TargetUtilisation
+from surescale.policies.rules.target_utilisation import TargetUtilisation
+from surescale.policies.sizing import CALIBRATED
 from surescale.policies.trial import trial_of
 from surescale.policies.unknown import unknown_in_words
 from surescale.policies.witness import Doubt, doubts_of, words_for
@@ -195,10 +196,11 @@ def _decision(
         or _held_at_limit(question, seen, outcome.desired)
         or short_in_words(question)
         or idle_in_words(question, outcome.desired)
-        or full_in_words(question, outcome.desired <= current),
+        or full_in_words(question, outcome.desired <= current)
+        or coarse_in_words(question, outcome.desired == current),
         _above_limits(question, seen, outcome.desired),
         _doubt_in_words(question, doubts, outcome),
-        budget_in_words(budget, compared),
+        unkeepable_in_words(question) or budget_in_words(budget, compared),
         "" if is_unready else _periods_in_words(question, seen, outcome.desired),
         _labels_in_words(window.topology.labels),
         _amended_by(outcome, is_emergency=emergency is not None or bool(at_once.any())),

@@ -31,8 +31,7 @@ from surescale.policies.hidden import never_resting
 from surescale.policies.measure import WARM_UP_MINUTES, mean_of_last, or_zero
 from surescale.policies.question import Question
 from surescale.policies.rules.reading import Reading
-from surescale.policies.rules.target_utilisation import CALIBRATED
-from surescale.policies.sizing import TARGET_MAX, exact_subtasks
+from surescale.policies.sizing import CALIBRATED, TARGET_MAX, exact_subtasks
 
 BUSY_LEAST: Final = 0.9
 """Share of the minute from which a task counts as working all the time."""
@@ -58,6 +57,10 @@ if it came three seconds before the minute's end."""
 RISING_ERRORS: Final = 3.0
 """Standard errors of the difference of two Poisson counts that the rise must measure as well: few records vary by chance. So
 many of one count must have gathered."""
+RESTLESS_LEAST: Final = 10
+"""Changes from minute to minute that must be known to tell how much a load varies."""
+MEDIAN_ERRORS: Final = 0.6745
+"""Standard errors in the median change."""
 
 UNASKED_MOST: Final = 4
 """Subtasks up to which such a task grows where its owner set no maximum."""
@@ -176,11 +179,20 @@ def present_need(question: Question) -> Int64:
 
 
 def _rises(load: Float64) -> bool:
-    """Return whether the newest minute of load [L] is well above the one before; False where one of the two is unknown."""
+    """Return whether the newest minute of load [L] is well above the one before; False where one of the two is unknown.
+
+    That is above what such a load does from minute to minute: a restless one rises and falls all the time, and a lower need that
+    has to last for half an hour of decisions never would.
+    """
     if len(load) < 2:
         return False
     before, after = load[-2:]
-    return bool(after >= RISING_LEAST * before > 0.0 and after - before >= RISING_ERRORS * np.sqrt(after + before))
+    if not after >= RISING_LEAST * before > 0.0:
+        return False
+    changes = np.abs(np.diff(load[:-1]))
+    known = changes[~np.isnan(changes)]
+    usual = float(np.median(known)) / MEDIAN_ERRORS if len(known) >= RESTLESS_LEAST else 0.0
+    return bool(after - before >= RISING_ERRORS * max(float(np.sqrt(after + before)), usual))
 
 
 def _needed_by_bursts(question: Question, present: float) -> Int64:

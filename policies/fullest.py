@@ -1,4 +1,4 @@
-"""Says which tasks no size helps: keys or partitions are uneven, and one subtask never rests; or all of them are too few."""
+"""Says which tasks no size suits: one subtask never rests, what is dealt out is too little, or the next size too far away."""
 
 import numpy as np
 
@@ -7,13 +7,15 @@ from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.plurals import counted
 from surescale.contracts.saturation import QUIET_MOST
 from surescale.contracts.windows import FIGURE
-from surescale.policies.dealt import carried, most_carried
+from surescale.policies.dealt import SLACK, carried, fewest, most_carried, smaller
 from surescale.policies.graph import Bool
 from surescale.policies.measure import SKEW_LEAST, mean_of_last
 from surescale.policies.question import Question
+from surescale.policies.sizing import CALIBRATED
 
 FULL_MINUTES = 5  # in which a subtask never rested
 FULL_LEAST = 0.98  # share of its time that a subtask is busy that never rests
+COARSE_MOST = 0.75  # of what tasks should be busy: less is told of
 
 
 def full_of(question: Question) -> Bool:
@@ -78,4 +80,33 @@ def full_in_words(question: Question, stays: Bool) -> str:
     return (
         f"{spec.label or spec.task}: its busiest subtask never rests, the others do. Find its hottest partitions or keys by "
         "their lag: give them fewer records, or try another size, which may part them; a single one too hot is helped by no size."
+    )
+
+
+def coarse_of(question: Question) -> Bool:
+    """Return bool [N], tasks much less busy than they should be that the next smaller size of use would make too busy."""
+    graph, current = question.graph, question.current
+    if is_simulated(question.window.topology.engine) or not graph.deal.any():
+        return np.zeros_like(graph.scalable)
+    target = CALIBRATED.utilisation if question.limits.utilisation is None else question.limits.utilisation
+    work = question.measured.demand(mean_of_last(question.measured.load, FULL_MINUTES))
+    below = smaller(current, graph.deal)
+    coarse: Bool = graph.scalable & (work < COARSE_MOST * target * current) & (below < current - 1)  # False where unknown
+    coarse &= (SLACK * work > target * carried(below, graph.deal)) & (fewest(current, graph.deal) == current)
+    return coarse
+
+
+def coarse_in_words(question: Question, stays: Bool) -> str:
+    """Return why the first of these tasks keeps its size (``stays``, bool [N]); empty if none does."""
+    coarse = np.flatnonzero(coarse_of(question) & stays).tolist()
+    if not coarse:
+        return ""
+    task, things = coarse[0], int(question.graph.dealt[coarse[0]])
+    spec, below = question.window.topology.tasks[task], smaller(question.current, question.graph.deal)
+    work = question.measured.demand(mean_of_last(question.measured.load, FULL_MINUTES))
+    first, last, busy = int(below[task]) + 1, spec.parallelism - 1, work[task] / carried(below, question.graph.deal)[task]
+    what, between = "partition" if spec.useful_max == things else "key group", f"{first} to {last}" if first < last else f"{last}"
+    return (
+        f"{spec.label or spec.task}: {counted(things, what)} are dealt out whole, so {between} subtasks carry no more than "
+        f"{first - 1}, which would be {busy:.0%} busy."
     )

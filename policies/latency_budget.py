@@ -96,6 +96,20 @@ def in_words(budget: LatencyBudget | None, compared: ChangeScore | None) -> str:
     return f"{used}: the budget is spent. {_what_it_takes(budget, compared)}".rstrip()
 
 
+def unkeepable_in_words(question: Question) -> str:
+    """Return that no size can keep a job's bound, since the work on a record alone takes longer; empty if one may."""
+    wanted = question.latency_bound
+    if wanted is None:
+        return ""
+    alone_s = 60.0 * float(path_minutes(question.measured.alone(), question.graph)[0])
+    if alone_s < wanted.seconds:
+        return ""
+    return (
+        f"The work on one record alone takes {alone_s:.3g} s, so no size keeps its latency below {wanted.seconds:g} s: allow a "
+        "longer latency, or make records cheaper."
+    )
+
+
 def _what_it_takes(budget: LatencyBudget, compared: ChangeScore | None) -> str:
     candidates = None if compared is None else compared.candidates
     if candidates is None:

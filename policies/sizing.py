@@ -26,6 +26,10 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     backlog_minutes: float  # restart when a task that wants more has this much backlog
 
 
+CALIBRATED = Sizing(utilisation=0.75, catch_up_minutes=30.0, need=0.27, saving=0.14, backlog_minutes=1.0)
+"""Of the rule ``target-utilisation``: on ClarkNet's first week, over the training jobs."""
+
+
 @dataclass(frozen=True, slots=True)
 class SizingRows:
     """A sizing for each of B rows: those of tasks (``utilisation``, ``catch_up_minutes``) are [B, 1], those of the gate [B]."""
@@ -73,12 +77,15 @@ def exact_subtasks(
     return np.where(graph.scalable, exact, np.nan)
 
 
-def target_size(exact: Float64, current: Int64, graph: JobGraph) -> TargetSize:
-    """Return the whole subtasks that carry ``exact`` [.., N] even ones; a shrink leaves room for noise (``policies.dealt``)."""
+def target_size(exact: Float64, current: Int64, graph: JobGraph, steady: Float64 | None = None) -> TargetSize:
+    """Return the whole subtasks that carry ``exact`` [.., N] even ones; a shrink leaves room for noise (``policies.dealt``).
+
+    ``steady``: what it leaves that room above, where ``exact`` is for a load of few minutes and has most of the noise itself.
+    """
     known = ~np.isnan(exact)
     asked = np.where(known, exact, 1.0)
     whole = np.clip(needed(asked, graph.deal), 1.0, TARGET_MAX)
-    whole = lasting(whole, asked, current, graph.deal)
+    whole = lasting(whole, asked if steady is None else np.where(known, steady, 1.0), current, graph.deal)
     return TargetSize(exact=exact, wanted=np.where(known, whole, current).astype(np.int64))
 
 

@@ -8,7 +8,7 @@ Windows are as long as surescale's span, since with upstream's defaults nothing 
 from pathlib import Path
 from typing import Final
 
-from surescale.policies.rules.target_utilisation import CALIBRATED
+from surescale.policies.sizing import CALIBRATED
 from surescale.services.local_stack.artifacts import fetch, locked_set
 from surescale.services.local_stack.errors import Say, silent
 from surescale.services.local_stack.flink.distribution import Flink

@@ -73,8 +73,10 @@ class GatedDS2(RuleWithoutModel):
 
     def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:
         """Return wanted parallelism [.., N] for a load [..]."""
-        exact = reading.demand(load) / reading.target(constants.utilisation)
-        asked = target_size(reading.measured.widened(exact), reading.current, reading.graph)
+        target, calm = reading.target(constants.utilisation), reading.steadier(self.estimate, self.span_minutes, load)
+        exact = reading.measured.widened(reading.demand(load) / target)
+        steady = None if calm is None else reading.measured.widened(reading.demand(calm) / target)
+        asked = target_size(exact, reading.current, reading.graph, steady)
         opened = worth_a_restart(
             asked, reading.measured, reading.current, reading.graph, constants, is_patient=reading.is_recovering
         )

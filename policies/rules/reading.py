@@ -17,7 +17,7 @@ from surescale.contracts.job_settings import LatencyBound
 from surescale.contracts.windows import FIGURE, Float32
 from surescale.policies.answer import Answer, Float64, RawAnswer
 from surescale.policies.dealt import carried
-from surescale.policies.fullest import full_of, short_of
+from surescale.policies.fullest import coarse_of, full_of, short_of
 from surescale.policies.graph import Bool, Int64, JobGraph
 from surescale.policies.latency_bound import busy_most
 from surescale.policies.measure import Measured, began_in, completed, mean_of_last, measured_of
@@ -93,6 +93,16 @@ class Reading:
             minutes = min(span_minutes, QUICK_UP_MINUTES)
             return np.maximum(mean_of_last(load, minutes), mean_of_last(load, 3 * minutes))
         return _order_statistic(load, 0.9 if estimate == "p90" else 1.0)
+
+    def steadier(self, estimate: Estimate, span_minutes: int, load: Float64) -> Float64 | None:
+        """Return the load [..] above which a shrink leaves room for noise; None: ``load``, by that estimate, has little of it.
+
+        A lower need has to last for half an hour. Of one minute's load some value within that time exceeds any room, so a job
+        under a constant load whose even sizes lie far apart would keep twice what it needs.
+        """
+        if estimate != "quick-up" or span_minutes >= QUICK_UP_MINUTES:
+            return None
+        return np.fmin(load, self.rate(estimate))
 
     def demand(self, rate: Float64) -> Float64:
         """Return the busy subtasks [.., N] that a rate [..] needs (DS2); NaN for virtual tasks and where unknown."""
@@ -250,7 +260,8 @@ def answer_of(rule: Rule, question: Question) -> Answer:
     needs = reading.measured.demand(np.array(1.0))[reading.graph.scalable]
     if np.isnan(needs).any():
         return RawAnswer(reading.current, f"{rule.sentence(reading)} What some tasks need is unknown; sizes stay as they are.")
-    fits = "" if (full_of(question) | short_of(question)).any() else " The present sizes are close enough to that."
+    is_told = (full_of(question) | short_of(question) | coarse_of(question)).any()
+    fits = "" if is_told else " The present sizes are close enough to that."
     return RawAnswer(reading.current, f"{rule.sentence(reading)}{fits}")
 
 

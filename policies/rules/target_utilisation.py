@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
 from surescale.policies.rules.reading import Estimate, Reading, RuleWithoutModel, changed_where, rates_by
-from surescale.policies.sizing import Constants, Sizing, exact_subtasks, target_size, worth_a_restart
-
-# Calibrated on ClarkNet's first week over the training jobs; docs/policy.md shows how flat the optimum is.
-CALIBRATED = Sizing(utilisation=0.75, catch_up_minutes=30.0, need=0.27, saving=0.14, backlog_minutes=1.0)
+from surescale.policies.sizing import CALIBRATED, Constants, Sizing, exact_subtasks, target_size, worth_a_restart
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +38,11 @@ class TargetUtilisation(RuleWithoutModel):
 
     def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:
         """Return wanted parallelism [.., N] for a load [..]."""
-        exact = exact_subtasks(reading.measured, load, reading.graph, constants, reading.target(constants.utilisation))
-        asked = target_size(exact, reading.current, reading.graph)
+        target = reading.target(constants.utilisation)
+        exact = exact_subtasks(reading.measured, load, reading.graph, constants, target)
+        calm = reading.steadier(self.estimate, self.span_minutes, load)
+        steady = None if calm is None else exact_subtasks(reading.measured, calm, reading.graph, constants, target)
+        asked = target_size(exact, reading.current, reading.graph, steady)
         opened = worth_a_restart(
             asked, reading.measured, reading.current, reading.graph, constants, is_patient=reading.is_recovering
         )

@@ -103,6 +103,17 @@ def test_a_size_that_was_too_few_at_this_load_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize("name", ["sure", "target-utilisation"])
+def test_a_size_whose_next_one_is_far_away_says_why_it_stays(name: str) -> None:
+    """Of 24 partitions 13 to 23 members read as fast as 12. Nobody else asks why members that are 42 % busy stay."""
+    course = run(Cell("kafka", 24, 10.0, 0.0, 24, 1), policy(name), 60)
+    said = "count: 24 partitions are dealt out whole, so 13 to 23 subtasks carry no more than 12, which would be 83% busy."
+    assert said in course.reason
+    assert "close enough" not in course.reason
+    near = run(Cell("kafka", 24, 9.0, 0.0, 12, 1), policy(name), 60)
+    assert "dealt out whole" not in near.reason
+
+
+@pytest.mark.parametrize("name", ["sure", "target-utilisation"])
 @pytest.mark.parametrize("begin", [3, 24])
 def test_a_partition_too_much_for_one_subtask_is_said(name: str, begin: int) -> None:
     """No size helps where one of 24 partitions needs 1.3 subtasks; that is never close enough, and no reason to grow."""
@@ -165,6 +176,24 @@ def test_bursts_that_return_take_no_size_back_and_forth(
     """What the last burst needed at once is kept while the next ones come."""
     course = run(Cell("kafka", things, busy, 0.02, begin, 1, burst=burst), policy(name), 240)
     assert len([each for each in course.rescales if each[0] >= HOUR]) <= 1
+
+
+@pytest.mark.parametrize("name", ["target-utilisation", "ds2-gate"])
+@pytest.mark.parametrize(
+    ("engine", "things", "busy", "begin", "rise", "least"),
+    [
+        ("kafka", 12, 3.96, 12, (0, 1.0), 6),
+        ("kafka", 24, 8.0, 12, (30, 0.25), 3),
+        ("flink", 128, 17.92, 39, (0, 1.0), 26),
+    ],
+)
+def test_a_rule_that_decides_every_minute_gives_back_what_noise_does_not_need(
+    name: str, engine: str, things: int, busy: float, begin: int, rise: tuple[int, float], least: int
+) -> None:
+    """A lower need has to last for half an hour of minutes, each with its own noise of 5 %: some of them always needed more."""
+    course = run(Cell(engine, things, busy, 0.05, begin, 3, rise=rise), load_policy(name, span_minutes=1), 75)
+    assert least <= course.sizes[-1] < begin
+    assert all(after < before for _, before, after in course.rescales)
 
 
 def test_after_the_last_burst_the_size_goes_back() -> None:

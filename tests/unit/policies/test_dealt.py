@@ -95,6 +95,13 @@ def test_a_shrink_leaves_room(current: int, exact: float, size: int) -> None:
     assert lasting(needed(one(exact), eight), one(exact), one(current), eight).tolist() == [size]
 
 
+def test_a_shrink_leaves_its_room_above_the_steady_load() -> None:
+    """Of twelve partitions six members read 5.6 times what one does, and 5.4 with a tenth to spare, but not 5.6 with it."""
+    twelve, wanted = one(12), needed(one(5.6), one(12))
+    assert [lasting(wanted, one(steady), one(12), twelve).tolist() for steady in (5.4, 5.6)] == [[6], [12]]
+    assert lasting(wanted, one(1.0), one(12), twelve).tolist() == [6], "never less than the newest minute needs"
+
+
 @given(THINGS, st.floats(0.01, 500.0), SIZES, st.floats(1 / SLACK + 0.001, 0.999))
 def test_what_was_grown_for_noise_is_not_given_back_for_it(things: int, exact: float, current: int, fall: float) -> None:
     """At a load that crosses the limit of an even size and falls back, the larger size stays."""

@@ -249,6 +249,16 @@ def test_few_records_vary_by_chance_and_that_is_no_rise() -> None:
     assert sizes(decided(rising_window(7000.0, 1.25))) == [4, 1]
 
 
+def test_what_a_restless_load_does_all_the_time_is_no_rise() -> None:
+    """A load that differs by a tenth from minute to minute held every lower need up; one that doubles still rises."""
+    for times, kept in ((1.2, 2), (2.0, 4)):
+        window = rising_window(7000.0, times)
+        restless = np.where(np.arange(len(window.figures) - 1) % 3 == 0, 1.1, 1.0).astype(np.float32)
+        for name in ("records_in", "records_out", "arrived"):
+            window.figures[:-1, :, FIGURE[name]] *= restless[:, None]
+        assert sizes(decided(window)) == [kept, 1]
+
+
 def rising_window(load: float, times: float) -> Window:
     """Return a window of a job of four subtasks at the end of a span; one subtask gets through 10/7 of the load before."""
     scale = load / 70.0

@@ -95,6 +95,19 @@ def test_a_decision_carries_the_budget_and_says_it(policy: str) -> None:
     assert decide(window, load_policy(policy), JobSettings(job="sim/chain"), seed=1).budget is None
 
 
+@pytest.mark.parametrize("policy", ["sure", "target-utilisation"])
+def test_a_bound_that_no_size_can_keep_is_said_to_be_one(policy: str) -> None:
+    """Records that take 1.8 s are never through within one: more subtasks were said to help, and no minute to be above it."""
+    window = replace(chain_window(), waits=((0, 1_440),))
+    told = [
+        decide(window, load_policy(policy), changed(SETTINGS, objective=LatencyBound(seconds=seconds)), seed=1).reason
+        for seconds in (1.0, 1.75, 1.85)
+    ]
+    said = "The work on one record alone takes 1.8 s, so no size keeps its latency below"
+    assert [said in each for each in told] == [True, True, False]
+    assert ["used today" in each for each in told] == [False, False, True]
+
+
 @pytest.mark.parametrize("policy", ["sure", "target-utilisation", "ds2", "hpa"])
 def test_a_task_shrinks_only_while_the_day_has_room_for_the_restart(policy: str) -> None:
     """A minute of restart puts about two above 30 s; whoever wants fewer subtasks, and says so in the reason."""
