@@ -30,6 +30,7 @@ JUMP = 0.35
 LOG_MAX = 1.5  # no input exceeds "4.5 times"
 LEVEL_MAX = 0.5  # cap on the distance of the present from earlier days: a load farther away does not return to them
 CHANGE_MAX = 1.2  # no outlook exceeds "3.3 times the last hour"
+UNSEEN_MOST = 1.25  # times the highest load of eight days, in an outlook: a rise that came earlier than usual comes only once
 SPREAD = (0.03, 0.6)  # least and largest standard deviation of the logarithm
 ERROR_HOURS = 24  # over which the error of the rhythm is measured
 ERROR_HOURS_MIN = 12
@@ -108,9 +109,12 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
         """Return the outlook from load [B, L], hourly loads and peaks [B, 192] and window ends [B]; None: no peaks known."""
         seen, change, spread = self._predict(load, hourly_load, ends_ms)
         peaks = np.full_like(hourly_load, np.nan) if hourly_peak is None else hourly_peak
+        means = seen.hour[:, None] * np.exp(change)
+        highest = np.maximum(_highest(peaks), np.fmax(_highest(hourly_load), _highest(load)))  # NaN where no peak is known
+        most = np.where(seen.yesterday_known, UNSEEN_MOST * highest, np.nan)[:, None]
         return Expected(
             seen.hour,
-            seen.hour[:, None] * np.exp(change),
+            np.where(means > most, most, means),  # NaN stays NaN
             spread,
             bursts(load),
             surges(hourly_load, peaks, ends_ms),
@@ -139,6 +143,12 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
         change = np.clip(np.where(history, full, short), -CHANGE_MAX, CHANGE_MAX)
         spread = np.where(history, np.clip(seen.error[:, None] * slope + least, *SPREAD), np.array(self.trend_spread))
         return seen, change, spread
+
+
+def _highest(values: npt.NDArray[np.floating]) -> Float64:
+    """Return the highest known of values [B, n]; NaN: none is known."""
+    highest: Float64 = np.fmax.reduce(values.astype(np.float64), axis=1)
+    return highest
 
 
 def look_back(

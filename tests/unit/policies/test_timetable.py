@@ -115,6 +115,44 @@ def test_a_day_that_is_none_of_the_kind_ends_it() -> None:
     assert found is outlook
 
 
+@pytest.mark.parametrize("clock", [60, -60])
+def test_on_a_day_of_another_length_nothing_is_expected_that_never_came(clock: int) -> None:
+    """Office hours after the clocks were changed: what came yesterday at this time comes an hour sooner or later.
+
+    A rise that came sooner was expected to come once more on top of it, to three times what was ever seen.
+    """
+    minutes = np.arange(LENGTH, dtype=np.float64)
+    of_day = np.where(minutes >= 8 * DAY, minutes - clock, minutes) % DAY
+    load = _drawn(lambda _: np.where((of_day >= 540) & (of_day < 1080), 500.0, 60.0))
+    for minute in range(8 * DAY + 440, 8 * DAY + 700, 20):
+        assert _at(load, minute)[1].means.max() <= 1.3 * load.requests.max(), minute
+    for minute in (8 * DAY + 840, 9 * DAY + 840):  # at two in the afternoon
+        assert _at(load, minute)[1].means[0] == pytest.approx(np.full(6, 500.0), rel=0.1), minute
+
+
+@pytest.mark.parametrize("draw", range(3))
+def test_weeks_with_holes_are_followed_or_expected_as_before(draw: int) -> None:
+    """Blocks and hours of some stretches are unknown, the newest too: an outlook is made of numbers, whatever is left."""
+    random, mean = np.random.default_rng(draw), _every(360, 50, 90)
+    load, hole = _drawn(mean).requests, np.zeros(LENGTH, dtype=np.bool_)
+    for first in random.integers(0, 9 * DAY, 12).tolist():
+        hole[first : first + int(random.integers(5, 900))] = True
+    by_hour, by_peak, by_block = HourlyLoads.of(load, hole), HourlyPeaks.of(load, hole), BlockCodes.of(load, hole)
+    policy = load_policy("sure", "")
+    assert isinstance(policy, SurePolicy)
+    for minute in range(8 * DAY + 15, 9 * DAY, 240):
+        at, end_ms = np.array([minute]), UNDATED_MS + minute * MINUTE_MS
+        if hole[minute - 5 : minute].all():
+            continue  # the figures are stale, and no policy is asked
+        last = np.where(hole, np.nan, load)[minute - 60 : minute]
+        hours, peaks = by_hour.before(at), by_peak.before(at)
+        outlook = policy.card.base.outlook.expect(last[None], hours, np.array([end_ms]), peaks)
+        found = followed(outlook, last, decoded(by_block.before(at)[0]), hours[0], end_ms)
+        assert np.isfinite(found.means).all()
+        assert np.isfinite(found.spread).all()
+        assert found.means.max() < 1.5 * 500.0
+
+
 def _served(period: int, first: int, lasts: int, step: float | None) -> tuple[Trial, list[tuple[int, Int64]], int]:
     """Return the trial, the sizes decided from 100 minutes before a rise to an hour after the fall, and when it rises."""
     load = _drawn(_every(period, first, lasts, high=600.0, low=60.0))
