@@ -133,8 +133,8 @@ class PipelineSettings(Settings):
     policy: str = "sure"
     """Policy for jobs whose settings name none."""
     span_minutes: int = SPAN_MINUTES
-    """Minutes between the decisions of a rule; a learned policy has the span it was trained with. In lockstep the simulated clock
-    stops at the end of each."""
+    """Minutes between the decisions of a rule; a package, such as ``sure``, states its own span. Emergencies come between. In
+    lockstep the simulated clock stops at the end of each."""
     seed: int = 0
     """Random seed of every decision."""
     health_port: int = 0

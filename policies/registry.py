@@ -113,6 +113,20 @@ def unknown_policy(name: str, folder: str) -> str | None:
     return f"SURESCALE_POLICY: there is no policy {name!r}, a rule answers in its place; {meant(name, known)}"
 
 
+def other_span(name: str, folder: str, span_minutes: int) -> str | None:
+    """Return in words that a package decides as often as its card says, not as the setting does; None: nothing is overruled."""
+    if span_minutes == SPAN_MINUTES or name in (*RULES, FORECAST) or not _is_name(name):
+        return None
+    root = (Path(folder) if folder else SHIPPED) / name
+    try:
+        own = (read_paper_package(root) if is_paper_package(root) else read_package(root)).card.span_minutes
+    except PackageRejected:
+        return None  # a rule answers in its place, and something else says so
+    if own == span_minutes:
+        return None
+    return f"SURESCALE_SPAN_MINUTES: {span_minutes} is for rules; {name} decides every {own} minutes, as its package says"
+
+
 def policy_names(folder: str = "") -> tuple[str, ...]:
     """Return the names that ``load_policy`` knows: the rules, then the packages of the folder, sorted.
 

@@ -150,17 +150,17 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
         return f"{load}: it takes several steps from the present {have} subtasks, so they become {best} in time."
     if planned.blind[0]:
         return f"{load}: no other size can be judged, so the present {have} subtasks stay."
+    assumed = ", assumed until restarts are measured" if is_assumed else ""
     if changing <= holding:
         stays = f"should score better than the present {have} subtasks ({holding:.3f})"
         if planning.restart_minutes > 1:
-            stays += f", charged with {planning.restart_minutes} min without service"
+            stays += f", charged with {planning.restart_minutes} min without service{assumed}"
         if planned.young[0]:
             known = f"before its load is known for {planning.young_minutes} minutes"
             return f"{load}: no task shrinks {known}, and no larger size {stays}."
         if planned.falling[0]:
             return f"{load}: no task shrinks while the load still falls, and no larger size {stays}."
         return f"{load}: no change {stays}."
-    assumed = ", assumed until restarts are measured" if is_assumed else ""
     charged = f"charged with {planning.restart_minutes} min without service{assumed}"
     gain = f"{changing - holding:+.4f} with the change {charged}, {float(planned.gain_needed[0]):.4f} is needed"
     scores = f"{best} subtasks should score {changing:.3f} and the present {have} score {holding:.3f}: {gain}"

@@ -189,7 +189,7 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
         logging.getLogger(ours).setLevel(logging.WARNING)  # Faust logs its own life cycle under the names of our modules
     for handler in logging.getLogger().handlers:
         handler.addFilter(RateLimit("aiokafka", "surescale.librdkafka"))
-    warn_if_unknown(settings.policy, settings.policy_folder, log)
+    warn_of_policy(settings.policy, settings.policy_folder, settings.span_minutes, log)
     counts, tracer = AgentCounts(), tracer_of("agent")
     fruitless = windows_before = 0
     with (
@@ -222,11 +222,14 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
         raise counts.failed
 
 
-def warn_if_unknown(name: str, folder: str, log: logging.Logger) -> None:
-    """Warn of a name that no policy has, before anything is waited for. A package may still arrive, so it is no error."""
-    from surescale.policies.registry import unknown_policy
+def warn_of_policy(name: str, folder: str, span_minutes: int, log: logging.Logger) -> None:
+    """Warn of a name that no policy has, before anything is waited for, and of a span that the policy does not follow.
 
-    if said := unknown_policy(name, folder):
+    A package may still arrive, so it is no error.
+    """
+    from surescale.policies.registry import other_span, unknown_policy
+
+    if said := unknown_policy(name, folder) or other_span(name, folder, span_minutes):
         log.warning("%s", said)
 
 

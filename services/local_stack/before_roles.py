@@ -15,7 +15,7 @@ from surescale.engines.groups.chains import SETTING as GROUPS_FILE
 from surescale.engines.groups.chains import chains_of
 from surescale.engines.processes.reconcile import folder_of_commands, missing_programs
 from surescale.engines.settings import ClusterSettings
-from surescale.policies.registry import unknown_policy
+from surescale.policies.registry import other_span, unknown_policy
 from surescale.runtime.kafka import admin_client, create_topics
 from surescale.runtime.kafka_errors import Refusals, readable_errors
 from surescale.runtime.ports import LOOPBACK
@@ -133,8 +133,9 @@ def _ask_redis(settings: PipelineSettings) -> None:
 
 
 def warn_of_policy(settings: PipelineSettings, say: Say) -> None:
-    """Say that no policy has the name of the settings. A package may still arrive, so it is no error."""
-    if said := unknown_policy(settings.policy, settings.policy_folder):
+    """Say that no policy has the name of the settings, or that it has a span of its own. A package may still arrive: no error."""
+    name, folder = settings.policy, settings.policy_folder
+    if said := unknown_policy(name, folder) or other_span(name, folder, settings.span_minutes):
         say(said)
 
 

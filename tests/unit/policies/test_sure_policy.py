@@ -129,8 +129,8 @@ def test_on_a_real_engine_an_unknown_restart_counts_as_long_and_is_said_to_be_as
 ) -> None:
     """As three minutes are; growth in an emergency does not wait for that. The simulated engine keeps its minute."""
 
-    def told(load: float, engine: str, restart_ms: int | None = None) -> Decision:
-        window = make_window(load=load, parallelism=(8, 8))
+    def told(load: float, engine: str, restart_ms: int | None = None, parallelism: tuple[int, int] = (8, 8)) -> Decision:
+        window = make_window(load=load, parallelism=parallelism)
         topology = msgspec.structs.replace(window.topology, engine=engine, restart_ms=restart_ms)
         return decide(replace(window, topology=topology), sure, JobSettings(job="sim/chain", parallelism_max=20), seed=0)
 
@@ -138,6 +138,9 @@ def test_on_a_real_engine_an_unknown_restart_counts_as_long_and_is_said_to_be_as
     assert unknown.compared == known.compared != told(100.0, "kafka", 1_000).compared
     assert "3 min without service, assumed until restarts are measured" in unknown.reason
     assert "assumed" not in known.reason + told(100.0, "simulated").reason
+    stays = told(250.0, "kafka", parallelism=(7, 4))
+    assert stays.action == "hold"
+    assert "charged with 3 min without service, assumed until restarts are measured" in stays.reason
     assert unknown.action == "act", "a job with four times the subtasks that it needs need not stay so"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from surescale.services.agent.worker import RateLimit, warn_if_unknown
+from surescale.services.agent.worker import RateLimit, warn_of_policy
 
 
 def record(name: str) -> logging.LogRecord:
@@ -21,13 +21,21 @@ def test_only_the_named_loggers_are_rate_limited() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "warned"), [("sure", []), ("hold", []), ("sur", ["SURESCALE_POLICY: there is no policy 'sur'"])]
+    ("name", "span", "warned"),
+    [
+        ("sure", 10, []),
+        ("hold", 1, []),
+        ("sur", 1, ["SURESCALE_POLICY: there is no policy 'sur'"]),
+        ("sure", 1, ["SURESCALE_SPAN_MINUTES: 1 is for rules; sure decides every 10 minutes"]),
+        ("sure-paper", 30, ["SURESCALE_SPAN_MINUTES: 30 is for rules; sure-paper decides every 60 minutes"]),
+        ("sure-paper", 60, []),
+    ],
 )
-def test_a_slip_in_the_policys_name_is_told_before_anything_connects(
-    name: str, warned: list[str], caplog: pytest.LogCaptureFixture
+def test_a_policy_that_is_not_there_or_decides_at_another_span_is_told_before_anything_connects(
+    name: str, span: int, warned: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With the names that there are."""
-    warn_if_unknown(name, "", logging.getLogger("surescale.agent"))
+    """With the names that there are, and how often it does decide."""
+    warn_of_policy(name, "", span, logging.getLogger("surescale.agent"))
     assert [record.getMessage().partition(",")[0] for record in caplog.records] == warned
 
 
@@ -35,6 +43,6 @@ def test_a_policy_folder_that_is_not_there_is_told_instead_of_the_policy(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The name may be right."""
-    warn_if_unknown("sure", str(tmp_path / "none"), logging.getLogger("surescale.agent"))
+    warn_of_policy("sure", str(tmp_path / "none"), 10, logging.getLogger("surescale.agent"))
     (said,) = (record.getMessage() for record in caplog.records)
     assert said == f"SURESCALE_POLICY_FOLDER: {tmp_path / 'none'} is no folder, so a rule answers in place of 'sure'"
