@@ -272,8 +272,8 @@ def _overload_in_words(question: Question, emergency: Emergency | None) -> str:
         return ""
     spec = question.window.topology.tasks[emergency.task]
     return (
-        f"Emergency: {emergency.grown_records:.0f} more records wait for {spec.label or spec.task} than a minute ago; "
-        f"at least {emergency.load:.0f} a minute come now."
+        f"Emergency: {emergency.grown_records:,.0f} more records wait for {spec.label or spec.task} than a minute ago; "
+        f"at least {emergency.load:,.0f} a minute come now."
     )
 
 

@@ -48,7 +48,7 @@ class DRS(RuleWithoutModel):
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
         rate = float(reading.rate(self.estimate))
-        return f"At {rate:.0f} records a minute a record should stay at most {self.sojourn:g} times its service time."
+        return f"At {rate:,.0f} records a minute a record should stay at most {self.sojourn:g} times its service time."
 
 
 def sojourns(offered: Float64, first: Int64, extra: int) -> Float64:

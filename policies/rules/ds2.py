@@ -36,7 +36,8 @@ class DS2(RuleWithoutModel):
 
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
-        return f"Sized for {float(reading.rate(self.estimate)):.0f} records a minute at {reading.aim(self.utilisation):.0%} busy."
+        rate = float(reading.rate(self.estimate))
+        return f"Sized for {rate:,.0f} records a minute at {reading.aim(self.utilisation):.0%} busy."
 
 
 NO_CATCH_UP = 1e9  # minutes: DS2 has no term for backlog
@@ -85,4 +86,4 @@ class GatedDS2(RuleWithoutModel):
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
         rate = float(reading.rate(self.estimate, self.span_minutes))
-        return f"Sized for {rate:.0f} records a minute at {reading.aim(self.utilisation):.0%} busy."
+        return f"Sized for {rate:,.0f} records a minute at {reading.aim(self.utilisation):.0%} busy."

@@ -71,4 +71,4 @@ class FlinkAutoscaler(RuleWithoutModel):
         rate, aim = float(mean_of_last(reading.measured.load, self.metrics_minutes)), reading.aim(self.utilisation)
         stopped = reading.restart_minutes
         restart = "the restart" if stopped is None else f"a restart of {60.0 * stopped:.3g} s"
-        return f"Capacity for {rate:.0f} records a minute at {aim:.0%} busy, plus the backlog and {restart}."
+        return f"Capacity for {rate:,.0f} records a minute at {aim:.0%} busy, plus the backlog and {restart}."

@@ -83,7 +83,7 @@ class _Expecting:
     def sentence(self, _reading: Reading) -> str:
         """Return the load that the sizes are for."""
         minutes = self.rule.base.forecast.horizon_minutes
-        return f"Sized for {float(self.load):.0f} records a minute expected over the next {minutes} minutes."
+        return f"Sized for {float(self.load):,.0f} records a minute expected over the next {minutes} minutes."
 
 
 def _looked_back(reading: Reading) -> LookedBack:

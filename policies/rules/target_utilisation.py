@@ -51,4 +51,4 @@ class TargetUtilisation(RuleWithoutModel):
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
         rate = float(reading.rate(self.estimate, self.span_minutes))
-        return f"Sized to keep tasks {reading.aim(self.sizing.utilisation):.0%} busy at {rate:.0f} records a minute."
+        return f"Sized to keep tasks {reading.aim(self.sizing.utilisation):.0%} busy at {rate:,.0f} records a minute."

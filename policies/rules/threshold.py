@@ -42,4 +42,4 @@ class Threshold(RuleWithoutModel):
     def sentence(self, reading: Reading) -> str:
         """Return the marks."""
         low, high = self._marks(reading)
-        return f"One more for tasks above {high:.0%} busy, one fewer below {low:.0%}."
+        return f"The next larger size for tasks above {high:.0%} busy, the next smaller one below {low:.0%}."
