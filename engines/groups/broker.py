@@ -119,6 +119,14 @@ class GroupReader:
         Raises:
             GroupsUnavailable: the broker does not answer.
         """
+        return tuple(sorted(group for group, has_members in self.listed().items() if has_members))
+
+    def listed(self) -> dict[str, bool]:
+        """Return the ids of all groups that we may see, and whether each has members.
+
+        Raises:
+            GroupsUnavailable: the broker does not answer.
+        """
         try:
             listed = self._admin.list_consumer_groups(request_timeout=GROUP_REQUEST_TIMEOUT_S).result(self._timeout_s)
         except (KafkaException, FutureTimeout) as error:
@@ -126,7 +134,7 @@ class GroupReader:
         if listed.errors:  # without this broker's groups the list would look as if they had ended
             raise self._unknown(KafkaException(listed.errors[0]), "list consumer groups")
         absent = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
-        return tuple(sorted(each.group_id for each in listed.valid or () if each.state not in absent))
+        return {each.group_id: each.state not in absent for each in listed.valid or ()}
 
     def of_other_types(self) -> tuple[str, ...]:
         """Return the ids of all groups that are share groups or Kafka Streams groups of KIP-1071, sorted.

@@ -37,7 +37,7 @@ from surescale.engines.kafka.positions import Answer, Partition, Positions, in_w
 from surescale.engines.ports.event_log import EventLog, changes
 from surescale.engines.ports.minutes import Clock, JobSnapshot
 from surescale.engines.ports.requirement import Required
-from surescale.engines.ports.source import HELD, SourceUnavailable
+from surescale.engines.ports.source import HELD, SourceUnavailable, UnknownJob
 from surescale.runtime.backoff import Throttle
 from surescale.runtime.printable import printable
 
@@ -146,6 +146,7 @@ class ChainJob:
 
         Raises:
             SourceUnavailable: no usable answer, or a group rebalances.
+            UnknownJob: no file names the job, and there is no such group any more.
         """
         try:
             required = self._requirement(self._chain.name)
@@ -190,7 +191,10 @@ class ChainJob:
         stopped to wait for that member, is not.
         """
         for task, group in seen.items():
-            if group.state == "dead" and not self._rests and (self._attempt or not self._chain.is_named):
+            is_missing = group.state == "dead" and not self._rests
+            if is_missing and not self._chain.is_named:
+                raise UnknownJob(group.absence)
+            if is_missing and self._attempt:
                 raise SourceUnavailable(
                     f"{self._job}: {group.absence} ({task}); {self._remedy(task, group)}; until then its figures are "
                     "unknown and it is held"

@@ -20,9 +20,12 @@ from surescale.engines.ports.event_log import EventLog
 from surescale.engines.ports.minutes import Clock, CollectedSource, WallClock
 from surescale.engines.ports.source import SourceUnavailable, UnknownJob
 from surescale.engines.settings import SourceSettings
+from surescale.runtime.backoff import Throttle
 from surescale.runtime.beats import pause
 from surescale.runtime.kafka_clock import wall_ms
 from surescale.runtime.topic_records import parsed, read_topics
+
+ASK_EVERY_S = 60.0
 
 
 class ConsumerGroupSource(CollectedSource[ChainJob]):
@@ -51,16 +54,20 @@ class ConsumerGroupSource(CollectedSource[ChainJob]):
         self._workers = WorkerTopology(settings)
         self._own = own_groups(settings.topic_prefix, settings.cluster)
         self._live: dict[str, Chain] = {}
+        self._there: frozenset[str] = frozenset()  # names of all groups, with or without members
+        self._asked: dict[str, Throttle] = {}  # of jobs whose groups are not listed
 
     def jobs(self) -> list[str]:
         """Return the jobs that are to be watched."""
         chains = self._chains
         if chains is None:
             try:
-                found = [single(group) for group in self._groups.names() if group not in self._own]
+                listed = self._groups.listed()
             except GroupsUnavailable as problem:
                 raise SourceUnavailable(str(problem)) from None
-            chains = {chain.name: chain for chain in found}
+            found = {group: single(group) for group in listed}
+            self._there = frozenset(chain.name for chain in found.values())
+            chains = {chain.name: chain for group, chain in found.items() if listed[group] and group not in self._own}
         live = {f"{self._settings.cluster}/{name}": chain for name, chain in chains.items() if self._settings.watches(name)}
         with self._lock:
             self._live = live
@@ -69,16 +76,37 @@ class ConsumerGroupSource(CollectedSource[ChainJob]):
     def end_of(self, last: JobTopology) -> JobTopology | None:
         """Return the end of a job that the groups file no longer has: a renamed one must not seem silent for ever.
 
-        Without a file it returns nothing: a group without members may have some again.
+        Without a file a job ends with its group: when Kafka has neither members nor offsets of it. Until then it may have members
+        again.
         """
         cluster, _, name = last.job.partition("/")
         is_ours = last.engine == ENGINE and cluster == self._settings.cluster and self._settings.watches(name)
-        if self._chains is None or name in self._chains or not is_ours:
+        if not is_ours or (name in self._chains if self._chains is not None else not self._is_gone(name, last)):
             return None
         now_ms = max(wall_ms(), last.version + 1)
         told = "it left SURESCALE_GROUPS_FILE; its consumers, if they run, are not touched"
+        if self._chains is None:
+            told = "Kafka no longer has its group: it has had no members for too long, or was deleted"
+            with self._lock:
+                self._followed.pop(last.job, None)  # a group that comes back begins anew
         self._events.add("job_stopped", f"left:{last.job}:{last.version}", now_ms, job=last.job, detail=told)
         return msgspec.structs.replace(last, state="finished", version=now_ms, at_ms=now_ms, groups=(), quiet=None)
+
+    def _is_gone(self, name: str, last: JobTopology) -> bool:
+        """Return whether the broker says that there is no such group; that none is listed may be a matter of rights."""
+        if name in self._there:
+            self._asked.pop(last.job, None)
+            return False
+        if not self._asked.setdefault(last.job, Throttle(ASK_EVERY_S)).is_time():
+            return False
+        group = last.groups[0].group if last.groups else name
+        try:
+            is_gone = self._groups.look([group])[group].state == "dead"
+        except GroupsUnavailable:
+            return False
+        if is_gone:
+            self._asked.pop(last.job)
+        return is_gone
 
     def cluster_topology(self) -> ClusterTopology:
         """Return this machine with its room for workers, if there is an actuator, and what that can do."""

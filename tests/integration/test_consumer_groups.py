@@ -3,14 +3,15 @@
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from surescale.contracts.settings import PipelineSettings
-from surescale.engines.groups.broker import GroupReader
+from surescale.engines.groups.broker import GroupReader, GroupsUnavailable
 from surescale.engines.groups.job import ChainJob
 from surescale.engines.groups.source import ConsumerGroupSource
 from surescale.engines.ports.minutes import JobSnapshot
-from surescale.engines.ports.source import SourceUnavailable
+from surescale.engines.ports.source import SourceUnavailable, UnknownJob
 from surescale.monitor.settings import MonitorSettings
 from surescale.runtime.kafka import consumer
 from surescale.services.local_stack.consumers.worker import REPEATED
@@ -147,6 +148,61 @@ def test_without_a_file_each_group_is_a_job_that_is_only_watched(kafka: KafkaFor
     assert f"has no topic {topic}" in away
     assert "held" in away
     client.close()
+
+
+def test_without_a_file_a_group_that_kafka_no_longer_has_has_ended(kafka: KafkaForTests) -> None:
+    """While it has offsets it only lacks members. Whoever brings it back has a new job of that name."""
+    prefix = kafka.topic_prefix()
+    group, topic = f"{prefix}clicks", f"{prefix}in"
+    job = f"{CLUSTER}/{group}"
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    reader = GroupReader(PipelineSettings(bootstrap=kafka.bootstrap))
+
+    def joined() -> Consumer:
+        client = consumer(PipelineSettings(bootstrap=kafka.bootstrap), group)
+        client.subscribe([topic])
+        wait_until(lambda: [client.poll(0.05), _state_of(reader, group) == "stable"][1], what="the group")
+        client.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+        return client
+
+    client = joined()
+    source = ConsumerGroupSource(MonitorSettings(bootstrap=kafka.bootstrap, engine="kafka", cluster=CLUSTER, jobs=f"{prefix}*"))
+    assert source.jobs() == [job]
+    looks = source.follow(job)
+    looks.look()
+    client.close()
+    wait_until(lambda: _state_of(reader, group) == "empty", what="its member to leave")
+    assert source.jobs() == []
+    last = looks.look().topology
+    assert last.state == "suspended"
+    assert source.end_of(last) is None
+
+    admin.delete_consumer_groups([group])[group].result(30)
+    wait_until(lambda: group not in reader.listed(), what="the group to be gone")
+    assert source.jobs() == []
+    with pytest.raises(UnknownJob, match=f"there is no group {group}"):
+        looks.look()
+    ended = source.end_of(last)
+    assert ended is not None
+    assert (ended.state, ended.groups) == ("finished", ())
+    assert [(event.kind, event.job) for event in source.events("")][-1] == ("job_stopped", job)
+
+    client = joined()
+    assert source.jobs() == [job]
+    assert source.follow(job) is not looks
+    assert source.follow(job).look().topology.state == "running"
+    assert source.end_of(last) is None
+    client.close()
+    source.close()
+
+
+def _state_of(reader: GroupReader, group: str) -> str:
+    """Return the state of a group; empty while Kafka has no place yet in which it keeps groups."""
+    try:
+        return reader.look([group])[group].state
+    except GroupsUnavailable:
+        return ""
 
 
 def _refusal(source: ConsumerGroupSource, job: str) -> str:

@@ -19,7 +19,7 @@ from surescale.engines.kafka.offsets import TopicOffsets
 from surescale.engines.kafka.positions import Answer, Extent, Partition
 from surescale.engines.ports.event_log import EventLog
 from surescale.engines.ports.minutes import JobSnapshot
-from surescale.engines.ports.source import SourceUnavailable
+from surescale.engines.ports.source import SourceUnavailable, UnknownJob
 from surescale.engines.processes.worker_store import Requirement
 from surescale.policies.question import Question
 from surescale.spark_streaming.columns import Coordinates
@@ -485,10 +485,19 @@ def test_a_job_of_the_file_is_one_before_any_worker_has_joined() -> None:
 
 def test_a_group_that_no_file_names_is_no_job_once_it_is_gone() -> None:
     """A consumer that somebody started on the command line would stay as a job that starts."""
-    broker = Broker()
+    broker, orders = Broker(), parts("orders", 1)
     broker.group({}, state="dead")
-    with pytest.raises(SourceUnavailable, match="there is no group g"):
+    with pytest.raises(UnknownJob, match="there is no group g"):
         Followed(broker, single("g")).look()
+    job = Followed(broker, single("g"))
+    broker.ends.update(dict.fromkeys(orders, 0))
+    broker.group(dict.fromkeys(orders, 0), orders)
+    assert job.look().topology.state == "running"
+    broker.group(dict.fromkeys(orders, 0), state="empty")
+    assert job.look().topology.state == "suspended"
+    broker.group({}, state="dead")
+    with pytest.raises(UnknownJob, match="there is no group g"):
+        job.look()
 
 
 def test_partitions_of_unequal_rates_say_what_sizes_carry() -> None:

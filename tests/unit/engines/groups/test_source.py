@@ -1,14 +1,18 @@
 """Which jobs the consumer groups of a cluster are, and which of them have left."""
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from msgspec.structs import replace
 
 from surescale.contracts.ids import split_job
 from surescale.engines.groups import GroupsSettings
-from surescale.engines.groups.broker import GroupReader
+from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupState, GroupsUnavailable
+from surescale.engines.groups.chains import single
+from surescale.engines.groups.shown import shown
 from surescale.engines.groups.source import ConsumerGroupSource
+from surescale.engines.kafka.positions import Positions
 from surescale.monitor.settings import MonitorSettings
 from tests.support.builders import topology
 
@@ -16,7 +20,7 @@ from tests.support.builders import topology
 def test_every_group_is_a_job_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever its id: names that would become one are told apart, and none stands for all jobs or fills a record."""
     groups = ("*", ".", "..", "orders", "team/orders", "team\\orders", "team_orders", "x" * 4_000)
-    monkeypatch.setattr(GroupReader, "names", lambda self: groups)
+    monkeypatch.setattr(GroupReader, "listed", lambda self: dict.fromkeys(groups, True))
     source = ConsumerGroupSource(MonitorSettings(engine="kafka", cluster="shop"))
     jobs = source.jobs()
     assert len(jobs) == len(groups)
@@ -52,7 +56,35 @@ def test_a_job_that_left_the_groups_file_has_ended(tmp_path: Path, job: str, eng
         assert [(event.kind, event.job) for event in source.events("")] == [("job_stopped", job)]
 
 
-def test_without_a_file_a_group_that_has_no_members_has_not_ended() -> None:
-    """It may have some again."""
+@pytest.mark.parametrize(
+    ("listed", "state", "has_ended"),
+    [
+        ({"team/orders": False}, "", False),  # it may have members again, and nobody need ask for it
+        ({}, "empty", False),  # it has come since they were listed
+        ({}, "", False),  # the right to see it may have been taken away
+        ({}, "dead", True),
+    ],
+)
+def test_without_a_file_a_job_ends_when_the_broker_says_that_its_group_is_gone(
+    monkeypatch: pytest.MonkeyPatch, listed: dict[str, bool], state: GroupState | Literal[""], has_ended: bool
+) -> None:
+    """It is asked for the group itself, by its own name, and once a minute where it doesn't tell."""
+    asked: list[str] = []
+
+    def look(self: GroupReader, groups: list[str]) -> dict[str, GroupDescription]:
+        asked.extend(groups)
+        if not state:
+            raise GroupsUnavailable("grant DESCRIBE")
+        return {group: GroupDescription(group, state, (), "", {}) for group in groups}
+
+    monkeypatch.setattr(GroupReader, "listed", lambda self: listed)
+    monkeypatch.setattr(GroupReader, "look", look)
     source = ConsumerGroupSource(MonitorSettings(engine="kafka", cluster="shop"))
-    assert source.end_of(replace(topology(), job="shop/orders", engine="kafka")) is None
+    job = f"shop/{single('team/orders').name}"
+    group = shown("orders", GroupDescription("team/orders", "empty", (), "", {}), Positions(), (), 0)
+    last = replace(topology(), job=job, engine="kafka", version=7, groups=(group,))
+    assert source.jobs() == []
+    ended = [source.end_of(last) for _ in range(2 if not has_ended else 1)]
+    assert asked == ["team/orders"] * (not listed)
+    assert [each.state for each in ended if each] == ["finished"] * has_ended
+    assert [(event.kind, event.job) for event in source.events("")] == [("job_stopped", job)] * has_ended
