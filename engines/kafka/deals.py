@@ -96,7 +96,7 @@ class Rates:
     def carries(
         self, assignor: str, useful: int, members: Sequence[Collection[Partition]], *, together: bool = False
     ) -> tuple[Carries, ...]:
-        """Return ``TaskSpec.carries``; empty where partitions are alike, as far as that shows.
+        """Return ``TaskSpec.carries``; empty where partitions are alike, as far as that shows, and so is what members get.
 
         Args:
             assignor: ``range``, ``roundrobin``, or one that keeps what members have.
@@ -130,8 +130,13 @@ class Rates:
     ) -> tuple[Carries, ...]:
         came = self._in_equal_time()
         weights = _by_number(came) if together else np.array(list(came.values()))
-        if not 1 < len(weights) <= PARTITIONS_MAX or not self._are_uneven(weights):
+        if not 1 < len(weights) <= PARTITIONS_MAX:
             return ()
+        if not self._are_uneven(weights):
+            if assignor != "range" or len({len(each) for each in _by_topic(came)}) == 1:
+                return ()
+            # The first members get a partition of each topic, the last ones of the widest alone.
+            came, weights = dict.fromkeys(came, 1.0), np.ones(len(weights))
         total = float(weights.sum())
         has = [sum(came.get(each, 0.0) for each in mine) for mine in members]
         is_told = bool(has) and sum(has) >= (1.0 - MOVED_LEAST) * total

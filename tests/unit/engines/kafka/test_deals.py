@@ -66,6 +66,21 @@ def test_topics_are_dealt_in_ranges_one_by_one() -> None:
     assert rates_of(came).carries("range", 3, members) == ((1, 1.0),)
 
 
+@pytest.mark.parametrize("each", [0, 100])
+def test_topics_of_different_widths_are_dealt_in_ranges_one_by_one(each: int) -> None:
+    """Of eight and four alike the first four of eight members get two, the others one; in turn, or of one width, all get one."""
+    came = topic(*[each] * 8, name="a") | topic(*[each] * 4, name="b")
+    names = list(came)
+    members = [set(names[at:8:8]) | set(names[8 + at : 12 : 8]) for at in range(8)]
+    told = dict(rates_of(came).carries("range", 8, members))
+    assert (told[8], told[4]) == (6.0, 4.0)
+    assert not {5, 6, 7} & told.keys()
+    assert told[3] == pytest.approx(12 / 5, rel=0.01)
+    assert rates_of(came).carries("roundrobin", 12, [{name} for name in names]) == ()
+    alike = topic(*[each] * 8, name="a") | topic(*[each] * 8, name="b")
+    assert rates_of(alike).carries("range", 8, [{("a", at), ("b", at)} for at in range(8)]) == ()
+
+
 def test_a_deal_that_cannot_be_foreseen_is_its_mean_and_what_the_present_members_have() -> None:
     """Sticky: the pair on one of four members is seen; more members would part them, as likely as not."""
     came = topic(400, 50, 400, 50, 50, 50, 50, 50)
