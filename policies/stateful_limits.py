@@ -75,7 +75,7 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shrink(msgspec.Struct, frozen=True, kw_only=True):
-    """The last time a task was given fewer subtasks: how many, at which load of its job, and when that was taken back."""
+    """One time that a task was given fewer subtasks: how many, at which load of its job, and when that was taken back."""
 
     size: int
     load: float
@@ -90,7 +90,8 @@ class LimitsMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     needs: dict[str, tuple[Need, ...]] = {}  # by task, sizes falling; only while lower needs must last
     growths: dict[str, Growth] = {}  # by task
     load: float | None = None  # records a minute that came to the job, by the last decision
-    shrinks: dict[str, Shrink] = {}  # by task
+    shrinks: dict[str, Shrink] = {}  # by task, the last ones; only while they may yet be taken back
+    too_few: dict[str, Shrink] = {}  # by task, the last ones that were
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ def apply_limits(
                 wanted[task.task] = lasting
                 words.append(f"{task.task}: {_waits(task, lasting, minutes)}")
                 reasons.append("scale_down_waits")
-            shrink = memory.shrinks.get(task.task) if may_keep and running <= most[task.task] else None
+            shrink = memory.too_few.get(task.task) if may_keep and running <= most[task.task] else None
             if shrink and wanted[task.task] <= shrink.size and _was_too_few(shrink, memory.load, decision.span_end_ms):
                 wanted[task.task] = running
                 words.append(f"{task.task}: {shrink.size} were too few at this load, so it keeps {running}")
@@ -226,7 +227,8 @@ def after_begin(memory: LimitsMemory, changes: Mapping[str, Change], at_ms: int)
     """Return the memory once a rescale for a decision has begun that changes these tasks."""
     recent = tuple(time for time in memory.rescaled_ms if time > at_ms - DAY_MS)
     growths = {task: growth for task, growth in memory.growths.items() if task not in changes}
-    shrinks = {task: each for task, each in memory.shrinks.items() if at_ms < (each.undone_ms or each.at_ms) + TOO_FEW_MS}
+    shrinks = {task: each for task, each in memory.shrinks.items() if at_ms <= each.at_ms + TAKEN_BACK_MS}
+    too_few = {task: each for task, each in memory.too_few.items() if at_ms < (each.undone_ms or 0) + TOO_FEW_MS}
     for task, change in changes.items():
         if change.after > change.before:
             if change.overloaded_at is not None:
@@ -234,11 +236,11 @@ def after_begin(memory: LimitsMemory, changes: Mapping[str, Change], at_ms: int)
                     before=change.before, after=change.after, records_per_minute=change.overloaded_at, load=memory.load
                 )
             shrink = shrinks.get(task)
-            if shrink is not None and change.before <= shrink.size and _is_taken_back(shrink, memory.load, at_ms):
-                shrinks[task] = msgspec.structs.replace(shrink, undone_ms=at_ms)
+            if shrink is not None and change.before <= shrink.size and _is_taken_back(shrink, memory.load):
+                too_few[task] = msgspec.structs.replace(shrinks.pop(task), undone_ms=at_ms)
         elif memory.load is not None:
             shrinks[task] = Shrink(size=change.after, load=memory.load, at_ms=at_ms)
-    return msgspec.structs.replace(memory, rescaled_ms=(*recent, at_ms), growths=growths, shrinks=shrinks)
+    return msgspec.structs.replace(memory, rescaled_ms=(*recent, at_ms), growths=growths, shrinks=shrinks, too_few=too_few)
 
 
 def after_end(memory: LimitsMemory, *, ok: bool, at_ms: int) -> LimitsMemory:
@@ -289,9 +291,9 @@ def _why_no_more(growth: Growth, task: TaskDecision, dealt: Dealt, load: float |
     return f"growing from {growth.before} to {growth.after} changed its throughput by {changed:.0%}, not {expected:.0%}"
 
 
-def _is_taken_back(shrink: Shrink, load: float | None, at_ms: int) -> bool:
-    """Say whether growth now shows that a task shrank in vain: soon after it, and no more comes than then."""
-    return load is not None and load <= (1.0 + LOAD_NOISE) * shrink.load and at_ms <= shrink.at_ms + TAKEN_BACK_MS
+def _is_taken_back(shrink: Shrink, load: float | None) -> bool:
+    """Say whether growth soon after a task shrank shows that this was in vain: no more comes than then."""
+    return load is not None and load <= (1.0 + LOAD_NOISE) * shrink.load
 
 
 def _was_too_few(shrink: Shrink, load: float | None, at_ms: int) -> bool:

@@ -59,6 +59,23 @@ def test_it_is_repeated_at_a_lower_load_and_after_half_a_day() -> None:
     assert shrunk(taken_back(after_ms=TAKEN_BACK_MS + MINUTE_MS), TAKEN_BACK_MS, 100.0).wanted == {"map": 2}
 
 
+def test_a_larger_size_in_between_does_not_bring_it_back() -> None:
+    """From three subtasks to one and back; then two will do, and from two one is still too few. So are two once they were."""
+    memory, _ = at_load(LimitsMemory(), 100.0)
+    for later, (before, after) in enumerate([(3, 1), (1, 3), (3, 2)]):
+        at_ms = START_MS + 10 * later * MINUTE_MS
+        memory, made = at_load(memory, 100.0, at_ms, map=after)
+        topology = msgspec.structs.replace(job(units=range(before)), engine="flink")
+        assert apply_limits(memory, made, topology, FREE, engine="flink", hosts=()).wanted == {"map": after}
+        memory = after_begin(memory, {"map": Change(before, after)}, at_ms)
+    memory, made = at_load(memory, 100.0, at_ms, map=1)
+    topology = msgspec.structs.replace(job(units=range(2)), engine="flink")
+    left = apply_limits(memory, made, topology, FREE, engine="flink", hosts=())
+    assert "map: 1 were too few at this load, so it keeps 2" in left.words
+    memory = after_begin(memory, {"map": Change(2, 3)}, at_ms)
+    assert "map: 2 were too few" in shrunk(memory, 20 * MINUTE_MS, 100.0).words
+
+
 def test_it_holds_for_smaller_sizes_too_and_not_where_the_owner_turns_it_off() -> None:
     """``block_ineffective`` is the switch of both, and an owner's maximum is stronger."""
     assert shrunk(taken_back(), MINUTE_MS, 100.0, to=1).refusal
