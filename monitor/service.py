@@ -580,19 +580,19 @@ class EndedJobs:
             self._alive[topology.job] = topology
 
     def publish(self, present: Collection[str]) -> None:
-        """Publish the end of each job that has left, once; what could not be sent is tried again.
+        """Publish what has become of each job that has left, once; what could not be sent is tried again.
 
         Args:
             present: jobs that are listed, or about which something may still be sent.
         """
-        gone = {job: last for job, last in dict(self._alive).items() if job not in present}
-        for job, last in sorted(gone.items()):
+        gone = [last for job, last in dict(self._alive).items() if job not in present]
+        for last in sorted(gone, key=lambda each: each.job):
             ended = self._source.end_of(last)
             if ended is None:
                 continue
             if not self._is_sent(ended):
                 return
-            self._alive.pop(job)
+            self.note(ended)
 
     def _is_sent(self, ended: JobTopology) -> bool:
         try:

@@ -56,6 +56,20 @@ def test_a_job_that_left_the_groups_file_has_ended(tmp_path: Path, job: str, eng
         assert [(event.kind, event.job) for event in source.events("")] == [("job_stopped", job)]
 
 
+def test_without_a_file_a_job_whose_members_left_unseen_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As while the monitor was down; else it would seem to lack figures until Kafka forgets its group. It is told once."""
+    monkeypatch.setattr(GroupReader, "listed", lambda self: {"left": False, "reads": True})
+    source = ConsumerGroupSource(MonitorSettings(engine="kafka", cluster="shop"))
+    assert source.jobs() == ["shop/reads"]
+    left, reads = (replace(topology(), job=f"shop/{name}", engine="kafka", version=7) for name in ("left", "reads"))
+    now = source.end_of(left)
+    assert now is not None
+    assert (now.state, now.version > 7) == ("suspended", True)
+    assert source.end_of(now) is None
+    assert source.end_of(reads) is None
+    assert source.events("") == []
+
+
 @pytest.mark.parametrize(
     ("listed", "state", "has_ended"),
     [
@@ -82,7 +96,7 @@ def test_without_a_file_a_job_ends_when_the_broker_says_that_its_group_is_gone(
     source = ConsumerGroupSource(MonitorSettings(engine="kafka", cluster="shop"))
     job = f"shop/{single('team/orders').name}"
     group = shown("orders", GroupDescription("team/orders", "empty", (), "", {}), Positions(), (), 0)
-    last = replace(topology(), job=job, engine="kafka", version=7, groups=(group,))
+    last = replace(topology(), job=job, engine="kafka", version=7, groups=(group,), state="suspended")
     assert source.jobs() == []
     ended = [source.end_of(last) for _ in range(2 if not has_ended else 1)]
     assert asked == ["team/orders"] * (not listed)
