@@ -196,6 +196,13 @@ def test_a_rule_that_decides_every_minute_gives_back_what_noise_does_not_need(
     assert all(after < before for _, before, after in course.rescales)
 
 
+@pytest.mark.parametrize("name", ["sure", "target-utilisation"])
+def test_an_owner_can_keep_the_size_for_bursts_that_return_every_hour(name: str) -> None:
+    """Ten minutes of twice the load are worth a rescale and back by default, and none where a lower need must last an hour."""
+    course = run(Cell("kafka", 24, 4.0, 0.02, 8, 33, burst=(60, 10, 2.0)), policy(name), 300, shrinks_after=60)
+    assert [each for each in course.rescales if each[0] >= HOUR] == []
+
+
 def test_after_the_last_burst_the_size_goes_back() -> None:
     """A burst counts for no longer than any other need."""
     course = run(Cell("kafka", 12, 3.5, 0.02, 6, 1, burst=(1_000, 1, 2.0)), policy("target-utilisation"), 120)

@@ -68,10 +68,14 @@ class Course:
     reason: str = ""  # of the last decision
 
 
-def run(cell: Cell, policy: Policy, minutes: int, *, restart_s: float | None = None) -> Course:
-    """Return the course of so many minutes under a policy; ``restart_s``: how long a restart takes, by the job's owner."""
+def run(cell: Cell, policy: Policy, minutes: int, *, restart_s: float | None = None, shrinks_after: int | None = None) -> Course:
+    """Return the course of so many minutes under a policy.
+
+    By the job's owner a restart takes ``restart_s``, and a lower need must last ``shrinks_after`` minutes; None: the default.
+    """
     loop = _Loop(cell, policy)
-    loop.settings = msgspec.structs.replace(loop.settings, restart_seconds=restart_s)
+    changes = {"restart_seconds": restart_s, "scale_down_after_minutes": shrinks_after}
+    loop.settings = msgspec.structs.replace(loop.settings, **changes)
     for minute in range(minutes):
         loop.step(minute)
     return loop.course
