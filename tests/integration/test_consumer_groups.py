@@ -136,7 +136,7 @@ def test_without_a_file_each_group_is_a_job_that_is_only_watched(kafka: KafkaFor
     admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
     client.subscribe([topic])
     reader = GroupReader(PipelineSettings(bootstrap=kafka.bootstrap))
-    wait_until(lambda: [client.poll(0.05), reader.look([group])[group].state == "stable"][1], what="the group")
+    wait_until(lambda: [client.poll(0.05), _state_of(reader, group) == "stable"][1], what="the group")
     source = ConsumerGroupSource(settings)
     assert source.jobs() == [f"{CLUSTER}/{group}"]
     look = source.follow(f"{CLUSTER}/{group}").look()
