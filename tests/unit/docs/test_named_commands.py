@@ -16,12 +16,16 @@ ROOMS = ("benchmarks", "compose", "contracts", "docs", "engines", "model_export"
          "rescaler", "runtime", "services", "simulation", "spark_streaming")  # fmt: skip
 KINDS = {".py", ".md", ".json", ".sh", ".ts", ".tsx", ".html", ".tpl", ".txt", ".yaml", ".yml", ".toml"}
 MADE = {"node_modules", "built", "__pycache__"}
-FILES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "Makefile"]
-FILES += [*sorted((ROOT / ".github").rglob("*.yml")), ROOT / "compose/Dockerfile"]
-FILES += [path for room in ROOMS for path in sorted((ROOT / room).rglob("*")) if path.suffix in KINDS]
-FILES = [path for path in FILES if not MADE & set(path.parts) and ROOT / "docs" / "reference" not in path.parents]
 VALUE = " VALUE "
 """Stands for what a message puts in."""
+
+
+def files() -> Iterator[Path]:
+    """Yield the files to look into."""
+    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "Makefile"]
+    found += [*sorted((ROOT / ".github").rglob("*.yml")), ROOT / "compose/Dockerfile"]
+    found += [path for room in ROOMS for path in sorted((ROOT / room).rglob("*")) if path.suffix in KINDS]
+    yield from (path for path in found if not MADE & set(path.parts) and ROOT / "docs" / "reference" not in path.parents)
 
 
 def literals(source: str) -> Iterator[str]:
@@ -76,19 +80,22 @@ def wrong(words: tuple[str, ...]) -> str:
     return ", ".join(f"no option {option!r} of {group.name!r}" for option in sorted(asked - known - {"--help", "--version"}))
 
 
-NAMED = [(path, words) for path in FILES for words in dict.fromkeys(named(path))]
+@cache
+def all_named() -> list[tuple[Path, tuple[str, ...]]]:
+    """Return every command that is named, with its file. Not when this module is imported, which each test process does."""
+    return [(path, words) for path in files() for words in dict.fromkeys(named(path))]
 
 
 def test_every_command_that_is_named_exists() -> None:
     """A remedy that names a command that there is not leaves its reader alone. Also in docstrings."""
-    found = [f"{path.relative_to(ROOT)}: {' '.join(words[1:6])}: {why}" for path, words in NAMED if (why := wrong(words))]
+    found = [f"{path.relative_to(ROOT)}: {' '.join(words[1:6])}: {why}" for path, words in all_named() if (why := wrong(words))]
     assert found == []
 
 
 def test_commands_are_found() -> None:
     """Else nothing above would be tested."""
-    assert sum(path.suffix == ".py" and words[0] == "`" for path, words in NAMED) > 100
-    assert len(NAMED) > 400
+    assert sum(path.suffix == ".py" and words[0] == "`" for path, words in all_named()) > 100
+    assert len(all_named()) > 400
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,10 +58,15 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert lost == []
 
 
+@cache
+def python_files() -> list[Path]:
+    """Return every Python file of the repository by its path in it."""
+    folders = [path for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    return [path.relative_to(ROOT) for folder in folders for path in folder.rglob("*.py")]
+
+
 @pages
 def test_files_that_are_named_exist(page: Path) -> None:
     """A Python file or folder that a page names in code font is in the repository, by its path or the end of it."""
-    folders = [path for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")]
-    files = [path.relative_to(ROOT) for folder in folders for path in folder.rglob("*.py")]
     named = re.findall(r"`((?:[\w*-]+/)*[\w*-]+\.py)`", "\n".join(line for _, line in prose(page)))
-    assert [name for name in named if not any(path.match(name) for path in files)] == []
+    assert [name for name in named if not any(path.match(name) for path in python_files())] == []

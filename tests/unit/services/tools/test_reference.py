@@ -4,11 +4,12 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from surescale.services import command_table
 from surescale.services.tools.reference.command import (
@@ -39,6 +40,13 @@ def made() -> dict[str, str]:
     return pages()
 
 
+@pytest.fixture
+def run(made: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Run the command on what was made already: making it takes seconds, and is the same each time."""
+    monkeypatch.setattr("surescale.services.tools.reference.command.pages", lambda: made)
+    return lambda *words: CliRunner().invoke(command, words)
+
+
 def test_the_committed_pages_are_what_the_code_makes() -> None:
     """`make reference` writes them; in a process of its own, because click remembers how a command was called before."""
     check = [sys.executable, "-m", "surescale.services.cli", "dev", "reference", "--check", "--out", DEFAULT_FOLDER]
@@ -46,18 +54,19 @@ def test_the_committed_pages_are_what_the_code_makes() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_page_that_differs_is_missing_or_superfluous_is_named(made: dict[str, str], tmp_path: Path) -> None:
+def test_a_page_that_differs_is_missing_or_superfluous_is_named(
+    run: Callable[..., Result], made: dict[str, str], tmp_path: Path
+) -> None:
     """With --check nothing is written; without it all is put right, and nothing is left of what is not made any more."""
-    runner = CliRunner()
-    assert runner.invoke(command, ["--out", str(tmp_path)]).exit_code == 0
+    assert run("--out", str(tmp_path)).exit_code == 0
     assert out_of_date(tmp_path, made) == []
     (tmp_path / "topics.md").write_text("by hand")
     (tmp_path / "settings.md").unlink()
     (tmp_path / "schemas/old-1.json").write_text("{}")
-    result = runner.invoke(command, ["--out", str(tmp_path), "--check"])
+    result = run("--out", str(tmp_path), "--check")
     assert isinstance(result.exception, OutOfDate)
     assert "schemas/old-1.json, settings.md, topics.md" in str(result.exception)
-    runner.invoke(command, ["--out", str(tmp_path)])
+    run("--out", str(tmp_path))
     assert out_of_date(tmp_path, made) == []
 
 
@@ -66,26 +75,26 @@ def test_a_type_says_its_bounds_in_numbers(made: dict[str, str]) -> None:
     assert "| `TimeMs` | `Annotated[int, Meta(ge=0, le=9007199254740992)]` |" in made["messages.md"]
 
 
-def test_a_folder_that_is_not_there_is_not_called_out_of_date(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_not_called_out_of_date(run: Callable[..., Result], tmp_path: Path) -> None:
     """The usual reason: the command was called outside of the repository."""
-    result = CliRunner().invoke(command, ["--out", str(tmp_path / "docs"), "--check"])
+    result = run("--out", str(tmp_path / "docs"), "--check")
     assert str(result.exception).startswith(f"--out: there is no folder {tmp_path / 'docs'};")
 
 
-def test_what_was_not_made_from_code_is_left_alone(tmp_path: Path) -> None:
+def test_what_was_not_made_from_code_is_left_alone(run: Callable[..., Result], tmp_path: Path) -> None:
     """A folder that is not the reference's own may be named by a slip: nothing of it is lost."""
     others = [tmp_path / name for name in ("README.md", "notes/schemas/mine.json", "schemas/mine.json")]
     for path in others:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
-    assert CliRunner().invoke(command, ["--out", str(tmp_path)]).exit_code == 0
+    assert run("--out", str(tmp_path)).exit_code == 0
     assert [path.read_text() for path in others] == ["{}"] * 3
 
 
-def test_a_page_of_the_same_name_that_somebody_wrote_is_not_written_over(tmp_path: Path) -> None:
+def test_a_page_of_the_same_name_that_somebody_wrote_is_not_written_over(run: Callable[..., Result], tmp_path: Path) -> None:
     """It is named, and nothing is written beside it either."""
     (tmp_path / "settings.md").write_text("# Our settings\n")
-    refused = CliRunner().invoke(command, ["--out", str(tmp_path)]).exception
+    refused = run("--out", str(tmp_path)).exception
     assert "settings.md was not made from code" in str(refused)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("settings.md", "# Our settings\n")]
 
