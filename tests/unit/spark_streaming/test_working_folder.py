@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from surescale.services.local_stack.artifacts import SPARK_KAFKA, fetch
+
+pytestmark = pytest.mark.integration  # starts a Spark
 
 JOB = """
 import sys
