@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,14 @@ def rendered(overlay: str) -> list[dict[str, Any]]:
     """Return what kustomize makes of an overlay."""
     import yaml  # here, so that a test file is skipped by its own words where it is not installed
 
+    return list(yaml.load_all(_text(KUBERNETES / "overlays" / overlay), yaml.CSafeLoader))
+
+
+@cache
+def _text(folder: Path) -> str:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl, which renders kustomize overlays, is not installed")
-    folder = KUBERNETES / "overlays" / overlay
     done = subprocess.run([kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=PATIENT_S)
     assert done.returncode == 0, done.stderr
-    return list(yaml.load_all(done.stdout, yaml.CSafeLoader))
+    return done.stdout

@@ -28,21 +28,25 @@ IMAGES = ("monitor", "spark", "agent", "rescaler", "state-service")
 STANDARD = ("monitor", "spark", "agent", "rescaler", "state")
 
 
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file; libyaml takes a tenth of the time."""
+    return list(yaml.load_all(path.read_text(), yaml.CSafeLoader))
+
+
 def documents() -> list[dict[str, Any]]:
     """Return every object of the base as it is written."""
     files = sorted(path for path in (KUBERNETES / "base").glob("*.yaml") if path.name != "kustomization.yaml")
-    return [document for path in files for document in yaml.safe_load_all(path.read_text())]
+    return [document for path in files for document in read(path)]
 
 
 def component(file: str) -> list[dict[str, Any]]:
     """Return the objects of a file of the component that makes executors pods of their own."""
-    return list(yaml.safe_load_all((KUBERNETES / "components/spark-executors" / file).read_text()))
+    return read(KUBERNETES / "components/spark-executors" / file)
 
 
 def scaling(kind: str) -> list[dict[str, Any]]:
     """Return the objects of a kind that give rights in a namespace whose workloads are scaled."""
-    found = yaml.safe_load_all((KUBERNETES / "scaling/access.yaml").read_text())
-    return [each for each in found if each["kind"] == kind]
+    return [each for each in read(KUBERNETES / "scaling/access.yaml") if each["kind"] == kind]
 
 
 def workloads() -> dict[str, dict[str, Any]]:

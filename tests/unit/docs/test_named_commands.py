@@ -42,6 +42,8 @@ def literals(source: str) -> Iterator[str]:
 def named(path: Path) -> Iterator[tuple[str, ...]]:
     """Yield the words after each `surescale`, to the end of the command; the first is "?" where it may be a sentence instead."""
     source = path.read_text(encoding="utf-8")
+    if path.suffix == ".py" and not re.search(r"surescale\s", source):  # it imports it at most, and parsing takes time
+        return
     for part in literals(source) if path.suffix == ".py" else [source]:
         text = re.sub(r"\\\n", " ", part)
         for words in re.findall(r"(?:`(?:\w+=\S* )*|<code>)surescale\s([^`<;&|()]+)", text):
