@@ -4,9 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import spearmanr
-from sklearn.manifold import TSNE
-from sklearn.metrics import silhouette_score
 
 from benchmarks.charts import HeatMap, Line, LinePanel, heat_maps, lines, scatter
 from reproductions.sure.results import Result
@@ -37,6 +34,8 @@ class Attention:
         """Return Spearman's rank correlation of theta with the minute; 0 where theta is constant."""
         if np.ptp(self.theta) == 0:
             return 0.0
+        from scipy.stats import spearmanr  # importing it takes seconds, as of sklearn below
+
         return float(spearmanr(self.theta, np.arange(len(self.theta))).statistic)
 
     @property
@@ -89,6 +88,9 @@ def figure_5b(parts: Float64, wholes: Float64, hops: Sequence[int], title: str) 
     Also return the silhouette by hop of the subgraphs, first in the embeddings' own space, then in the plane. Tasks that the
     first task cannot reach count as a hop of their own.
     """
+    from sklearn.manifold import TSNE
+    from sklearn.metrics import silhouette_score
+
     steps, tasks, width = parts.shape
     subgraphs = parts.reshape(steps * tasks, width)
     points = np.concatenate([subgraphs, wholes])

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import wilcoxon
 
 from reproductions.sure.environment import JOBS
 from reproductions.sure.results import Result
@@ -66,6 +65,8 @@ def _by_seed(results: Sequence[Result], job: str, method: str) -> dict[int, tupl
 
 def signed_rank(differences: Sequence[float] | Float64) -> float:
     """Return the two-sided p of Wilcoxon's signed-rank test (1945); 1 where all differences are zero."""
+    from scipy.stats import wilcoxon  # importing it takes seconds
+
     values = np.asarray(differences, dtype=np.float64).ravel()
     return float(wilcoxon(values).pvalue) if values.any() else 1.0
 
