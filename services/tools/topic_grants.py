@@ -95,6 +95,8 @@ def commands(found: Iterable[Right], principals: Mapping[str, str], bootstrap: s
 
 
 _CLUSTER_ARN = re.compile(r"(arn:aws[a-z-]*:kafka:[a-z0-9-]+:[0-9]{12}:)cluster/([^/*?\s]+/[^/*?\s]+)")
+_WILD = frozenset("*?$")
+"""What IAM reads in a resource's name as something else: a wildcard, or the beginning of a variable."""
 _ACTIONS: dict[tuple[Resource, Operation], tuple[str, ...]] = {
     ("topic", "Read"): ("DescribeTopic", "ReadData"),
     ("topic", "Write"): ("DescribeTopic", "WriteData"),
@@ -112,7 +114,7 @@ def policy(found: Iterable[Right], role: Role, cluster_arn: str) -> dict[str, An
     """Return the IAM policy of one role. A client needs Connect, and an idempotent producer one more right on the cluster.
 
     Raises:
-        SettingsError: this is no cluster's ARN.
+        SettingsError: this is no cluster's ARN, or a name would stand for others too.
     """
     arn = _CLUSTER_ARN.fullmatch(cluster_arn)
     if arn is None:
@@ -121,6 +123,12 @@ def policy(found: Iterable[Right], role: Role, cluster_arn: str) -> dict[str, An
             "arn:aws:kafka:eu-central-1:123456789012:cluster/NAME/ID"
         )
     own = [right for right in found if right.role == role]
+    for right in own:
+        if wild := " and ".join(map(repr, sorted(set(right.name) & _WILD))):
+            raise SettingsError(
+                f"--iam: the {right.resource} {right.name!r} has {wild}, which in an IAM policy stands for other names too; "
+                "set SURESCALE_CLUSTER to a name without '*', '?' and '$'"
+            )
     idempotent = any(right.resource == "topic" and right.operation == "Write" for right in own)
     allowed = {cluster_arn: {"Connect", *(("WriteDataIdempotently",) if idempotent else ())}}
     for right in own:

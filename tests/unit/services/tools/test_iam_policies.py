@@ -65,6 +65,17 @@ def test_what_is_no_clusters_arn_is_refused_in_one_line(wrong: str) -> None:
     assert "is not the ARN of a cluster" in str(result.exception)
 
 
+@pytest.mark.parametrize("name", ["shop*", "sh?p", "${aws:username}", "a$b", "*shop?"])
+def test_a_cluster_whose_name_stands_for_others_gets_no_policy(name: str) -> None:
+    """The rescaler of `shop*` could join the groups of `shop-2`. Roles whose names have no cluster get theirs."""
+    result = CliRunner().invoke(acls, ["--iam", CLUSTER, "--cluster", name, "--role", "rescaler"])
+    said = str(result.exception)
+    assert said.startswith("--iam: the group '")
+    assert said.endswith("; set SURESCALE_CLUSTER to a name without '*', '?' and '$'")
+    assert "\n" not in said
+    assert allowed(printed("--cluster", name, "--role", "agent")) == allowed(printed("--role", "agent"))
+
+
 def test_with_iam_kafkas_own_commands_are_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would give an IAM role nothing."""
     monkeypatch.setenv("SURESCALE_KAFKA_SECURITY_PROTOCOL", "SASL_SSL")
