@@ -72,6 +72,7 @@ kubernetes-test: install ## Actuator, manifests and chart on a real Kubernetes c
 	@cd tests/kubernetes/servers && go build -ldflags "$(KUBERNETES_VERSION)" -o $(KUBERNETES)/ $(addprefix k8s.io/kubernetes/cmd/,kube-apiserver kube-controller-manager kube-scheduler kubectl)
 	@cd tests/kubernetes/servers && go build -o $(KUBERNETES)/etcd go.etcd.io/etcd/server/v3
 	@cd tests/kubernetes/helm && go build -o $(KUBERNETES)/ helm.sh/helm/v3/cmd/helm
+	@cd tests/kubernetes/keda && go build -o $(KUBERNETES)/ .
 	@SURESCALE_TEST_KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest tests/kubernetes $(PYTEST_ARGS)
 
 faults: install ## Kill, cut off and starve whole pipelines, then check that nothing was lost; FAULTS_ARGS="--seed 7 --minutes 30" chooses

@@ -14,10 +14,15 @@ ACCESS = Path(__file__).parents[2] / "compose/kubernetes/scaling/access.yaml"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without a control plane the first test says so for all that ask for it."""
-    if _missing() and _FOLDER not in os.environ:
-        here = Path(__file__).parent
-        one_speaks(config, items, lambda item: item.path.parent == here and "cluster" in getattr(item, "fixturenames", ()))
+    """Without a control plane, or KEDA's client, the first test says so for all that ask for it."""
+    here = Path(__file__).parent
+    for fixture, is_missing in (("cluster", bool(_missing())), ("keda_client", not _keda_client().is_file())):
+
+        def asks(item: pytest.Item, fixture: str = fixture) -> bool:
+            return item.path.parent == here and fixture in getattr(item, "fixturenames", ())
+
+        if is_missing and _FOLDER not in os.environ:
+            one_speaks(config, items, asks)
 
 
 def _binaries() -> Path:
@@ -26,6 +31,21 @@ def _binaries() -> Path:
 
 def _missing() -> list[str]:
     return [name for name in BINARIES if not (_binaries() / name).is_file()]
+
+
+def _keda_client() -> Path:
+    return _binaries() / "keda"
+
+
+@pytest.fixture(scope="session")
+def keda_client() -> Path:
+    """KEDA's own client of external scalers, in Go."""
+    found = _keda_client()
+    if not found.is_file():
+        if _FOLDER in os.environ:
+            pytest.fail(f"{_FOLDER}: {found.parent} has no {found.name}")
+        pytest.skip("KEDA's client is not built: `make kubernetes-test` builds it")
+    return found
 
 
 @pytest.fixture(scope="session")
