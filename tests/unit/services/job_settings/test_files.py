@@ -126,6 +126,8 @@ def test_pruning_takes_back_what_the_file_no_longer_names_and_nothing_else(tmp_p
         ('[jobs."sim/clicks"]\nmax = ["3"]', "max: takes one value, not a list"),
         ('[jobs."sim/clicks"]\nexclude = "sat"', 'exclude: write a list, like exclude = ["PERIOD"]'),
         ('[jobs."sim/clicks"]\nexclude = ["someday"]', "'someday' in 'someday' is not a day, time or time zone"),
+        ('[jobs."sim/clicks"]\nexclude = ["2026-12-26..2026-12-24"]', "never comes: it ends before it begins"),
+        ('[jobs."sim/clicks"]\nwithin = ["mon 2026-12-25..2026-12-26: min 2"]', "never comes: no mon is among its days"),
         ('[jobs."sim/clicks"]\ntask = ["map=2..", "map=3.."]', "a task is named twice; name each once"),
         ('[jobs."sim/clicks"]\nspread = "wide"', 'spread = "wide": give calibrated or shipped'),
         ('[jobs."sim/clicks"]\nmin = 9\nmax = 3', '[jobs."sim/clicks"]: --min: 9 is more than --max 3'),

@@ -107,6 +107,8 @@ def test_what_somebody_changed_by_hand_is_taken_back_and_said() -> None:
         (stream(maxx=3), "spec: there is no setting 'maxx'; did you mean max?"),
         (stream(min=9, max=3), "--min: 9 is more than --max 3"),
         (stream(exclude=["someday"]), "spec: exclude"),
+        (stream(exclude=["2026-02-30.."]), "never comes: no calendar has the day 2026-02-30"),
+        (stream(within=["mon 2026-12-25..2026-12-26: min 2"]), "never comes: no mon is among its days"),
         (stream(task=["mop=1..2"]), "there is no task 'mop'"),
         (stream(job="sim/*"), "a resource is for one job"),
         (stream(job=""), "a resource is for one job"),
