@@ -1,6 +1,7 @@
 """A real state service with Kafka and Redis sets jobs as ScaledStreams of a fake API server say, within the shipped rights."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
 
@@ -8,7 +9,11 @@ import pytest
 import yaml
 
 from surescale.contracts.settings import PipelineSettings
+from surescale.runtime.kafka import create_topics
+from surescale.runtime.ports import free_port
+from tests.conftest import KafkaForTests
 from tests.support import view_pipeline
+from tests.support.command_line import started
 from tests.support.fake_api_server import FakeApiServer, rules_of
 from tests.support.fake_objects import FakeObject
 from tests.support.streams_rig import Document, condition, in_force, resource, tells
@@ -93,6 +98,42 @@ def test_a_resource_sets_its_job_shows_it_and_lets_it_go(
         assert in_force(settings).parallelism_max is None
     assert cluster.rules is not None
     assert cluster.rules == cluster.used
+
+
+def test_a_resource_that_two_pipelines_follow_says_so_and_which(
+    cluster: FakeApiServer,
+    settings: PipelineSettings,
+    kafka: KafkaForTests,
+    service: Callable[..., str],
+    processes: "list[Popen[bytes]]",
+    tmp_path: Path,
+) -> None:
+    """Where people look, with the fix; and it is no race of two writers. Two services of one pipeline are no other."""
+    second = replace(settings, topic_prefix=kafka.topic_prefix(), health_port=free_port())
+    create_topics(second)
+    send(settings, *a_pipeline())
+    with cluster.serving() as server:
+        given = {"SURESCALE_STREAM_NAMESPACES": "shop", "SURESCALE_KUBERNETES_URL": server.url}
+        read = put(cluster, "clicks", max=3)
+        mine, other = (f"{each.bootstrap}/{each.topic_prefix}" for each in (settings, second))
+        service(**given)
+        tells(read, "True", "Set")
+        service(**given, SURESCALE_HEALTH_PORT=str(free_port()))
+        wait_until(lambda: "subtasks" in read()["status"], what="the figures of the job")
+        assert read()["status"]["pipeline"] == mine
+        own = {"SURESCALE_HTTP_PORT": str(free_port()), **given}
+        processes.append(started(second, tmp_path / "second.log", "run", "state-service", **own))
+        said = set[str]()
+
+        def both_say_it() -> bool:
+            shown = read()["status"]
+            if condition(read())["reason"] == "OtherPipeline":
+                said.add(f"{shown['pipeline']}: {condition(read())['message']}")
+            return len(said) == 2
+
+        wait_until(both_say_it, 120.0, what="each of the two to name the other")
+        fix = "sets it too; name namespace shop in SURESCALE_STREAM_NAMESPACES of one pipeline only"
+        assert said == {f"{one}: the pipeline {two} {fix}" for one, two in ((mine, other), (other, mine))}
 
 
 def test_without_rights_nothing_is_set_or_let_go_and_the_service_goes_on(

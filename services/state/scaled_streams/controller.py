@@ -1,8 +1,9 @@
 """Sets jobs as ScaledStreams say, and keeps the status and the events of these: a thread of the state service.
 
-Everything is compared with what Kafka and the API server have, so a second controller, or one that died anywhere, does no harm. A
-resource that goes leaves its job to its labels and its engine; on a real engine that means observing it. Resources of a namespace
-that cannot be listed stay as they are.
+Everything is compared with what Kafka and the API server have, so a second controller of the same pipeline, or one that died
+anywhere, does no harm. One of another pipeline shows something else of the same resources; then both say so. A resource that
+goes leaves its job to its labels and its engine; on a real engine that means observing it. Resources of a namespace that cannot
+be listed stay as they are.
 """
 
 import logging
@@ -43,6 +44,8 @@ SET_AGAIN_S = 300.0
 EVENTS_OF_EACH = 5
 TOLD_AFTER_S = 3_600.0
 """Older happenings are not told: the API server keeps events about an hour."""
+SHARED_FOR_S = 300.0
+"""So long a resource counts as another pipeline's too, once that has shown it; each shows it only once a minute meanwhile."""
 _JOIN_WITHIN_S = 2.0
 _UNSEEN = Verdict(None, "Pending", "not looked at yet")
 
@@ -62,6 +65,10 @@ class StreamController:
         self._verdicts: dict[str, Verdict] = {}  # by uid
         self._set_s: float | None = None
         self._told: dict[str, set[str]] = {}  # identities of happenings, by uid
+        self._pipeline = f"{settings.bootstrap}/{settings.topic_prefix}"
+        self._shown: set[str] = set()  # uids of resources whose status was written by this process
+        self._shared: dict[str, tuple[str, float]] = {}  # the other pipeline of a resource, and when it was seen, by uid
+        self._seldom_shown: dict[str, Throttle] = {}  # by uid
         self._seldom = Throttle(60.0)
         self._thread: threading.Thread | None = None
 
@@ -153,11 +160,20 @@ class StreamController:
             KubernetesError: not all was written.
         """
         about, verdict = stream.metadata, self._verdicts.get(stream.metadata.uid, _UNSEEN)
+        if other := self._other_of(stream):
+            why = (
+                f"the pipeline {other} sets it too; name namespace {about.namespace} in SURESCALE_STREAM_NAMESPACES of one "
+                "pipeline only"
+            )
+            self._say(f"{stream.where}: {why}")
+            verdict = Verdict(None, "OtherPipeline", why)
         job, told = self._looked_up(stream)
         now = rfc3339(round(time.time() * 1000)) or ""
-        status = status_of(stream.status, about.generation, verdict, job, now)
-        if {name: value for name, value in status.items() if value is not None} != stream.status:
+        status = {**status_of(stream.status, about.generation, verdict, job, now), "pipeline": self._pipeline}
+        is_news = {name: value for name, value in status.items() if value is not None} != stream.status
+        if is_news and (not other or self._seldom_shown.setdefault(about.uid, Throttle(60.0)).is_time()):
             self._client.patch(f"{stream.path}/status", {"status": status}, about.resource_version, msgspec.Raw)
+            self._shown.add(about.uid)
         involved = {
             "apiVersion": API,
             "kind": KIND,
@@ -178,6 +194,14 @@ class StreamController:
             except ApiUnavailable:
                 self._told[about.uid] = known
                 raise
+
+    def _other_of(self, stream: ScaledStream) -> str:
+        """Return the other pipeline that shows a resource since this one has, if there is one; its name."""
+        uid, shows = stream.metadata.uid, stream.status.get("pipeline", self._pipeline)
+        if uid in self._shown and shows != self._pipeline:
+            self._shared[uid] = str(shows), time.monotonic()
+        other, seen_s = self._shared.get(uid, ("", 0.0))
+        return other if time.monotonic() - seen_s < SHARED_FOR_S else ""
 
     def _looked_up(self, stream: ScaledStream) -> tuple[JobDocument | None, list[Happening]]:
         """Return what the view holds of a resource's job; nothing while it is away."""
