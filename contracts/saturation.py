@@ -18,7 +18,7 @@ from msgspec import structs
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.messages import JobTopology, Saturation, TaskSpec
-from surescale.contracts.source_load import read_or_emitted
+from surescale.contracts.source_load import WHOLE_LEAST, read_or_emitted
 from surescale.contracts.windows import FIGURE, HOUR_MS, HOURS, Float32
 
 Float64 = npt.NDArray[np.float64]
@@ -132,18 +132,23 @@ def never_rested(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Bool:
     """Return [m - 1, N] whether tasks worked all of each minute of figures [m, N, F] but the first, by what waited for them.
 
     Such a minute began and ended with more waiting than the task got through, or the only task before it was held back or busy
-    all the time; and the task was not held back itself.
+    all the time; and the task was not held back itself. A minute within which a job stood still begins and ends so as well, but
+    was not worked in whole.
     """
     names = ("records_in", "records_out", "queued_records_last", "parallelism", "busy_ms", "backpressured_ms", "restarts")
     into, out, waiting, subtasks, busy, held, began = (figures[..., FIGURE[name]].astype(np.float64) for name in names)
-    processed = evened(read_or_emitted(into, out), waiting, busy, began > 0)[1:]
+    even = evened(read_or_emitted(into, out), waiting, busy, began > 0)
+    stood = (began > 0) | ((even == 0.0) & (waiting > 0.0))
+    ran = np.where(np.isnan(busy), 0.0, busy + figures[..., FIGURE["idle_ms"]] + np.nan_to_num(held))
+    processed = even[1:]
     offered, held, waiting = subtasks[1:] * MINUTE_MS, held[1:], not_begun(waiting, subtasks)
+    resumes = stood[:-1] & (ran[1:] < WHOLE_LEAST * offered)  # False where idle time is unknown
     enough = (waiting[:-1] >= processed) & (waiting[1:] >= processed)
     if (held > 0).any():
         parents = _only_parents(tasks)
         never_waited = (held >= PRESSED_LEAST * offered) & (held + busy[1:] >= NEVER_RESTS * offered)
         enough |= never_waited[:, parents] & (parents >= 0)
-    worked: Bool = enough & (processed > 0) & ~(held > HELD_MOST * offered) & ~(began[1:] > 0)
+    worked: Bool = enough & (processed > 0) & ~(held > HELD_MOST * offered) & ~(began[1:] > 0) & ~resumes
     return worked
 
 

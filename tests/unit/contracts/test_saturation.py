@@ -138,6 +138,23 @@ def test_minutes_without_a_record_are_no_work_while_a_task_restarts() -> None:
         assert evened(done, waiting, unknown, at)[:, 0] == pytest.approx(even)
 
 
+@pytest.mark.parametrize("shows", [1.0, 0.25])
+@pytest.mark.parametrize("part", [0.1, 0.6, 0.85])
+@pytest.mark.parametrize("still", [0, 1, 4, 12])
+def test_the_minute_in_which_a_job_comes_back_is_not_worked_in_whole(still: int, part: float, shows: float) -> None:
+    """A restart ends within a minute that begins and ends with a backlog: what is counted there is a part of it."""
+    history, end_ms = WindowHistory(REAL.job, 60), 0
+    minutes = [1.0] * 20 + [0.5] + [0.0] * still + [part] + [1.0] * 6
+    for at, ran in enumerate(minutes):
+        end_ms += MINUTE_MS
+        times = {"busy_ms": ran * shows * SUBTASKS * MINUTE_MS, "busy_ms_max": ran * shows * MINUTE_MS, "backpressured_ms": 0.0}
+        times["idle_ms"] = ran * (1.0 - shows) * SUBTASKS * MINUTE_MS
+        figures = {"records_in": 1_000.0 * ran, "queued_records_last": 0.0 if at < 20 else 5_000.0}
+        figures_of = row(**times, **figures, parallelism=SUBTASKS, coverage=1.0, restarts=float(at == 20))
+        window = history.close(end_ms, {"calls": figures_of}, REAL)
+    assert times_understated(window.saturations, TASKS, end_ms)[0] == pytest.approx(1.0 / shows)
+
+
 def test_a_counter_that_shows_more_than_it_could_corrects_what_is_remembered() -> None:
     """After an outage of a service the same task works half of its time, and later all of it."""
     job = Job()
