@@ -36,13 +36,20 @@ _INTERNAL = re.compile(r"(-changelog|-repartition|-__assignor-__leader|-KTABLE-F
 _ABSENT = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
 CLIENT_ID_LETTERS_MAX = 200
 """The last ones are kept, with the number at the end; whoever connects chooses as many as the broker takes."""
-STREAMS_GROUP, SHARE_GROUP = "a Kafka Streams group (KIP-1071)", "a share group (KIP-932)"
+STREAMS_GROUP = "a Kafka Streams group (KIP-1071)"
+SHARE_OR_STREAMS_GROUP = f"a share group (KIP-932) or {STREAMS_GROUP}"
 _NUMBER = re.compile(r"[0-9]+")
 
 
 def known_client(client_id: str) -> str:
     """Return a client id as members have it: printable, and its last letters."""
     return printable(client_id)[-CLIENT_ID_LETTERS_MAX:]
+
+
+def untold(other_type: str) -> str:
+    """Return what nobody tells us of a group of a type other than consumer groups."""
+    what = "whose members" if other_type == STREAMS_GROUP else "whose members and what waits for them"
+    return f"{what} the broker does not tell us"
 
 
 class GroupsUnavailable(SurescaleError):
@@ -88,7 +95,12 @@ class GroupDescription:
         """Return why a dead group cannot be looked at."""
         if not self.other_type:
             return f"there is no group {self.group}"
-        return f"{self.group} is {self.other_type}, whose members and what waits for them the broker does not tell us"
+        return f"{self.group} is {self.other_type}, {untold(self.other_type)}"
+
+    @property
+    def commits_nothing(self) -> bool:
+        """Return whether it is no consumer group and has no committed offsets, as a share group never has."""
+        return bool(self.other_type) and not self.committed
 
     @property
     def topics(self) -> frozenset[str]:
@@ -136,8 +148,8 @@ class GroupReader:
         absent = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
         return {each.group_id: each.state not in absent for each in listed.valid or ()}
 
-    def of_other_types(self) -> tuple[str, ...]:
-        """Return the ids of all groups that are share groups or Kafka Streams groups of KIP-1071, sorted.
+    def of_other_types(self) -> dict[str, str]:
+        """Return what each group is that is a share group or a Kafka Streams group of KIP-1071, by id, sorted.
 
         Of these the broker lists the ids and describes none; groups of Kafka Connect and the like it does describe.
 
@@ -150,7 +162,8 @@ class GroupReader:
         except (KafkaException, FutureTimeout) as error:
             raise self._unknown(error, "list groups") from None
         known = {each.group_id for each in listed.valid or ()}
-        return tuple(sorted(str(each.id) for each in every if each.id not in known and not each.protocol_type))
+        others = sorted(str(each.id) for each in every if each.id not in known and not each.protocol_type)
+        return {group: _type_of(self._committed(group)) for group in others}
 
     def look(self, groups: Sequence[str]) -> dict[str, GroupDescription]:
         """Return the groups as they are now. One that does not exist, or is no consumer group, is dead.
@@ -192,16 +205,14 @@ class GroupReader:
     def _other_type(self, group: str, committed: Mapping[Partition, int]) -> str:
         """Return what a group is that the broker does not describe; empty: there is none.
 
-        librdkafka lists the ids of groups of every type, and tells neither the types nor more of any but consumer groups. Share
-        groups commit nothing.
+        librdkafka lists the ids of groups of every type, and tells neither their types nor, of any but consumer groups, their
+        members.
         """
         try:
             listed = self._admin.list_groups(group, timeout=self._timeout_s)  # deprecated, and the only one that lists all types
         except KafkaException as error:
             raise self._unknown(error, f"list group {group}") from None
-        if not listed:
-            return ""
-        return STREAMS_GROUP if committed else f"{SHARE_GROUP} or {STREAMS_GROUP}"
+        return _type_of(committed) if listed else ""
 
     def _committed(self, group: str) -> dict[Partition, int]:
         try:
@@ -229,6 +240,11 @@ class GroupReader:
             f"{where} does not answer when asked to {what} ({reason}); set SURESCALE_SOURCE_BOOTSTRAP to brokers that the "
             "monitor reaches, and SURESCALE_SOURCE_KAFKA_... to its credentials"
         )
+
+
+def _type_of(committed: Mapping[Partition, int]) -> str:
+    """Return what a group is that is listed and not described. Share groups commit nothing."""
+    return STREAMS_GROUP if committed else SHARE_OR_STREAMS_GROUP
 
 
 def _partitions(assigned: Sequence[TopicPartition]) -> frozenset[Partition]:

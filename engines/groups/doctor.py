@@ -6,7 +6,7 @@ from surescale.contracts.errors import SettingsError
 from surescale.contracts.plurals import counted, listed
 from surescale.contracts.topics import own_groups
 from surescale.engines.groups import GroupsSettings
-from surescale.engines.groups.broker import SHARE_GROUP, STREAMS_GROUP, GroupDescription, GroupReader, GroupsUnavailable
+from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable, untold
 from surescale.engines.groups.busy import busy_of
 from surescale.engines.groups.chains import Chain, Group, chains_of, single
 from surescale.engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
@@ -92,11 +92,10 @@ def _check_all_groups(reader: GroupReader, settings: SourceSettings) -> Finding:
 
 
 def _of_other_types(reader: GroupReader) -> Iterator[Finding]:
-    names = reader.of_other_types()
-    if names:
-        what = f"{listed(names, _SHOWN_MAX)}: {SHARE_GROUP} or {STREAMS_GROUP} each"
-        detail = f"{what}, whose members and what waits for them the broker does not tell us"
-        yield Finding("ok", _SUBJECT, f"no jobs: {detail}")
+    found = reader.of_other_types()
+    for what in sorted(set(found.values())):
+        names = listed([group for group, other in found.items() if other == what], _SHOWN_MAX)
+        yield Finding("ok", _SUBJECT, f"no jobs: {names}: {what} each, {untold(what)}")
 
 
 def _group(task: str, seen: GroupDescription, group: Group, topics: TopicOffsets) -> Finding:
@@ -107,15 +106,16 @@ def _group(task: str, seen: GroupDescription, group: Group, topics: TopicOffsets
             raise topics.missing(sorted(answer.missing))
     except OffsetsUnavailable as problem:
         return Finding("problem", _SUBJECT, f"{task}: {problem}", "correct reads in the file, or create the topic")
+    found = {each: waiting(extent, seen.committed.get(each)) for each, extent in answer.extents.items()}
+    known = sum(each for each in found.values() if isinstance(each, int))
     if seen.other_type:
         remedy = "read its topics as a consumer group, or take it out of the file"
-        return Finding("problem", _SUBJECT, f"{task}: {seen.absence}", remedy)
+        waits = f"; {counted(known, 'record')} to read" if seen.committed else ""
+        return Finding("problem", _SUBJECT, f"{task}: {seen.absence}{waits}", remedy)
     if seen.state == "dead":
         return Finding("warning", _SUBJECT, f"{task}: {seen.absence}", f"{starts}, or correct group in the file")
     if not seen.members:
         return Finding("warning", _SUBJECT, f"{task}: group {seen.group} has no members", starts)
-    found = {each: waiting(extent, seen.committed.get(each)) for each, extent in answer.extents.items()}
-    known = sum(each for each in found.values() if isinstance(each, int))
     detail = f"{task}: group {seen.group} with {counted(len(seen.members), 'member')}, {counted(known, 'record')} to read"
     unknown = {**answer.unknown, **{each: why for each, why in found.items() if isinstance(why, str)}}
     if unknown:

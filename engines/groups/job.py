@@ -265,7 +265,7 @@ class ChainJob:
         remembered.hindrance = found
         for number, words in enumerate(positions.notes):
             self._tell(f"offsets{number}", task, words, now_ms)
-        unknown = in_words(positions.unknown)
+        unknown = "" if group.commits_nothing else in_words(positions.unknown)  # the hindrance says it
         if unknown and not remembered.told_unknown:
             self._tell("unknown", task, unknown, now_ms)
         remembered.told_unknown = unknown
@@ -439,6 +439,8 @@ class ChainJob:
             count, unknown = self._tasks[task].positions.behind(group.committed)
             others = {topic for member in group.members for topic, _ in member.partitions} - reads[task]
             others = {topic for topic in others if not topic.endswith(_BOOKKEEPING)}
+            if group.other_type:
+                unknown = group.absence  # a Streams group may also read repartition topics, which its members would tell
             if others:
                 unknown = unknown or f"its members also read {min(others)}, which is not looked at"
             waiting, why = waiting + count, why or (unknown and f"{task}: {unknown}")

@@ -13,6 +13,7 @@ SHOWN_MAX = 100
 """Partitions, members, and workers of one job, so that a minute of it stays small: the groups of the job share them."""
 _PROBLEM_LETTERS_MAX = 512
 _NAME_LETTERS_MAX = 256
+_UNTOLD = "the broker does not tell how far a group of this type is"
 
 
 def shown(
@@ -37,6 +38,7 @@ def shown(
     known = [lag for lag in positions.lag.values() if lag is not None]
     partitions = _first(positions, most)
     topics = sorted({topic for topic, _ in positions.lag})
+    problems = dict.fromkeys(positions.unknown, _UNTOLD) if group.commits_nothing else positions.unknown
     return ConsumerGroup(
         task=task,
         group=printable(group.group)[:_NAME_LETTERS_MAX],
@@ -46,7 +48,10 @@ def shown(
         lag=sum(known) if known else None,
         lag_unknown=len(positions.lag) - len(known),
         oldest_ms=positions.lag_ms,
-        partitions=tuple(_partition(each, owner.get(each), group.committed.get(each), positions, now_ms) for each in partitions),
+        partitions=tuple(
+            _partition(each, owner.get(each), group.committed.get(each), positions, problems.get(each, ""), now_ms)
+            for each in partitions
+        ),
         partitions_left_out=len(positions.lag) - len(partitions),
         members=tuple(_member(subtask, group, positions) for subtask in range(min(most, len(group.members)))),
         members_left_out=max(0, len(group.members) - most),
@@ -66,7 +71,9 @@ def _first(positions: Positions, most: int) -> list[Partition]:
     return sorted(sorted(every, key=rank)[:most])
 
 
-def _partition(each: Partition, subtask: int | None, at: int | None, positions: Positions, now_ms: int) -> GroupPartition:
+def _partition(
+    each: Partition, subtask: int | None, at: int | None, positions: Positions, problem: str, now_ms: int
+) -> GroupPartition:
     log, lag = positions.logs.get(each), positions.lag[each]
     arrived = positions.arrived.get(each)
     if log is not None and log.end_moved_ms == now_ms and not arrived:  # seen for the first time, or made anew: nobody knows
@@ -78,7 +85,7 @@ def _partition(each: Partition, subtask: int | None, at: int | None, positions: 
         end=known_count(log.extent.end) if log is not None else None,
         committed=known_count(at),  # a member may commit any number
         lag=lag,
-        problem=positions.unknown.get(each, "")[:_PROBLEM_LETTERS_MAX],
+        problem=problem[:_PROBLEM_LETTERS_MAX],
         arrived_per_minute=_a_minute(arrived, positions),
         read_per_minute=_a_minute(positions.moved.get(each), positions),
         stands_since_ms=log.stands_since_ms if log is not None and lag else None,

@@ -19,6 +19,8 @@ BROKER_ROOTS = (
     # Kafka's pom names no slf4j binding; without one the broker has no log at all.
     JarCoordinates("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
 )
+# An application of it, for tests. Its stores on disk are left out, which need 70 MB of RocksDB.
+STREAMS_JARS = (JarCoordinates("org.apache.kafka", "kafka-streams", "4.2.1"),)
 CONNECTOR_ROOTS = (JarCoordinates("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),)
 # AWS' login for the Kafka client of Spark's connector.
 MSK_IAM_ROOTS = (JarCoordinates("software.amazon.msk", "aws-msk-iam-auth", "2.3.5"),)
@@ -68,6 +70,7 @@ def write(name: str, title: str, jars: dict[JarCoordinates, str]) -> None:
 def main() -> None:
     """Write the file of every set; a new version needs its new name in `artifacts.py` too."""
     write("kafka-broker-4.2.1", "Kafka broker 4.2.1", resolve(BROKER_ROOTS))
+    write("kafka-streams-4.2.1", "Kafka Streams 4.2.1", resolve(STREAMS_JARS, with_dependencies=False))
     connector, iam = without_pyspark(resolve(CONNECTOR_ROOTS)), without_pyspark(resolve(MSK_IAM_ROOTS))
     write("spark-kafka-4.2.0", "Kafka connector of Spark 4.2.0", connector)
     write("msk-iam-2.3.5", "AWS MSK's IAM 2.3.5", {name: sha256 for name, sha256 in iam.items() if name not in connector})
