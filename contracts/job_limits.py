@@ -151,6 +151,12 @@ def minimum_within(settings: JobSettings, at_ms: int, ahead_ms: int = 0) -> int:
     return 0 if period is None else period.least
 
 
+def keeps_at_work(settings: JobSettings, at_ms: int, ahead_ms: int = 0) -> PeriodBounds | None:
+    """Return the period for whose minimum, even one of 1, a job may not go to rest; arguments as of ``in_periods``."""
+    found = [each for each in settings.minimum_within or () if each.has_minimum and _covers_within(each.period, at_ms, ahead_ms)]
+    return max(found, key=lambda each: each.least, default=None)
+
+
 def restart_ahead_ms(settings: JobSettings, restart_ms: int | None) -> int:
     """Return how long before a period a decision must be made so that its size runs when the period begins.
 

@@ -70,6 +70,11 @@ class PeriodBounds(Part, frozen=True, kw_only=True):
     most: Parallelism | None = None  # null: no maximum
     objective: Objective | LatencyBound | None = None  # null: the job's own
 
+    @property
+    def has_minimum(self) -> bool:
+        """Return whether it sets a minimum. That of 1 only a period has that sets nothing else."""
+        return self.least > 1 or (self.most is None and self.objective is None)
+
     def __post_init__(self) -> None:
         """Check what the types do not say.
 

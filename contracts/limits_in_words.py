@@ -182,7 +182,7 @@ def bounds_in_words(bounds: PeriodBounds) -> str:
     'min 20 max 40'
     """
     parts = (
-        f"min {bounds.least}" if bounds.least > 1 or (bounds.most is None and bounds.objective is None) else "",
+        f"min {bounds.least}" if bounds.has_minimum else "",
         "" if bounds.most is None else f"max {bounds.most}",
         "" if bounds.objective is None else f"objective {objective_in_words(bounds.objective)}",
     )

@@ -31,7 +31,7 @@ from surescale.rescaler.control.conditions import conditions_of
 from surescale.rescaler.control.effects import Effects, StateRecord, state_record
 from surescale.rescaler.control.hosts import LookReason, Looks, MovableJob
 from surescale.rescaler.control.job import job as job_control
-from surescale.rescaler.control.job import own_acts, safe_size
+from surescale.rescaler.control.job import own_acts, rest, safe_size
 from surescale.rescaler.control.job.context import JobContext
 from surescale.rescaler.control.job.job import RELEVANT_EVENTS
 from surescale.rescaler.control.job.job_gate import settings_after, settings_for
@@ -123,6 +123,8 @@ class _KeptJob:
     """What was paused at the last input; the same object while nothing changes."""
     safe_at_ms: int | None = None
     """When it is to get its safe size, by what was known at the last input."""
+    rest_at_ms: int | None = None
+    """When it is looked at again though nothing is heard of it, because it is at rest."""
     described: tuple[object, ...] = ()
     """What its conditions were last computed from."""
     was_read: bool = False
@@ -236,8 +238,9 @@ class Controller:
         return effects
 
     def _is_awake(self, job: _KeptJob, now_ms: int) -> bool:
-        """Say whether something of a job is under way or waits, or it is time for its safe size."""
-        return self._due_ms(job.memory) is not None or (job.safe_at_ms is not None and job.safe_at_ms <= now_ms)
+        """Say whether something of a job is under way or waits, or it is time for its safe size or for a look at its rest."""
+        times = (job.safe_at_ms, job.rest_at_ms)
+        return self._due_ms(job.memory) is not None or any(time is not None and time <= now_ms for time in times)
 
     def _is_news(self, job: str, view: View, now_ms: int) -> bool:
         """Say whether an approval waits, settings are new, or a job on a real engine has changed since the last tick.
@@ -259,7 +262,7 @@ class Controller:
 
     def wake_at_ms(self) -> int | None:
         """Return when something is next due; None: nothing is pending or under way."""
-        times = [self._wake_at_ms(job) for job in self._jobs.values()]
+        times = [self._wake_at_ms(job) for job in self._jobs.values()] + [job.rest_at_ms for job in self._jobs.values()]
         times.append(self._looks.wake_at_ms() if self._looks and not self._unreadable else None)
         return min((time for time in times if time is not None), default=None)
 
@@ -373,7 +376,7 @@ class Controller:
             state_record(self._cluster, "request", decision_id, answer, at_ms)
             for decision_id, answer in sorted(done.answers.items())
         ]
-        kept.safe_at_ms = safe_size.due_ms(context)
+        kept.safe_at_ms, kept.rest_at_ms = safe_size.due_ms(context), rest.due_ms(context)
         if memory != kept.memory:
             kept.memory = memory
             memory.wake_at_ms = self._wake_at_ms(kept)

@@ -17,15 +17,16 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision
 from surescale.contracts.ids import decision_id
 from surescale.contracts.job_limits import (
+    InPeriods,
     all_bounds,
     at_time,
     freeze_at,
-    in_periods,
+    keeps_at_work,
     minimum_within,
     restart_ahead_ms,
     total_limit,
 )
-from surescale.contracts.job_settings import effective
+from surescale.contracts.job_settings import PeriodBounds, effective
 from surescale.contracts.limits_in_words import in_periods_in_words
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.own_acts import OwnAct
@@ -96,7 +97,7 @@ def _may_rest(context: JobContext, topology: JobTopology) -> bool:
     # Members that nobody asked for, or that are missing: somebody else runs one, or one fails.
     if any(spec.required != spec.parallelism or spec.hindrance or spec.backlog_partly_unknown for spec in topology.tasks):
         return False
-    if any(each.pinned for each in all_bounds(world.allowed, topology.tasks, topology.engine)) or _period_minimum(context) > 1:
+    if any(each.pinned for each in all_bounds(world.allowed, topology.tasks, topology.engine)) or _at_work(context) is not None:
         return False
     if world.pauses.stops("down") or freeze_at(world.allowed.excluded or (), context.now_ms) != "none":
         return False
@@ -127,9 +128,26 @@ def _noted(rest: Rest | None, topology: JobTopology, now_ms: int) -> Rest | None
     asked = topology.requirement_id
     if rest is None or (asked and rest.requirement_id and asked != rest.requirement_id):
         return None
-    is_unknown = topology.quiet is not None and bool(topology.quiet.why)
-    unknown_ms = (rest.unknown_ms or now_ms) if is_unknown else 0
+    unknown_ms = (rest.unknown_ms or now_ms) if _why_unknown(topology, now_ms) else 0
     return msgspec.structs.replace(rest, requirement_id=rest.requirement_id or asked, unknown_ms=unknown_ms)
+
+
+def _why_unknown(topology: JobTopology, now_ms: int) -> str:
+    """Return why it is not known whether records wait; empty: it is known, or the source is one that never says."""
+    if topology.quiet is None:
+        return ""
+    is_old = now_ms - topology.at_ms > FRESH_MS
+    return topology.quiet.why or ("the monitor has not looked for minutes" if is_old else "")
+
+
+def due_ms(context: JobContext) -> int | None:
+    """Return when a job at rest is to be looked at again though no news of it has come; None: never."""
+    rest, topology = context.memory.rest, context.topology
+    if rest is None or topology is None or topology.state != RESTING:
+        return None
+    at_ms = rest.unknown_ms + UNKNOWN_MS if rest.unknown_ms else topology.at_ms + FRESH_MS + 1
+    # What holds it back may be over by the next minute. That does not move on with every input that comes meanwhile.
+    return at_ms if at_ms > context.now_ms else (context.now_ms // MINUTE_MS + 1) * MINUTE_MS
 
 
 def _why_start(context: JobContext, topology: JobTopology, rest: Rest) -> str:
@@ -139,11 +157,10 @@ def _why_start(context: JobContext, topology: JobTopology, rest: Rest) -> str:
         return "1 record waits" if quiet.waiting == 1 else f"{quiet.waiting} records wait"
     if not effective(allowed, "idle_to_zero_minutes"):
         return "it may rest no longer"
-    if _period_minimum(context) > 1:
-        ahead_ms = restart_ahead_ms(allowed, topology.restart_ms)
-        return in_periods_in_words(in_periods(allowed, now_ms, ahead_ms)._replace(most=None, objective=None), now_ms)
-    if quiet is not None and rest.unknown_ms and now_ms - rest.unknown_ms >= UNKNOWN_MS:
-        return f"it is not known whether records wait ({quiet.why})"
+    if (period := _at_work(context)) is not None:
+        return in_periods_in_words(InPeriods(least=period), now_ms)
+    if rest.unknown_ms and now_ms - rest.unknown_ms >= UNKNOWN_MS:
+        return f"it is not known whether records wait ({_why_unknown(topology, now_ms)})"
     if now_ms - rest.since_ms >= KEPT_MS:
         return "it has rested for three days, and Kafka forgets the offsets of a group that has no members for longer"
     return ""
@@ -197,8 +214,17 @@ def _sizes(context: JobContext, topology: JobTopology) -> dict[str, int]:
 
 def _period_minimum(context: JobContext) -> int:
     """Return the minimum of the periods that cover now, or begin before the job could run; 0: none."""
-    allowed, topology = context.world.allowed, context.topology
-    return minimum_within(allowed, context.now_ms, restart_ahead_ms(allowed, topology.restart_ms if topology else None))
+    return minimum_within(context.world.allowed, context.now_ms, _ahead_ms(context))
+
+
+def _at_work(context: JobContext) -> PeriodBounds | None:
+    """Return the period, of those that cover now or begin before the job could run, that lets it not rest."""
+    return keeps_at_work(context.world.allowed, context.now_ms, _ahead_ms(context))
+
+
+def _ahead_ms(context: JobContext) -> int:
+    topology = context.topology
+    return restart_ahead_ms(context.world.allowed, topology.restart_ms if topology else None)
 
 
 def _act(context: JobContext, own: OwnAct, sizes: Mapping[str, int], *, since_ms: int) -> PendingAct:

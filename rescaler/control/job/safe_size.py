@@ -9,7 +9,7 @@ from __future__ import annotations
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision
 from surescale.contracts.ids import decision_id
-from surescale.contracts.job_limits import all_bounds
+from surescale.contracts.job_limits import all_bounds, at_time
 from surescale.contracts.job_settings import effective
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.own_acts import OwnAct
@@ -82,10 +82,11 @@ def outgrown(act: PendingAct, topology: JobTopology) -> checks.PauseEffect:
 def _wanted(context: JobContext, topology: JobTopology) -> dict[str, TaskTarget]:
     """Return the tasks that are smaller than the safe size and may grow. Tied ones grow together, as far as all of them may."""
     world, wanted = context.world, dict[str, TaskTarget]()
+    allowed = at_time(world.allowed, topology.engine, context.now_ms)
     groups = tied_tasks(topology, world.engine) if world.by_counts else []
     tied = {spec.task for group in groups for spec in group}
     for group in (*groups, *([spec] for spec in sized_tasks(topology) if spec.task not in tied)):
-        bounds = all_bounds(world.allowed, group, topology.engine)
+        bounds = all_bounds(allowed, group, topology.engine)
         desired = min(world.allowed.safe_size or 0, *(each.most for each in bounds))
         if desired > max(map(_size, group)) and not any(each.pinned for each in bounds):
             wanted |= {spec.task: TaskTarget(desired=desired, floor=0) for spec in group}

@@ -186,6 +186,7 @@ def test_what_forbids_growth_forbids_the_start_and_is_said(allowed: dict[str, An
     [
         ({"idle_to_zero_minutes": 0}, "it may rest no longer"),
         ({"minimum_within": (PeriodBounds(period=ALWAYS, least=6),)}, "min 6"),
+        ({"minimum_within": (PeriodBounds(period=ALWAYS),)}, "min 1 within"),
     ],
 )
 def test_a_job_that_may_not_rest_any_more_starts(allowed: dict[str, Any], said: str) -> None:
@@ -195,7 +196,7 @@ def test_a_job_that_may_not_rest_any_more_starts(allowed: dict[str, Any], said: 
     found.go(LOOK_EVERY_S + 10)
     (words,) = details(found, "wake")
     assert words.startswith(said)
-    assert found.required == ({"parse": 6, "count": 6} if "min" in said else WIDER)
+    assert found.required == ({"parse": 6, "count": 6} if "6" in said else WIDER)
 
 
 def test_the_activation_lag_may_wait() -> None:
@@ -219,6 +220,46 @@ def test_what_waits_may_be_unknown_for_a_while_only() -> None:
     found.go(2 * 60)
     assert found.required == WIDER
     assert "it is not known whether records wait (parse: orders[1]" in details(found, "wake")[0]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_monitor_that_is_away_for_long_leaves_nobody_at_rest(restarts: bool) -> None:
+    """Nobody knows then whether records wait, and nothing is heard of the job. A monitor that comes back soon finds it at rest."""
+    found = at_rest(restarts=restarts)
+    found.monitor_sees = False
+    found.go(6 * 60)
+    found.monitor_sees = True
+    found.go(3 * 60)
+    assert found.required == NOTHING
+    found.monitor_sees = False
+    found.go(7 * 60)
+    assert found.required == NOTHING
+    found.go(3 * 60)
+    assert found.required == WIDER
+    assert "it is not known whether records wait (the monitor has not looked for minutes)" in details(found, "wake")[0]
+
+
+def test_what_holds_a_job_back_whose_monitor_is_away_may_be_over_later() -> None:
+    """Though nothing is heard of it."""
+    found = at_rest(allowed={"excluded": (ExcludedPeriod(first_day="2100-01-01"),)})
+    found.monitor_sees = False
+    found.allow(excluded=(STRICT,))
+    found.go(12 * 60)
+    assert found.required == NOTHING
+    found.allow(excluded=())
+    found.go(2 * 60)
+    assert found.required == WIDER
+
+
+@pytest.mark.parametrize(
+    ("bounds", "rests"),
+    [({}, False), ({"least": 2}, False), ({"most": 4}, True), ({"objective": "cost"}, True), ({"least": 1, "most": 4}, True)],
+)
+def test_a_period_with_a_minimum_of_one_lets_no_job_rest(bounds: dict[str, Any], rests: bool) -> None:
+    """`min 1` says nothing else; a maximum or an objective forbids no rest."""
+    found = job(allowed={"minimum_within": (PeriodBounds(period=ALWAYS, **bounds),)})
+    found.go(8 * 60)
+    assert (found.required == NOTHING) == rests
 
 
 def test_none_rests_for_so_long_that_kafka_forgets_its_offsets() -> None:

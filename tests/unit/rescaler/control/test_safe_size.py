@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surescale.contracts.decisions import Decision
-from surescale.contracts.job_settings import TaskLimits
+from surescale.contracts.job_settings import ExcludedPeriod, PeriodBounds, TaskLimits
 from surescale.rescaler.control.effects import Effects
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, controller, decision, job, only, said, view
 
@@ -65,6 +65,15 @@ def test_no_task_ever_shrinks_or_passes_its_maximum(size: int, safe: int, most: 
     effects = after_silence(size, safe_size=safe, parallelism_max=most)
     wanted = min(safe, most or 10, 10)
     assert changes(effects) == ({"map": wanted, "join": wanted} if wanted > size else {})
+
+
+def test_the_maximum_of_a_period_holds_as_the_tasks_own_does() -> None:
+    """The job grows up to it, and is not refused for wanting more; a job that has it already wants nothing."""
+    narrow = (PeriodBounds(period=ExcludedPeriod(), most=3),)
+    effects = after_silence(safe_size=4, minimum_within=narrow)
+    assert changes(effects) == {"map": 3, "join": 3}
+    effects = after_silence(3, safe_size=4, minimum_within=narrow)
+    assert (changes(effects), said(effects)) == ({}, [])
 
 
 @pytest.mark.parametrize(
