@@ -70,6 +70,7 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
     if len(settings.prefixes) > 1:
         shown = Together(client, settings.prefixes, settings.span_minutes)
         shown.policy_folder, shown.clock_apart = settings.policy_folder, work.clock_apart
+        _say_silent(shown, settings, log)
     with (
         Watchdog("state-service", settings.hung_after_s, log) as watchdog,
         HealthServer(settings, work.report, watchdog, work.metrics),
@@ -81,6 +82,14 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
             each.join()
     if work.failed is not None:
         raise work.failed
+
+
+def _say_silent(shown: Together, settings: StateSettings, log: logging.Logger) -> None:
+    """Name the other pipelines of which nothing is to be seen: most likely a prefix is mistyped."""
+    with suppress(redis.RedisError):  # the projection says that Redis is away
+        for prefix, why in shown.silent().items():
+            if prefix != settings.topic_prefix:
+                log.warning("SURESCALE_HTTP_OTHER_PREFIXES: %s: %s", prefix, why)
 
 
 async def _serve(

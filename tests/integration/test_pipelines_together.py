@@ -90,7 +90,9 @@ def test_one_page_shows_the_jobs_of_both(
     """With all that is known of each; the other one shows its own. Metrics are of the own jobs, or they would count twice."""
     both, alone = urls
     assert (jobs_at(both), jobs_at(alone)) == ([JOB, OTHER], [OTHER])
-    assert answer(both, f"/jobs/{OTHER}") == answer(alone, f"/jobs/{OTHER}")
+    assert answer(both, f"/jobs/{OTHER}") == answer(alone, f"/jobs/{OTHER}") | {"pipeline": second.topic_prefix}
+    own = [settings.topic_prefix, second.topic_prefix]
+    assert ([each["pipeline"] for each in answer(both, "/jobs")], answer(alone, "/jobs")[0]["pipeline"]) == (own, None)
     for path in ("history", "decisions", "commands", "shadows", "tasks/map"):
         assert answer(both, f"/jobs/{OTHER}/{path}") == answer(alone, f"/jobs/{OTHER}/{path}")
     of = quote(decision(1, job=OTHER).decision_id)
@@ -107,6 +109,9 @@ def test_one_page_shows_the_jobs_of_both(
     told = surescale("job", "list", "--also", second.topic_prefix, "--json")
     assert told[1].count(f'"job": "{OTHER}"') == 1
     assert OTHER not in surescale("job", "list")[1]
+    _, listed, said = surescale("job", "list", "--also", "mistyped-")
+    assert OTHER not in listed
+    assert said.startswith("--also mistyped-: no state service has kept a view under this prefix")
 
 
 def test_what_is_done_on_the_page_is_written_where_the_job_is(

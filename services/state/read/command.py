@@ -95,6 +95,10 @@ def _look(
         queries = Queries(reader, settings.topic_prefix)
         if also:
             queries = Together(reader, tuple(dict.fromkeys((settings.topic_prefix, *also))), settings.span_minutes)
+            silent = queries.silent()
+            for prefix in dict.fromkeys(also):
+                if prefix in silent:
+                    click.echo(f"--also {prefix}: {silent[prefix]}", err=True)
         queries.span_minutes = settings.span_minutes
         if not watch:
             if _show(queries, job, as_json, wide):

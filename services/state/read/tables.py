@@ -47,6 +47,7 @@ def print_jobs(jobs: Sequence[JobOverview]) -> None:
         return
     columns = (
         Column("JOB", [job.job for job in jobs]),
+        *_pipelines(jobs),
         Column("NOW", [_now(job) for job in jobs]),
         Column("MODE", [job.mode for job in jobs], rank=2),
         *(_figures(figure, jobs) for figure in WORDS.figures),
@@ -63,6 +64,12 @@ def print_jobs(jobs: Sequence[JobOverview]) -> None:
         console.print(plain(stale.words, _BAD))
     for job in jobs:
         _print_unreadable(console, job.unreadable, job.job)
+
+
+def _pipelines(jobs: Sequence[JobOverview]) -> Iterator[Column]:
+    names = [job.pipeline for job in jobs]
+    if any(name is not None for name in names):
+        yield Column("PIPELINE", [name or "(no prefix)" for name in names], rank=1)
 
 
 def _figures(figure: JobFigure, jobs: Iterable[JobOverview]) -> Column:

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from surescale.runtime.kafka_clock import wall_ms as wall_now_ms
 from surescale.services.state.documents import HistoryDocument, JobDocument, JobOverview, TaskHistoryDocument
 from surescale.services.state.fleet_documents import PipelineDocument, StoredAnswer
@@ -16,6 +18,10 @@ from surescale.services.state.text_reader import TextReader
 
 if TYPE_CHECKING:
     import redis
+
+
+_NO_JOB = "its pipeline knows no job yet"
+_NO_VIEW = "no state service has kept a view under this prefix on this Redis; correct the prefix, or start its state service"
 
 
 class _KeysOfAll(Keys):
@@ -108,18 +114,31 @@ class Together(Queries):
     def _clusters(self) -> list[str]:
         return sorted({cluster for view in self._views.values() for cluster in view._clusters()})
 
+    def silent(self) -> dict[str, str]:
+        """Return why nothing is shown of a pipeline, by prefix of those of which no job is known."""
+        lacking = {prefix: view for prefix, view in self._views.items() if not view.job_ids()}
+        return {prefix: _NO_JOB if view.positions() else _NO_VIEW for prefix, view in lacking.items()}
+
+    def _name(self, prefix: str) -> str | None:
+        return prefix if len(self._parts) > 1 else None
+
     def _part(self, job: str) -> Queries:
         return self._parts[self.prefix_of(job)]
 
     def jobs(self, *, after: str = "", limit: int | None = None) -> list[JobOverview]:
         """As of one pipeline; the figures of each job are as old as its own pipeline's clock says."""
         self._look()
-        found = [each for part in self._parts.values() for each in part.jobs(after=after, limit=limit)]
+        found = [
+            replace(each, pipeline=self._name(prefix))
+            for prefix, part in self._parts.items()
+            for each in part.jobs(after=after, limit=limit)
+        ]
         return sorted(found, key=lambda each: each.job)[:limit]
 
     def overview(self, job: str) -> JobOverview:
         """As of one pipeline."""
-        return self._part(job).overview(job)
+        prefix = self.prefix_of(job)
+        return replace(self._parts[prefix].overview(job), pipeline=self._name(prefix))
 
     def is_at_rest(self, job: str) -> bool:
         """As of one pipeline."""
@@ -127,7 +146,8 @@ class Together(Queries):
 
     def job(self, job: str) -> JobDocument:
         """As of one pipeline."""
-        return self._part(job).job(job)
+        prefix = self.prefix_of(job)
+        return replace(self._parts[prefix].job(job), pipeline=self._name(prefix))
 
     def history(self, job: str, minutes: int) -> HistoryDocument:
         """As of one pipeline."""

@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is c62f7879bf1bd65317453c9e29da3880052c0c3f72c6bcbee6ccbd82ea2deae6.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 19a50edb941498e392db8375173be02057513a16830a81d5152d52951dda3e2d.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -61,6 +61,8 @@ export type components = {
             /** @default null */
             began_ms: number | null;
             /** @default null */
+            pipeline: string | null;
+            /** @default null */
             stale: components["schemas"]["Stale"] | null;
             unreadable?: string[];
         };
@@ -109,6 +111,8 @@ export type components = {
             next_decision: components["schemas"]["NextDecision"] | null;
             /** @default  */
             next_in_words: string;
+            /** @default null */
+            pipeline: string | null;
             unreadable?: string[];
         };
         /**

@@ -10,7 +10,7 @@ import { TaskGraph, heat } from "../parts/graph";
 import { Groups } from "../parts/groups";
 import { clusterLink, decisionLink, jobLink, taskLink } from "../parts/links";
 import { Operate } from "../parts/operate";
-import { budgetFact, clock, count, dollars, duration, percent, plural, reason } from "../parts/words";
+import { budgetFact, clock, count, dollars, duration, percent, pipelineName, plural, reason } from "../parts/words";
 
 const TOPICS = ["snapshots", "decisions", "job-topology", "rescaler-state", "reschedule-events", "reschedule-commands", "job-settings"];
 const GOOD_WHEN_TRUE = ["Available", "Balanced", "Owned", "Measured"];
@@ -109,6 +109,7 @@ function Figures({ document }: { document: JobDocument }): JSX.Element {
         ...(document.engine?.places === "commanded" || document.rent ? costs(document.rent) : []),
         ...(groups.length ? [oldest(groups)] : []),
         ["Mode", `${document.mode}`, `Set by: ${document.mode_set_by}`],
+        ...(document.pipeline !== null ? [["Pipeline", pipelineName(document.pipeline), "By its topic prefix"] satisfies Fact] : []),
       ]}
     />
   );

@@ -6,7 +6,7 @@ import { useLive } from "../api/live";
 import { Card, Empty, Heading, Notice, StatusWord, Table, figures } from "../parts/basics";
 import { clusterLink, decisionLink, jobLink } from "../parts/links";
 import { Sparkline, seenMarks } from "../parts/sparkline";
-import { FIGURES, clock, dollars, moment, percent, plural } from "../parts/words";
+import { FIGURES, clock, dollars, moment, percent, pipelineName, plural } from "../parts/words";
 
 const SHOWN = 100;
 const LATELY = 8;
@@ -35,7 +35,7 @@ export function JobsPage(): JSX.Element {
   const [order, setOrder] = useState<Order>("attention");
   const [shown, setShown] = useState(SHOWN);
   const found = useMemo(
-    () => (jobs ?? []).filter((job) => `${job.job} ${job.status}`.includes(search.trim().toLowerCase())).sort(ORDERS[order]),
+    () => (jobs ?? []).filter((job) => `${job.job} ${job.status} ${job.pipeline ?? ""}`.includes(search.trim().toLowerCase())).sort(ORDERS[order]),
     [jobs, search, order],
   );
   return (
@@ -138,6 +138,7 @@ function Row({ job }: { job: JobOverview }): JSX.Element {
     <tr>
       <th scope="row">
         <a href={jobLink(job.job)}>{job.job}</a>
+        {job.pipeline !== null && <span class="column-about">pipeline {pipelineName(job.pipeline)}</span>}
       </th>
       <td><StatusWord of={job} /></td>
       {FIGURES.map(({ field, name, about, text }) => <td key={name} class="number" data-label={about}>{text(job[field] as number | null)}</td>)}

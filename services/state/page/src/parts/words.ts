@@ -54,6 +54,11 @@ export function budgetFact(budget: LatencyBudget | null | undefined): [string, s
   return [[`Above ${duration(1_000 * budget.seconds)} today`, `${used} of ${count(budget.allowed_minutes)}`, about]];
 }
 
+/** Return how people name a pipeline: by its topic prefix. */
+export function pipelineName(prefix: string): string {
+  return prefix || "(no prefix)";
+}
+
 /** Return hours and minutes; seconds too where they say something. */
 export function clock(ms: number | null | undefined): string {
   if (ms == null) return NONE;

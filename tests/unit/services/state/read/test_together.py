@@ -86,3 +86,27 @@ def test_jobs_that_were_moved_cost_no_look_each(client: redis.Redis, moved: int,
     assert shown.job_ids() == jobs
     assert len(trips) == 2  # one of each pipeline
     assert [shown.prefix_of(job) for job in jobs] == [SECOND] * half + [FIRST] * (moved - half)
+
+
+def test_a_job_says_whose_it_is_where_several_pipelines_are_shown(client: redis.Redis) -> None:
+    """In the list and by itself; where one is shown, it is no question."""
+    take(client, FIRST, (topics.JOB_TOPOLOGY, replace(topology(), job="sim/a")), at_ms=1)
+    take(client, SECOND, (topics.JOB_TOPOLOGY, replace(topology(), job="sim/b")), at_ms=1)
+    shown = together(client)
+    of = {"sim/a": FIRST, "sim/b": SECOND}
+    assert {each.job: each.pipeline for each in shown.jobs()} == of
+    assert {job: shown.overview(job).pipeline for job in of} == of
+    assert {job: shown.job(job).pipeline for job in of} == of
+    for alone in (Queries(client, FIRST, lambda: NOW_MS), Together(client, (FIRST,), 10, lambda: NOW_MS)):
+        assert [each.pipeline for each in alone.jobs()] == [alone.job("sim/a").pipeline] == [None]
+
+
+def test_a_pipeline_of_which_no_job_is_known_is_said(client: redis.Redis) -> None:
+    """A mistyped prefix is told from one whose pipeline has just begun."""
+    take(client, FIRST, (topics.JOB_TOPOLOGY, topology()), at_ms=1)
+    shown = Together(client, (FIRST, SECOND, "mistyped-"), 10, lambda: NOW_MS)
+    assert shown.silent() == {
+        SECOND: "its pipeline knows no job yet",
+        "mistyped-": "no state service has kept a view under this prefix on this Redis; correct the prefix, or start its state "
+        "service",
+    }
