@@ -224,7 +224,7 @@ def test_what_waits_may_be_unknown_for_a_while_only() -> None:
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_monitor_that_is_away_for_long_leaves_nobody_at_rest(restarts: bool) -> None:
-    """Nobody knows then whether records wait, and nothing is heard of the job. A monitor that comes back soon finds it at rest."""
+    """Nobody knows then whether records wait, and nothing is heard of the job. One that comes back soon finds it at rest."""
     found = at_rest(restarts=restarts)
     found.monitor_sees = False
     found.go(6 * 60)
