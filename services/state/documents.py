@@ -145,8 +145,8 @@ class JobDocument(ViewDocument, frozen=True, kw_only=True):
     """The next regular decision; null before its first window, while something is overdue, and while it does not run."""
     next_in_words: str = ""
     """When the next decision is due and what it waits for, or why none is; empty while nobody knows the job."""
-    pipeline: str | None = None
-    """Topic prefix of the pipeline that has it, where several are shown; null where one is."""
+    pipeline: str | UnsetType = UNSET
+    """Topic prefix of the pipeline that has it; absent where one pipeline is shown."""
     unreadable: tuple[str, ...] | UnsetType = UNSET
     """Names of the parts that cannot be read, and are left out; absent if there are none."""
 
@@ -231,8 +231,8 @@ class JobOverview(JobFigures, frozen=True, kw_only=True):
     """When the monitor last told its topology."""
     began_ms: int | None = None
     """When its engine last began to run it; null where the engine does not say."""
-    pipeline: str | None = None
-    """Topic prefix of the pipeline that has it, where several are shown; null where one is."""
+    pipeline: str | UnsetType = UNSET
+    """Topic prefix of the pipeline that has it; absent where one pipeline is shown."""
     stale: Stale | None = None
     """What is due and has not come; null if nothing is."""
     unreadable: tuple[str, ...] | UnsetType = UNSET

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -67,9 +67,9 @@ def print_jobs(jobs: Sequence[JobOverview]) -> None:
 
 
 def _pipelines(jobs: Sequence[JobOverview]) -> Iterator[Column]:
-    names = [job.pipeline for job in jobs]
-    if any(name is not None for name in names):
-        yield Column("PIPELINE", [name or "(no prefix)" for name in names], rank=1)
+    names = [job.pipeline or "(no prefix)" for job in jobs if job.pipeline is not UNSET]
+    if names:  # of all jobs, or of none
+        yield Column("PIPELINE", names, rank=1)
 
 
 def _figures(figure: JobFigure, jobs: Iterable[JobOverview]) -> Column:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from surescale.runtime.kafka_clock import wall_ms as wall_now_ms
@@ -119,8 +120,8 @@ class Together(Queries):
         lacking = {prefix: view for prefix, view in self._views.items() if not view.job_ids()}
         return {prefix: _NO_JOB if view.positions() else _NO_VIEW for prefix, view in lacking.items()}
 
-    def _name(self, prefix: str) -> str | None:
-        return prefix if len(self._parts) > 1 else None
+    def _name(self, prefix: str) -> str | UnsetType:
+        return prefix if len(self._parts) > 1 else UNSET
 
     def _part(self, job: str) -> Queries:
         return self._parts[self.prefix_of(job)]

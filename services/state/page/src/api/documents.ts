@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 19a50edb941498e392db8375173be02057513a16830a81d5152d52951dda3e2d.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is ab60afc5e3701f27d2ca1d55bdf737f298a5bab2a00d1b7f82580f13b219ca6c.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -60,8 +60,7 @@ export type components = {
             seen_ms: number | null;
             /** @default null */
             began_ms: number | null;
-            /** @default null */
-            pipeline: string | null;
+            pipeline?: string;
             /** @default null */
             stale: components["schemas"]["Stale"] | null;
             unreadable?: string[];
@@ -111,8 +110,7 @@ export type components = {
             next_decision: components["schemas"]["NextDecision"] | null;
             /** @default  */
             next_in_words: string;
-            /** @default null */
-            pipeline: string | null;
+            pipeline?: string;
             unreadable?: string[];
         };
         /**

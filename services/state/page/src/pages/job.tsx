@@ -109,7 +109,7 @@ function Figures({ document }: { document: JobDocument }): JSX.Element {
         ...(document.engine?.places === "commanded" || document.rent ? costs(document.rent) : []),
         ...(groups.length ? [oldest(groups)] : []),
         ["Mode", `${document.mode}`, `Set by: ${document.mode_set_by}`],
-        ...(document.pipeline !== null ? [["Pipeline", pipelineName(document.pipeline), "By its topic prefix"] satisfies Fact] : []),
+        ...(document.pipeline !== undefined ? [["Pipeline", pipelineName(document.pipeline), "By its topic prefix"] satisfies Fact] : []),
       ]}
     />
   );

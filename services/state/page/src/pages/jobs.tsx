@@ -138,7 +138,7 @@ function Row({ job }: { job: JobOverview }): JSX.Element {
     <tr>
       <th scope="row">
         <a href={jobLink(job.job)}>{job.job}</a>
-        {job.pipeline !== null && <span class="column-about">pipeline {pipelineName(job.pipeline)}</span>}
+        {job.pipeline !== undefined && <span class="column-about">pipeline {pipelineName(job.pipeline)}</span>}
       </th>
       <td><StatusWord of={job} /></td>
       {FIGURES.map(({ field, name, about, text }) => <td key={name} class="number" data-label={about}>{text(job[field] as number | null)}</td>)}

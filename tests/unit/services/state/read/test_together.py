@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import redis
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from surescale.contracts import topics
@@ -98,7 +99,7 @@ def test_a_job_says_whose_it_is_where_several_pipelines_are_shown(client: redis.
     assert {job: shown.overview(job).pipeline for job in of} == of
     assert {job: shown.job(job).pipeline for job in of} == of
     for alone in (Queries(client, FIRST, lambda: NOW_MS), Together(client, (FIRST,), 10, lambda: NOW_MS)):
-        assert [each.pipeline for each in alone.jobs()] == [alone.job("sim/a").pipeline] == [None]
+        assert [each.pipeline for each in alone.jobs()] == [alone.job("sim/a").pipeline] == [UNSET]
 
 
 def test_a_pipeline_of_which_no_job_is_known_is_said(client: redis.Redis) -> None:
