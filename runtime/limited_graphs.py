@@ -20,12 +20,11 @@ import numpy.typing as npt
 from surescale.contracts.errors import UNREADABLE
 from surescale.policies.onnx_sessions import GraphStopped, Opener, cannot_be_run, open_sessions, runtime_errors
 from surescale.runtime.beats import allowed
+from surescale.runtime.graph_limits import MEMORY_MB, SECONDS
 from surescale.runtime.pipes import Child, limit_memory, limit_time, read_message, write_message
 
 Array = npt.NDArray[np.float32]
 
-SECONDS = 10.0
-MEMORY_MB = 1_024
 STARTS_MAX = 3
 """After so many ends a package stays unusable: each may have cost the time of `Limits.seconds`."""
 START_SECONDS = 60.0
@@ -39,7 +38,6 @@ class Limits:
 
     seconds: float = SECONDS
     memory_mb: int = MEMORY_MB
-    """Of address space, beyond what the runtime takes before it opens a graph."""
 
     def open(self, graphs: Sequence[bytes]) -> list[LimitedSession]:
         """Return a session per graph in a process of their own (a ``policies.onnx_sessions.Opener``).

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.settings import PipelineSettings
-from surescale.runtime.limited_graphs import MEMORY_MB, SECONDS
+from surescale.runtime.graph_limits import MEMORY_MB, SECONDS
 
 
 @dataclass(frozen=True, slots=True)

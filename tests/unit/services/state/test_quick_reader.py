@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,6 +18,7 @@ from surescale.services.state.quick_reader import QuickReader, RedisRefused, ope
 from surescale.services.state.redis_words import NOT_REDIS
 from surescale.services.state.text_reader import TextReader, as_text
 from tests.support.command_line import surescale
+from tests.support.waiting import PATIENT_S
 
 HASH, SET, SORTED = (f"quick-reader:{name}" for name in ("hash", "set", "sorted"))
 
@@ -112,8 +114,11 @@ def test_what_it_does_not_know_is_the_librarys(redis_url: str, library: redis.Re
         assert looked_at(reader) == looked_at(as_text(library))
 
 
-def test_a_look_imports_no_client_library_and_no_numpy(redis_url: str) -> None:
-    """They would take most of its time."""
+@pytest.mark.parametrize("document", [None, '[settings]\nengine = "kafka"\npolicy_seconds = 5.0\n'])
+def test_a_look_imports_no_client_library_and_no_numpy(redis_url: str, tmp_path: Path, document: str | None) -> None:
+    """They would take most of its time; reading the pipeline's file asks for none of them either."""
+    if document:
+        (tmp_path / "surescale.toml").write_text(document)
     program = f"""
 import sys
 from surescale.services.cli import main
@@ -122,7 +127,9 @@ try:
 finally:
     print(*{{"confluent_kafka", "redis", "numpy", "opentelemetry"}} & set(sys.modules), file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENT_S, check=False
+    )
     assert (done.returncode, done.stderr.strip()) == (0, "")
     assert "No job is known yet" in done.stdout
 
