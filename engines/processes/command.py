@@ -36,7 +36,8 @@ def list_workers() -> None:
     for job in reconciler.store.jobs():
         required = reconciler.store.requirement(job)
         wanted = ", ".join(f"{task} {count}" for task, count in required.counts.items()) if required else "nothing"
-        click.echo(f"{job}: {wanted} asked for{'' if job in reconciler.chains else '; not in the groups file'}")
+        left = "" if job in reconciler.chains else f"; not in the groups file, `surescale workers stop {job}` ends them"
+        click.echo(f"{job}: {wanted} asked for{left}")
         for each in reconciler.store.workers(job):
             ending = ", ending" if each.draining_ms is not None else ""
             log = reconciler.store.file(job, each.task, each.index, "log")

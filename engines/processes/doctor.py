@@ -1,8 +1,12 @@
-"""Checks of the worker processes on this machine: those that crash at their start are named, with what they said last."""
+"""Checks of the worker processes on this machine: those that crash at their start are named, with what they said last.
+
+So are those that nobody looks after any more, since their job has left the file or has another name there.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 
+from surescale.contracts.plurals import counted
 from surescale.engines.groups.chains import chains_of
 from surescale.engines.ports.findings import Finding
 from surescale.engines.processes import ProcessesSettings
@@ -18,11 +22,15 @@ def processes(settings: SourceSettings) -> Iterator[Finding]:
     store = WorkerStore(Path(settings.part(ProcessesSettings).workers_folder), settings.cluster)
     folder = folder_of_commands(settings)
     try:
-        for name, chain in chains_of(settings).items():
+        chains = chains_of(settings)
+        for name, chain in chains.items():
             missing = [
                 Finding("problem", _SUBJECT, why, "install it, or name another") for why in missing_programs(chain, folder)
             ]
             yield from missing or [_job(store, name)]
+        for name in store.jobs():
+            if name not in chains and store.workers(name):
+                yield _left(name, len(store.workers(name)))
     except FolderUnavailable as away:
         yield Finding("problem", _SUBJECT, str(away), "run doctor as the rescaler's user, on its machine")
 
@@ -39,3 +47,8 @@ def _job(store: WorkerStore, name: str) -> Finding:
     live = sum(each.task in required.counts for each in store.workers(name))
     detail = f"{name}: {live} live, {sum(required.counts.values())} are asked for"
     return Finding("ok", _SUBJECT, detail)
+
+
+def _left(name: str, workers: int) -> Finding:
+    detail = f"{name}: {counted(workers, 'worker')} of a job that the groups file does not have; nobody sizes or restarts them"
+    return Finding("warning", _SUBJECT, detail, f"`surescale workers stop {name}` ends them once they have finished")

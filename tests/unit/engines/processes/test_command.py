@@ -47,7 +47,7 @@ def test_workers_are_listed_stopped_and_asked_for_again(folder: Path) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | {"started_ms": ten_hours_ago_ms}))
     parse = dataclasses.replace(parse, started_ms=ten_hours_ago_ms)
     shown = run("list")
-    assert "old: count 1 asked for; not in the groups file" in shown
+    assert "old: count 1 asked for; not in the groups file, `surescale workers stop old` ends them" in shown
     assert f"orders: parse 1 asked for\n  parse 0: pid {parse.pid}, up 10 h, port {parse.port}, log {folder}" in shown
     run("stop", "old")
     assert reconciler.store.workers("old") == []

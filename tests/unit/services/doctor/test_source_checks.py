@@ -17,7 +17,7 @@ from tests.support.fake_prometheus import FakePrometheus, fake_prometheus
 from tests.support.role_settings import role_settings, write_groups
 from tests.support.stub_server import StubResponse
 from tests.support.waiting import wait_until
-from tests.support.worker_processes import BROKEN, CLUSTER, chain_of, reconciler_of
+from tests.support.worker_processes import BROKEN, CLUSTER, chain_of, kill_all, reconciled, reconciler_of
 
 FILE = """
 [orders]
@@ -180,6 +180,26 @@ def test_a_worker_that_crashes_at_its_start_is_a_problem(tmp_path: Path) -> None
     reconciler.store.note_failure(chain.name, "parse", 0, None)
     (fine,) = processes(settings)
     assert (fine.verdict, fine.detail) == ("ok", "orders: 0 live, 1 are asked for")
+
+
+def test_workers_whose_job_has_another_name_now_are_named_until_they_have_ended(tmp_path: Path) -> None:
+    """Nobody looks after them, and they read beside those of the new name."""
+    own = {"engine": "kafka", "actuator": "processes", "groups_file": str(tmp_path / "groups.json")}
+    settings = role_settings(SourceSettings, cluster=CLUSTER, workers_folder=str(tmp_path), **own)
+    chain = chain_of({"parse": 1}, name="before")
+    reconciler = reconciler_of(tmp_path, chain)
+    try:
+        reconciled(reconciler, "before", {"parse": 1})
+        write_groups(settings, before=chain.groups)
+        assert [each.verdict for each in processes(settings)] == ["ok"]
+        write_groups(settings, after=chain.groups)
+        fresh, left = processes(settings)
+        assert (fresh.detail, left.verdict) == ("after: none was started yet", "warning")
+        assert left.detail.startswith("before: 1 worker of a job that the groups file does not have")
+        assert left.remedy == "`surescale workers stop before` ends them once they have finished"
+    finally:
+        kill_all(reconciler.store)
+    wait_until(lambda: len(list(processes(settings))) == 1, what="its end")
 
 
 def test_a_worker_whose_program_is_missing_is_a_problem_before_any_was_started(tmp_path: Path) -> None:
