@@ -245,6 +245,10 @@ OTHER_WORDS = {
     **dict.fromkeys(
         ("start", "serve"), "`surescale up` runs all roles, `surescale run` some of them, `surescale demo` a demonstration"
     ),
+    **dict.fromkeys(
+        ("profile", "context", "env"),
+        "addresses stand in `surescale.toml` of this folder, or in the file of SURESCALE_FILE; `surescale init` writes one",
+    ),
     "help": "`surescale COMMAND --help` explains a command",
     "version": "`surescale --version` shows the version",
     **dict.fromkeys(("stop", "down"), "Ctrl-C ends `surescale up`; `surescale job pause JOB` leaves a job as it is"),

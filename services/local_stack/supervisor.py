@@ -59,7 +59,7 @@ class Role:
     """One process of the pipeline.
 
     `env` is added to our own environment. `ready` is polled until it is true; an OSError counts as not ready.
-    `finishes`: the role may end by itself with exit code 0 (a batch, not a service).
+    `finishes`: the role may end by itself with exit code 0 (a batch, not a service). `ready_hint`: what to do if it takes longer.
     """
 
     name: str
@@ -67,6 +67,7 @@ class Role:
     env: Mapping[str, str] = field(default_factory=dict)
     ready: Callable[[], bool] = _always_ready
     ready_timeout_s: float = 120.0
+    ready_hint: str = ""
     stop_grace_s: float = 15.0
     finishes: bool = False
 
@@ -164,7 +165,7 @@ class Supervisor:
                     waiting.remove(name)
                     self._progress(f"{name}: ready after {waited_s:.1f} s")
                 elif waited_s > this.role.ready_timeout_s:
-                    raise _role_error(this, f"was not ready after {this.role.ready_timeout_s:.0f} s")
+                    raise _role_error(this, f"was not ready after {this.role.ready_timeout_s:.0f} s{this.role.ready_hint}")
             waited_s = time.monotonic() - began_s
             if waiting and waited_s > next_word_s:
                 self._progress(f"waiting {waited_s:.0f} s: {' | '.join(self._waits(waiting))}")

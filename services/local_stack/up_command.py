@@ -136,13 +136,16 @@ def _up(
                 before_roles.apply_jobs(settings, file.path, say)
             spark_env = spark_environment(say, iam=uses_iam(settings))
             roles = pipeline_roles(settings, ports, spark_env=spark_env, spark_arguments=arguments, one_process=one_process)
-            if wait_s is not None:
-                roles = [replace(role, ready_timeout_s=wait_s) for role in roles]
+            longer = "; a busy machine takes longer, which --wait allows"
+            roles = [replace(role, ready_timeout_s=wait_s or role.ready_timeout_s, ready_hint=longer) for role in roles]
             supervisor.start_together(roles)
             say(f"the page and the state API are at http://{LOOPBACK}:{ports.http}/; logs are in {folder / 'logs'}; Ctrl-C stops")
             supervisor.wait(lambda: False)
     except StopRequested:
-        say("stopped; nothing is left running")
+        if settings.actuator == "processes":
+            say("stopped; the workers of jobs go on: `surescale workers list` shows them, `surescale workers stop JOB` ends them")
+        else:
+            say("stopped; nothing is left running")
 
 
 def say(line: str) -> None:

@@ -122,8 +122,8 @@ def test_a_command_that_does_not_exist_is_said_so(tmp_path: Path) -> None:
 
 def test_a_role_that_is_never_ready_fails_after_its_time(tmp_path: Path) -> None:
     """Waiting has an end, and progress is told until then."""
-    with Supervisor(tmp_path) as supervisor, pytest.raises(RoleError, match="'slow' was not ready after 0 s"):
-        supervisor.start(Role("slow", python(FOREVER), ready=lambda: False, ready_timeout_s=0.2))
+    with Supervisor(tmp_path) as supervisor, pytest.raises(RoleError, match="'slow' was not ready after 0 s; wait longer"):
+        supervisor.start(Role("slow", python(FOREVER), ready=lambda: False, ready_timeout_s=0.2, ready_hint="; wait longer"))
 
 
 def test_the_death_of_one_role_stops_the_others(tmp_path: Path) -> None:
