@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 from msgspec.structs import replace
 
+from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.decisions import Candidates, Decision, LoadOutlook
 from surescale.contracts.job_settings import JobSettings, Pause
 from surescale.contracts.messages import ClusterTopology, ConsumerGroup, GroupMember, GroupPartition, GroupWorker, JobTopology
@@ -27,6 +28,9 @@ from surescale.contracts.topics import (
     SNAPSHOTS,
 )
 from surescale.contracts.wire import decode, encode
+from surescale.engines.flink.answers import Overview
+from surescale.engines.flink.capabilities import capabilities_of
+from surescale.engines.processes import PROCESSES
 from surescale.runtime.kafka import create_topics
 from surescale.runtime.topic_records import append_ms, parsed, read_topics, value_of
 from surescale.services.state.access import Tokens
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 BUSIEST, OTHER = "sim/j_3803524", "sim/j_1351665"
+WIDTHS = (360, 820, 1360)  # a phone, a tablet, a desk
 ACT = f"{BUSIEST}@810545400000/sure"
 PAGES = {
     "jobs": "#/",
@@ -296,10 +301,57 @@ def test_a_jobs_page_says_when_the_next_decision_is_due(page: "Page", served: Se
 
 def test_a_consumer_groups_page_shows_its_partitions_members_and_workers(page: "Page", served: Served, view: View) -> None:
     """What waits most stands first, what is unknown says so, and no host is asked for."""
-    topology = MESSAGES["topology"]
-    assert isinstance(topology, JobTopology)
+    view.take(_group())
+    page.goto(f"{served.url}#/jobs/{JOB}")
+    page.get_by_text("1,580 records waiting, the oldest for 4.2 s. What waits in 1 partition is unknown.").wait_for()
+    rows = page.get_by_role("region", name="Partitions of orders-parse").locator("tbody tr")
+    assert [rows.nth(number).locator("td").nth(3).inner_text() for number in range(2)] == ["unknown", "1,501"]
+    assert rows.count() == 12
+    page.get_by_role("button", name="8 more partitions").click()
+    assert rows.count() == 20
+    page.get_by_text("900 partitions in which less waits, not kept.").wait_for()
+    page.get_by_text("ended after 1 s with exit code 2").wait_for()
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("kind", ["demo", "flink", "group"])
+def test_at_three_widths_each_kind_of_job_shows_what_it_has_and_nothing_is_cut(
+    page: "Page", served: Served, view: View, pipeline: list[Record], kind: str
+) -> None:
+    """No page is wider than the screen; hosts, cost, partitions and workers are shown of engines that have them."""
+    view.take({"demo": lambda: pipeline, "flink": _on_flink, "group": _group}[kind]())
+    job = BUSIEST if kind == "demo" else JOB
+    shown = {
+        "Cost a day": kind == "demo",
+        "Oldest record": kind == "group",
+        "Partitions of orders-parse": kind == "group",
+        "Task graph": True,
+    }
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 860})
+        for address in ("#/", "#/clusters/sim", "#/policies", "#/pipeline", f"#/jobs/{job}"):
+            page.goto(served.url + address)
+            settled(page)
+            assert page.evaluate("document.documentElement.scrollWidth") == width, (width, address)
+            assert violations(page) == [], (width, address)
+        page.locator(".graph svg").wait_for()
+        assert {words: page.get_by_text(words).or_(page.get_by_label(words)).count() > 0 for words in shown} == shown, width
+        names = page.get_by_role("region", name="Tasks").locator("tbody th")
+        assert names.count() > 0
+        for at in range(names.count()):
+            box = names.nth(at).bounding_box()
+            assert box is not None
+            assert 0 <= box["x"] <= box["x"] + box["width"] <= width, (width, at)
+
+
+def _on_flink() -> list[Record]:
+    overview = Overview(flink_version="2.3.0", taskmanagers=1, slots_total=4, slots_available=1)
+    return _of_engine(capabilities_of(overview, {"jobmanager.scheduler": "adaptive"}), ())
+
+
+def _group() -> list[Record]:
     group = ConsumerGroup(
-        task="parse",
+        task="map",
         group="orders-parse",
         state="stable",
         assignor="range",
@@ -312,21 +364,20 @@ def test_a_consumer_groups_page_shows_its_partitions_members_and_workers(page: "
         members=(GroupMember(subtask=0, client_id="python-1", host="10.0.0.7", partitions=20, lag=None, read_per_minute=None),),
         workers=(GroupWorker(index=0, pid=None, started_ms=None, failures=3, failure="ended after 1 s with exit code 2"),),
     )
-    shown = replace(topology, job="kafka/orders", engine="kafka", groups=(group,))
-    view.take([Record(JOB_TOPOLOGY, 0, 1, b"kafka/orders", encode(shown), 0)])
-    page.goto(f"{served.url}#/jobs/kafka/orders")
-    page.get_by_text("1,580 records waiting, the oldest for 4.2 s. What waits in 1 partition is unknown.").wait_for()
-    rows = page.get_by_role("region", name="Partitions of orders-parse").locator("tbody tr")
-    assert [rows.nth(number).locator("td").nth(3).inner_text() for number in range(2)] == ["unknown", "1,501"]
-    assert rows.count() == 12
-    page.get_by_role("button", name="8 more partitions").click()
-    assert rows.count() == 20
-    page.get_by_text("900 partitions in which less waits, not kept.").wait_for()
-    page.get_by_text("ended after 1 s with exit code 2").wait_for()
-    assert page.get_by_text("Cost a day").count() == 0
-    assert violations(page) == []
-    page.set_viewport_size({"width": 390, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    return _of_engine(PROCESSES, (group,))
+
+
+def _of_engine(engine: Capabilities, groups: tuple[ConsumerGroup, ...]) -> list[Record]:
+    """Return the records of a pipeline at work, with its job on an engine."""
+    return [dataclasses.replace(each, value=_on(engine, groups, each)) for each in Stopped().records()]
+
+
+def _on(engine: Capabilities, groups: tuple[ConsumerGroup, ...], record: Record) -> bytes | None:
+    if record.topic == JOB_TOPOLOGY:
+        return encode(replace(decode(record.value, JobTopology), engine=engine.engine, groups=groups))
+    if record.topic == CLUSTER_TOPOLOGY:
+        return encode(replace(decode(record.value, ClusterTopology), engine=engine))
+    return record.value
 
 
 def _partition(number: int, lag: int | None) -> GroupPartition:
