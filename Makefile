@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help install install-train demo demo-consumers demo-flink flink-test faults check live test nightly model fuzz lint format locks sbom reference bench page page-figures up down clean
-.PHONY: chart compose-test constant-load-test dist docs kubernetes-test prometheus-test
+.PHONY: chart compose-test constant-load-test dist docs kubernetes-test prometheus-test wheel-test
 
 PYTHON ?= python3
 VENV   := .venv
@@ -58,6 +58,9 @@ demo-consumers: install ## Scale real Kafka consumer groups on this machine by s
 
 flink-test: install ## The tests on a real Flink, also those that CI leaves to the night
 	@$(PYTEST) $(LIVE_TESTS) -m flink $(PYTEST_ARGS)
+
+wheel-test: install ## The built wheel runs the demo in an empty folder, from an environment of its own; minutes
+	@$(PYTEST) tests/e2e/test_wheel.py $(PYTEST_ARGS)
 
 prometheus-test: install ## The whole pipeline with figures from a real Prometheus; minutes of the wall's time
 	@$(PYTEST) tests/e2e/test_prometheus_pipeline.py -m nightly $(PYTEST_ARGS)

@@ -13,7 +13,7 @@ from surescale.services.local_stack.errors import Say
 from surescale.services.local_stack.java import find_java
 from surescale.services.local_stack.supervisor import Role
 
-READY_TIMEOUT_S = 180.0
+READY_TIMEOUT_S = 600.0  # for one that hangs; one that ends is noticed at once, and Spark starts slowly on a busy machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ _OWN = frozenset({"spark_master", "checkpoint", "one_process", "create_topics", 
 @click.option("--own-redis", is_flag=True, help="Start a Redis first, at the loopback address that the settings name.")
 @click.option("--wait", "wait_s", type=options.FiniteRange(1.0, 86_400.0),
               help="Seconds until Kafka and Redis must answer, and then until every role must be ready; "
-              "after that up ends with exit code 1 (default: 180).")  # fmt: skip
+              "after that up ends with exit code 1 (default: 180, and 600 for the roles).")  # fmt: skip
 @click.option("--pipeline-clock/--wall-clock", default=None, help="Follow the topic clock (simulated engine), or the wall clock.")
 @click.pass_context
 def command(ctx: click.Context, /, file: Path | None, **given: Any) -> None:

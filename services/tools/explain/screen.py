@@ -191,7 +191,9 @@ def _show_tasks(out: Console, decision: Decision, labels: Mapping[str, str]) -> 
     sized = [task for task in decision.tasks if task.utilisation is not None or task.floor or _is_touched(task)]
     changing = sum(map(_is_touched, sized))
     if not changing:
-        out.print(f"None of {len(decision.tasks)} tasks was to change.")
+        out.print(
+            "The task was not to change." if len(decision.tasks) == 1 else f"None of {len(decision.tasks)} tasks was to change."
+        )
     if not sized:
         return
     sized.sort(key=lambda task: (not _is_touched(task), -abs(task.desired - task.current), -(task.utilisation or 0.0)))

@@ -1,0 +1,44 @@
+"""The built wheel, installed into an environment of its own, runs the demo in an empty folder: nothing needs the checkout."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+ROOT = Path(__file__).parents[2]
+UV = Path(sys.executable).with_name("uv")
+INSTALL_S, DEMO_S = 900.0, 900.0  # the first builds pyspark where uv's cache is empty
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command `surescale` of an environment that holds the wheel with all extras, at the locked versions."""
+    made, environment = tmp_path_factory.mktemp("dist"), tmp_path_factory.mktemp("environment")
+    build = (str(UV), "build", "--quiet", "--no-build-isolation", "--python", sys.executable, "--out-dir", str(made))
+    subprocess.run(build, cwd=ROOT, check=True, timeout=INSTALL_S)
+    (wheel,) = made.glob("*.whl")
+    subprocess.run((str(UV), "venv", "--quiet", "--python", sys.executable, str(environment)), check=True, timeout=INSTALL_S)
+    python = str(environment / "bin" / "python")
+    wanted = ("--constraint", str(ROOT / "locks" / "runtime.txt"), f"surescale[all] @ {wheel.as_uri()}")
+    subprocess.run((str(UV), "pip", "install", "--quiet", "--python", python, *wanted), check=True, timeout=INSTALL_S)
+    return environment / "bin" / "surescale"
+
+
+def test_the_wheel_runs_the_demo_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+    """All roles, Kafka, Redis and Spark; it ends with what it cost, and leaves the folder as it was."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SURESCALE_", "PYTHON"))}
+    done = subprocess.run(
+        (str(installed), "demo", "--minutes", "30"),
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=DEMO_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "sure ran 3 jobs on " in done.stdout
+    assert list(tmp_path.iterdir()) == []
