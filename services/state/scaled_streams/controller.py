@@ -25,6 +25,7 @@ from surescale.services.job_settings.snapshot import read_jobs, write_all
 from surescale.services.state import metrics
 from surescale.services.state.documents import JobDocument
 from surescale.services.state.read.queries import Queries
+from surescale.services.state.read.stored import UnreadableView
 from surescale.services.state.read.view import NotFound
 from surescale.services.state.scaled_streams.definition import API, KIND, ScaledStream, path_in
 from surescale.services.state.scaled_streams.plan import plans_of
@@ -211,7 +212,7 @@ class StreamController:
             commands = self._queries.commands(stream.job, EVENTS_OF_EACH)
         except NotFound:
             return None, []
-        except redis.RedisError as problem:
+        except (redis.RedisError, UnreadableView) as problem:
             self._say(f"the view cannot be read, so ScaledStreams show nothing of their jobs: {problem}")
             return None, []
         return job, list(happenings(decisions, commands))

@@ -57,7 +57,7 @@ def status_of(before: Mapping[str, Any], generation: int, verdict: Verdict, job:
     topology = record_in(job.topology) if job else None
     sizes = {spec.task: spec.parallelism for spec in topology.tasks if spec.scalable} if topology else {}
     wanted = {task.task: task.desired for task in decision.tasks if task.task in sizes} if decision else {}
-    held = {each["type"]: each for each in before.get("conditions") or () if isinstance(each, Mapping) and "type" in each}
+    held = _held(before.get("conditions"))
     about_settings = {"observedGeneration": generation, **_condition(SET, verdict.is_set, verdict.reason, verdict.message)}
     conditions: list[dict[str, Any]] = [about_settings, *(_of(each) for each in (job.conditions if job else ()))]
     for each in conditions:
@@ -85,6 +85,13 @@ def status_of(before: Mapping[str, Any], generation: int, verdict: Verdict, job:
         "nextDecisionWaitsFor": _waits_for(job) if job else None,
         "conditions": conditions,
     }
+
+
+def _held(conditions: object) -> dict[str, Mapping[str, Any]]:
+    """Return the conditions of a status by their type; whoever may write a status may write anything there."""
+    if not isinstance(conditions, list):
+        return {}
+    return {each["type"]: each for each in conditions if isinstance(each, Mapping) and isinstance(each.get("type"), str)}
 
 
 def _waits_for(job: JobDocument) -> str | None:

@@ -102,6 +102,17 @@ def test_what_somebody_changed_by_hand_is_taken_back_and_said() -> None:
 
 
 @pytest.mark.parametrize(
+    "odd",
+    [5, True, 1e308, "Set", {"type": "Set"}, [None], [5], [["type"]], [{}], [{"type": ["x"]}], [{"type": {}}], [{"type": None}]],
+)
+def test_conditions_that_somebody_else_wrote_end_nothing(odd: Any) -> None:
+    """The definition lets a status have any fields, and whoever may write it may write these: ours take their place."""
+    verdict = Verdict(True, "Set", "settings version 1")
+    (held,) = status_of({"conditions": odd}, 1, verdict, None, NOW)["conditions"]
+    assert (held["type"], held["status"], held["lastTransitionTime"]) == ("Set", "True", NOW)
+
+
+@pytest.mark.parametrize(
     ("given", "says"),
     [
         (stream(maxx=3), "spec: there is no setting 'maxx'; did you mean max?"),
