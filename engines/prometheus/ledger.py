@@ -17,6 +17,8 @@ WOBBLE_MS = 1_000.0
 """A time that falls by no more than this has not started over: Flink computes busy time as a remainder, and it wobbles."""
 FORGOTTEN_MS = 3_600_000
 """A series that was away for longer counts from where it comes back."""
+COUNTERS_MAX = 200_000
+"""Where there are more, none is remembered that is gone: series with ever new labels would fill the memory."""
 
 
 @dataclass(slots=True)
@@ -236,9 +238,14 @@ class Ledger:
     def _forget(self, at_ms: int) -> None:
         for each in [each for each, look in self._seen.items() if self._look - look >= GONE_LOOKS]:
             del self._seen[each]
-        for each in [each for each, counter in self._counters.items() if at_ms - counter.at_ms > FORGOTTEN_MS]:
-            if each not in self._seen:
-                del self._counters[each]
+        forgotten_ms = FORGOTTEN_MS if len(self._counters) <= COUNTERS_MAX else 0
+        old = [
+            each for each, counter in self._counters.items() if at_ms - counter.at_ms > forgotten_ms and each not in self._seen
+        ]
+        for name, key in old:
+            del self._counters[name, key]
+            if name == "arrived":
+                self._came_ms.pop((key.task, _partition(key)), None)
 
     def _figure(self, name: FigureName, key: Key) -> _Figure:
         return self._now.setdefault(self._of(name, key), _Figure())

@@ -1,8 +1,10 @@
 """What is kept of figures from look to look, and who belongs to a task."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from surescale.engines.prometheus import ledger as ledger_module
 from surescale.engines.prometheus.jobs import Task, WatchedJob
 from surescale.engines.prometheus.ledger import GONE_LOOKS, Ledger, SubtaskRoster, ordered
 from surescale.engines.prometheus.mappings import Figure
@@ -65,6 +67,18 @@ def test_an_attempt_begins_with_what_grew_since_the_look_before() -> None:
     ledger.begin_attempt()
     assert of_pod(ledger, "records_in") == 40
     assert [of_pod(ledger, "arrived", count=1) == counts[2], counts[2] - counts[0]] == [True, 140]
+
+
+def test_series_with_ever_new_labels_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is scraped may invent them: what is gone is forgotten after an hour, and sooner where it is much."""
+    for most, kept in ((1_000_000, 62), (50, 5)):
+        monkeypatch.setattr(ledger_module, "COUNTERS_MAX", most)
+        ledger = Ledger(PODS)
+        for minute in range(1, 200):
+            arrived = {Key("parse", (), (f"topic-{minute}", str(part))): Reading(1.0, minute * MINUTE) for part in range(20)}
+            ledger.note({"arrived": arrived}, minute * MINUTE, is_other=False)
+        for found in (ledger._counters, ledger._came_ms):
+            assert len(found) <= 20 * kept
 
 
 def test_a_partition_that_comes_into_view_brings_no_past() -> None:
