@@ -1,5 +1,6 @@
 """Who may ask the HTTP API, and do what: bearer tokens from files, own names, own pages. Knows no HTTP library."""
 
+import asyncio
 import hmac
 import ipaddress
 import os
@@ -63,6 +64,26 @@ class Tokens:
         Raises:
             Unreadable: the tokens cannot be read, and without them nobody would be let in.
         """
+        self.look()
+        return self.known(authorization)
+
+    @property
+    def has_files(self) -> bool:
+        """Say whether there is anything to look at."""
+        return bool(self._readers or self._operators)
+
+    def look(self) -> None:
+        """Read again what has changed. May take as long as a disk that does not answer: a minute at most."""
+        for file in (self._readers, self._operators):
+            if file:
+                file.look()
+
+    def known(self, authorization: str) -> Caller | None:
+        """Return who asks by what was read last, as ``caller``.
+
+        Raises:
+            Unreadable: the tokens could not be read, and without them nobody would be let in.
+        """
         given = _token_of(authorization)
         problem: Unreadable | None = None
         found = None if self._readers else ANYBODY
@@ -88,18 +109,28 @@ class _TokenFile:
         self._path, self._parse = path, parse
         self._stamp: tuple[int, int, int] | None = None
         self._known: dict[bytes, Caller] = {}
+        self._problem = ""
+        self.look()
+        if self._problem:
+            raise SettingsError(f"{setting}: {self._problem}")
+
+    def look(self) -> None:
+        """Read the file again if it has changed."""
         try:
             self._refresh()
         except Unreadable as problem:
-            raise SettingsError(f"{setting}: {problem}") from None
+            self._problem = str(problem)
+        else:
+            self._problem = ""
 
     def owner(self, given: bytes) -> Caller | None:
         """Return whose token this is, None for nobody's.
 
         Raises:
-            Unreadable: the file cannot be read.
+            Unreadable: the file could not be read.
         """
-        self._refresh()
+        if self._problem:
+            raise Unreadable(self._problem)
         # All are compared, each in constant time: how long it takes says nothing about any of them.
         owners = [caller for token, caller in self._known.items() if hmac.compare_digest(given, token)]
         return owners[0] if owners else None
@@ -206,22 +237,27 @@ class ServedCertificate:
                 f"SURESCALE_HTTP_CERTIFICATE_FILE, _KEY_FILE: cannot be used ({error}); set them to PEM files"
             ) from None
 
-    def refresh(self) -> str | None:
+    async def refresh(self) -> str | None:
         """Load the files again if they have changed; return why that failed, None if it did not.
 
-        After a failure the certificate before stays in use, until the files change again.
+        After a failure the certificate before stays in use, until the files change again. The disk is looked at in a thread: one
+        that no longer answers holds up nobody.
         """
-        stamp = stamps_of(self._files)
-        if stamp == self._stamp:
-            return None
-        self._stamp = stamp
         try:
             # Into another context first: one half of a pair that is being replaced must not spoil the one in use.
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(*self._files)
-            self.context.load_cert_chain(*self._files)
+            if await asyncio.to_thread(in_time, self._have_changed):
+                self.context.load_cert_chain(*self._files)  # here, where connections begin: not while one does
         except (OSError, ssl.SSLError) as error:
             return str(error)
         return None
+
+    def _have_changed(self) -> bool:
+        stamp = stamps_of(self._files)
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(*self._files)
+        return True
 
 
 def stamps_of(files: Iterable[str]) -> tuple[int, ...]:

@@ -225,8 +225,29 @@ class WrongTokens:
             self._waiting -= 1
 
 
+class _TokenLooks:
+    """Looks at the files of tokens in a thread, once for all who ask meanwhile: a disk that is silent holds up no one else."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        """Look when somebody asks."""
+        self._tokens = tokens
+        self._look: asyncio.Task[None] | None = None
+
+    async def caller(self, authorization: str) -> Caller | None:
+        """Return who asks, None for nobody that is let in.
+
+        Raises:
+            Unreadable: the tokens cannot be read.
+        """
+        if self._tokens.has_files:
+            if self._look is None or self._look.done():
+                self._look = asyncio.create_task(asyncio.to_thread(self._tokens.look))
+            await asyncio.shield(self._look)  # who goes away does not end it for the others
+        return self._tokens.known(authorization)
+
+
 def _guarded(tokens: Tokens, hosts: Collection[str]) -> Middleware:
-    wrong = WrongTokens()
+    wrong, looks = WrongTokens(), _TokenLooks(tokens)
 
     @web.middleware
     async def middleware(request: web.Request, handler: _Handler) -> web.StreamResponse:
@@ -240,7 +261,7 @@ def _guarded(tokens: Tokens, hosts: Collection[str]) -> Middleware:
             raise web.HTTPMisdirectedRequest(text="this host is not known here; name it in SURESCALE_HTTP_HOSTS")
         try:
             is_public = request.path == HEALTH or request.path.startswith(AT) or (request.path == "/" and _is_browser(request))
-            caller = ANYBODY if is_public else tokens.caller(request.headers.get("Authorization", ""))
+            caller = ANYBODY if is_public else await looks.caller(request.headers.get("Authorization", ""))
             if caller is None:
                 if "Authorization" in request.headers:
                     await wrong.answer_slowly(request.remote or "")

@@ -47,6 +47,7 @@ READ_WAIT_S = 0.2
 CHECK_REDIS_EVERY_S = 15.0
 CLOCK_SAID_EVERY_S = 60.0
 _LOOK_EVERY_S = 0.05
+_REFRESH_EVERY_S = 0.5
 _JOIN_WITHIN_S = 5.0
 
 
@@ -127,20 +128,28 @@ async def _serve(
         if settings.http_operate_token_file and not certificate and not is_loopback(settings.http_host):
             log.warning("tokens that may operate are sent unencrypted; set SURESCALE_HTTP_CERTIFICATE_FILE, or put TLS in front")
         thread = work.start(watchdog)
-        seldom = Throttle()
+        refreshes = asyncio.create_task(_refresh(certificate, log))
         while not stop.is_set() and thread.is_alive():
             await asyncio.sleep(_LOOK_EVERY_S)
-            problem = certificate.refresh() if certificate else None
-            if problem is not None and seldom.is_time():
-                log.warning("the certificate has changed and cannot be used, the one before it stays: %s", problem)
         stop.set()
         await asyncio.to_thread(thread.join, _JOIN_WITHIN_S)
         ends_late.cancel()
+        refreshes.cancel()
     finally:
         pulse.cancel()
         if scaler is not None:
             await scaler.stop()
         await runner.cleanup()
+
+
+async def _refresh(certificate: ServedCertificate | None, log: logging.Logger) -> None:
+    """Take a certificate that has changed, for as long as the service runs."""
+    seldom = Throttle()
+    while certificate is not None:
+        problem = await certificate.refresh()
+        if problem is not None and seldom.is_time():
+            log.warning("the certificate has changed and cannot be used, the one before it stays: %s", problem)
+        await asyncio.sleep(_REFRESH_EVERY_S)
 
 
 async def _scaler(settings: StateSettings, queries: Queries, log: logging.Logger) -> "ExternalScaler | None":

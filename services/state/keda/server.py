@@ -11,7 +11,7 @@ import grpc
 import redis
 
 from surescale.contracts.errors import SettingsError, SurescaleError
-from surescale.contracts.foreign_files import contents
+from surescale.contracts.foreign_files import contents, in_time
 from surescale.services.state.access import stamps_of
 from surescale.services.state.keda.answers import BadMetadata, NoSize, Target, is_active, size_of, target_of
 from surescale.services.state.keda.messages import (
@@ -164,12 +164,12 @@ class _Certificate:
 
     def _changed(self) -> Any:
         """Return files that have changed, for connections from now on; None: those before stay."""
-        stamp = stamps_of((*self._pair, self._authorities))
-        if stamp == self._stamp:
-            return None
-        self._stamp = stamp
         try:
-            self._configuration = self._read()
+            stamp = in_time(lambda: stamps_of((*self._pair, self._authorities)))
+            if stamp == self._stamp:
+                return None
+            self._stamp = stamp
+            self._configuration = in_time(self._read)
         except (OSError, ssl.SSLError) as error:
             self._log.warning("the certificate for KEDA has changed and cannot be used, the one before it stays: %s", error)
             return None

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from surescale.contracts import foreign_files
 from surescale.contracts.errors import SettingsError
 from surescale.services.job_settings.advice import NoOpenAdvice
 from surescale.services.job_settings.snapshot import RequestReused, UnknownName, VersionConflict
-from surescale.services.state import api
+from surescale.services.state import access, api
 from surescale.services.state.access import Caller, Tokens, Unreadable, is_loopback, is_same_site
 from surescale.services.state.api import make_app
 from surescale.services.state.connection import connect
@@ -267,6 +269,46 @@ def test_requests_wait_for_one_another_and_too_many_do_not(tokens: Tokens) -> No
 
     asyncio.run(run())
     assert most == [1]
+
+
+def test_a_file_of_tokens_that_says_nothing_holds_up_nobody_who_needs_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that no longer answers: who asks with a token waits for it, all for the same look; probes do not."""
+    monkeypatch.setattr(foreign_files, "SILENT_S", 1.0)
+    path = tmp_path / "read"
+    path.write_text(READER)
+    tokens, looks = Tokens(str(path)), list[str]()
+    path.unlink()
+    os.mkfifo(path)
+    held = os.open(path, os.O_RDWR)  # a writer that says nothing
+
+    def noted(file: str | Path) -> bytes:
+        looks.append(str(file))
+        return foreign_files.contents(file)
+
+    monkeypatch.setattr(access, "contents", noted)
+
+    async def body(client: TestClient[Any, Any], _: list[OperationRequest]) -> None:
+        async def asked(path: str) -> tuple[int, float]:
+            headers = {"Authorization": f"Bearer {READER}"}
+            async with client.get(path, headers=headers) as answer:
+                return answer.status, asyncio.get_running_loop().time()
+
+        waiting = [asyncio.create_task(asked("/jobs")) for _ in range(20)]
+        while not looks:
+            await asyncio.sleep(0.01)
+        status, at_s = await asked("/health")
+        late = await asyncio.gather(*waiting)
+        assert status == 200
+        assert {code for code, _ in late} == {503}
+        assert at_s < min(when_s for _, when_s in late)
+
+    try:
+        served(body, tokens)
+    finally:
+        os.close(held)
+    assert len(looks) == 1
 
 
 def test_tokens_have_names_and_rotate(tmp_path: Path) -> None:
