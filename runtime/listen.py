@@ -164,6 +164,11 @@ def add_headers(response: web.StreamResponse) -> None:
         response.headers.setdefault(name, value)
 
 
+def runner_of(app: web.Application) -> web.AppRunner:
+    """Return the runner of an application. Bodies stay compressed: to unpack a little of one may take the process for seconds."""
+    return web.AppRunner(app, access_log=None, auto_decompress=False)
+
+
 async def listen(
     runner: web.AppRunner,
     host: str,

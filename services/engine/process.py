@@ -7,12 +7,10 @@ import signal
 import threading
 from typing import TYPE_CHECKING
 
-from aiohttp import web
-
 from surescale.contracts.commands import EventRecord
 from surescale.contracts.messages import ClockSegment
 from surescale.runtime.backoff import Stopped
-from surescale.runtime.listen import HalfRequests, listen
+from surescale.runtime.listen import HalfRequests, listen, runner_of
 from surescale.runtime.watchdog import Watchdog
 from surescale.services.engine.api import application, refused
 from surescale.services.engine.clock_driver import ClockDriver
@@ -54,7 +52,7 @@ class _Process:
         half_requests = HalfRequests()
         app = application(driver, lambda: self._is_ready, self.watchdog)
         app.middlewares.insert(0, half_requests.middleware)
-        runner = web.AppRunner(app, access_log=None)
+        runner = runner_of(app)
         await runner.setup()
         pulse = asyncio.create_task(self.watchdog.pulse("the event loop"))
         try:

@@ -163,6 +163,9 @@ def make_app(
     async def secured(_: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(SECURITY)
 
+    async def tell_changes(request: web.Request) -> web.StreamResponse:
+        return await changes.answer(request, client_of(request[_CALLER].name, request.remote))
+
     async def end_work(_: web.Application) -> None:
         await changes.close()
         answers.close()
@@ -175,7 +178,7 @@ def make_app(
     app.on_shutdown.append(end_work)
     app.add_routes([web.get("/", index), web.get(HEALTH, tell_health), web.get(OPENAPI, describe)])
     app.add_routes([web.get(ACCESS, tell_access), web.get(COUNTERFACTUAL.pattern, tell_without)])
-    app.add_routes([web.get(EVENTS, changes.answer), web.get(AT + "{file}", file)])
+    app.add_routes([web.get(EVENTS, tell_changes), web.get(AT + "{file}", file)])
     app.add_routes([web.get(route.pattern, handler(route)) for route in ROUTES])
     app.add_routes([web.post(operation.path, operating(operation)) for operation in OPERATIONS])
     return app

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import redis
-from aiohttp import web
 from confluent_kafka import KafkaException
 
 from surescale.contracts.addresses import without_password
@@ -20,7 +19,7 @@ from surescale.runtime.backoff import Stopped, Throttle, wait_for
 from surescale.runtime.health import HealthServer
 from surescale.runtime.kafka import wait_for_topics
 from surescale.runtime.kafka_clock import APART_MS, KAFKA_CLOCK, how_long
-from surescale.runtime.listen import HalfRequests, listen
+from surescale.runtime.listen import HalfRequests, listen, runner_of
 from surescale.runtime.metrics import Reading, RoleMetrics, Tally
 from surescale.runtime.watchdog import Watchdog
 from surescale.services.state import metrics
@@ -114,7 +113,7 @@ async def _serve(
         decide_without=AllCounterfactuals(settings, shown.prefix_of).answer,
         half_requests=half_requests,
     )
-    runner = web.AppRunner(app, access_log=None)
+    runner = runner_of(app)
     await runner.setup()
     try:
         context = certificate.context if certificate else None

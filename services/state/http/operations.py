@@ -100,6 +100,8 @@ class Operations:
             raise web.HTTPForbidden(text="this token may not operate; use one of SURESCALE_HTTP_OPERATE_TOKEN_FILE")
         if request.content_type != "application/json":
             raise web.HTTPUnsupportedMediaType(text="Content-Type: send application/json")
+        if headers.get("Content-Encoding", "identity") != "identity":
+            raise web.HTTPUnsupportedMediaType(text="Content-Encoding: send the body as it is, not compressed")
         if not _KEY.fullmatch(headers.get(KEY, "")):
             raise web.HTTPBadRequest(
                 text=f"{KEY}: send one that is new for each change, and the same when you repeat it: 1 to 128 visible characters "
@@ -116,7 +118,7 @@ async def _body(request: web.Request, kind: type[Body]) -> Body:
     except TimeoutError:
         raise web.HTTPRequestTimeout(text=f"the body did not arrive within {BODY_WITHIN_S:.0f} s") from None
     except web.RequestPayloadError:
-        raise web.HTTPBadRequest(text="the body is not in the form that Content-Encoding or Transfer-Encoding says") from None
+        raise web.HTTPBadRequest(text="the body is not in the form that Transfer-Encoding says") from None
     try:
         return decoder(kind).decode(sent)
     except msgspec.ValidationError as wrong:

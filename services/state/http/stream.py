@@ -7,6 +7,7 @@ comes back with an older one gets an event at once. It works with any number of 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 
 import msgspec
 import redis
@@ -20,6 +21,13 @@ STREAMS_MAX = 200
 RETRY_MS = 2_000
 
 
+@dataclass(eq=False, slots=True)
+class _Reader:
+    client: str
+    has_left: bool = False
+    """It made room for a reader of another client."""
+
+
 class Changes:
     """Watches the offsets that the view stands for, while anybody listens."""
 
@@ -29,49 +37,65 @@ class Changes:
         self._now: ChangeDocument | None = None
         self._by_topic: Counter[str] = Counter()
         self._changed = asyncio.Condition()
-        self._listeners = 0
+        self._readers: list[_Reader] = []  # in the order in which they came
         self._watch: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer a request with events until either side ends it.
+    async def answer(self, request: web.Request, client: str) -> web.StreamResponse:
+        """Answer a request of a client with events until either side ends it.
 
         Raises:
             web.HTTPServiceUnavailable: too many are listening.
         """
-        if self._listeners >= STREAMS_MAX:
-            raise web.HTTPServiceUnavailable(text=f"{STREAMS_MAX} readers listen already; ask again later")
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        response = web.StreamResponse(headers=headers)
-        await response.prepare(request)
-        self._listeners += 1
-        if self._watch is None:
-            self._watch = asyncio.create_task(self._look())
+        response, reader = web.StreamResponse(headers=headers), self._let_in(client)
         try:
+            await self._wake()  # who made room
+            await response.prepare(request)
+            if self._watch is None:
+                self._watch = asyncio.create_task(self._look())
             await response.write(f"retry: {RETRY_MS}\n\n".encode())
-            async for lines in self._events(request.headers.get("Last-Event-ID", "")):
+            async for lines in self._events(request.headers.get("Last-Event-ID", ""), reader):
                 await response.write(lines)
         except ConnectionError:
             pass  # the reader went away
         finally:
-            self._listeners -= 1
-            if not self._listeners and self._watch is not None:
+            if not reader.has_left:
+                self._readers.remove(reader)
+            if not self._readers and self._watch is not None:
                 self._watch.cancel()
                 self._watch = self._now = None
         return response
 
-    async def close(self) -> None:
-        """End all streams."""
+    def _let_in(self, client: str) -> _Reader:
+        """Take a reader. Where there is no room, the client with the most gives its oldest one, if that leaves it more."""
+        if len(self._readers) >= STREAMS_MAX:
+            of_each = Counter(each.client for each in self._readers)
+            ((greatest, most),) = of_each.most_common(1)
+            if of_each[client] + 1 >= most:
+                raise web.HTTPServiceUnavailable(text=f"{STREAMS_MAX} readers listen already; ask again later")
+            oldest = next(each for each in self._readers if each.client == greatest)
+            oldest.has_left = True
+            self._readers.remove(oldest)
+        reader = _Reader(client)
+        self._readers.append(reader)
+        return reader
+
+    async def _wake(self) -> None:
         async with self._changed:
-            self._closed = True
             self._changed.notify_all()
 
-    async def _events(self, last_id: str) -> AsyncIterator[bytes]:
+    async def close(self) -> None:
+        """End all streams."""
+        self._closed = True
+        await self._wake()
+
+    async def _events(self, last_id: str, reader: _Reader) -> AsyncIterator[bytes]:
         seen: ChangeDocument | None = None
-        while not self._closed:
+        while not (self._closed or reader.has_left):
             try:
                 async with asyncio.timeout(ALIVE_EVERY_S):
-                    now = await self._other_than(seen)
+                    now = await self._other_than(seen, reader)
             except TimeoutError:
                 yield b": alive\n\n"
                 continue
@@ -81,11 +105,15 @@ class Changes:
                 yield _event(now)
             seen = now
 
-    async def _other_than(self, seen: ChangeDocument | None) -> ChangeDocument | None:
-        """Wait for a change that a reader has not seen; None: the streams end."""
+    async def _other_than(self, seen: ChangeDocument | None, reader: _Reader) -> ChangeDocument | None:
+        """Wait for a change that a reader has not seen; None: its stream ends."""
+
+        def is_time() -> bool:
+            return self._closed or reader.has_left or (self._now is not None and self._now != seen)
+
         async with self._changed:
-            await self._changed.wait_for(lambda: self._closed or (self._now is not None and self._now != seen))
-            return None if self._closed else self._now
+            await self._changed.wait_for(is_time)
+            return None if self._closed or reader.has_left else self._now
 
     async def _look(self) -> None:
         while True:

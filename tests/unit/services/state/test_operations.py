@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 
 from surescale.contracts import foreign_files
@@ -21,10 +22,11 @@ from surescale.services.state.access import Caller, Tokens, Unreadable, is_loopb
 from surescale.services.state.api import make_app
 from surescale.services.state.connection import connect
 from surescale.services.state.documents import HealthDocument, OperationDocument
-from surescale.services.state.http import operations
+from surescale.services.state.http import operations, stream
 from surescale.services.state.http.operations import BODY_BYTES_MAX, OPERATIONS, WAITING_MAX
 from surescale.services.state.operate import OperationRequest
 from surescale.services.state.read.queries import Queries
+from tests.support.waiting import PATIENT_S
 
 READER, ANA, ANA_NEW, BEN = (f"{name}-token-of-sixteen-or-more" for name in ("reader", "ana", "ana-new", "ben"))
 PAUSE = "/jobs/sim/clicks/pause"
@@ -137,14 +139,14 @@ def test_who_may_not_or_not_in_this_form_is_refused(tokens: Tokens, headers: dic
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-def test_a_body_that_is_not_encoded_as_it_says_is_refused(tokens: Tokens, encoding: str) -> None:
-    """As a mistake of the sender, not of ours."""
+def test_a_body_that_is_compressed_is_refused(tokens: Tokens, encoding: str) -> None:
+    """Whether or not it is what it says: a little of it may be much."""
 
     async def body(client: TestClient[Any, Any], _: list[OperationRequest]) -> None:
         headers = {"Authorization": f"Bearer {ANA}", "Content-Type": "application/json", "Idempotency-Key": "k1"}
         encoded = headers | {"Content-Encoding": encoding}
         async with client.post(PAUSE, data=io.BytesIO(b"no such thing"), headers=encoded) as answer:
-            assert (answer.status, "Content-Encoding" in (await answer.json())["error"]) == (400, True)
+            assert (answer.status, "Content-Encoding" in (await answer.json())["error"]) == (415, True)
 
     assert served(body, tokens) == []
 
@@ -269,6 +271,25 @@ def test_requests_wait_for_one_another_and_too_many_do_not(tokens: Tokens) -> No
 
     asyncio.run(run())
     assert most == [1]
+
+
+def test_a_client_with_many_event_streams_makes_room_for_others(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its oldest one ends, as long as it has more than who asks."""
+    monkeypatch.setattr(stream, "STREAMS_MAX", 3)
+
+    async def body(client: TestClient[Any, Any], _: list[OperationRequest]) -> None:
+        async def listens(token: str) -> ClientResponse:
+            return await client.get("/events", headers={"Authorization": f"Bearer {token}"})
+
+        of_ana = [await listens(ANA) for _ in range(3)]
+        assert (await listens(ANA)).status == 503
+        assert (await listens(BEN)).status == 200
+        async with asyncio.timeout(PATIENT_S):
+            await of_ana[0].read()  # it has an end
+        assert (await listens(BEN)).status == 503  # two of one and one of the other are fair
+        assert not any(each.content.at_eof() for each in of_ana[1:])
+
+    served(body, tokens)
 
 
 def test_a_file_of_tokens_that_says_nothing_holds_up_nobody_who_needs_none(
