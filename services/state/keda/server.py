@@ -12,8 +12,10 @@ import redis
 
 from surescale.contracts.errors import SettingsError, SurescaleError
 from surescale.contracts.foreign_files import contents, in_time
+from surescale.runtime.ports import LOOPBACK
 from surescale.services.state.access import stamps_of
 from surescale.services.state.keda.answers import BadMetadata, NoSize, Target, is_active, size_of, target_of
+from surescale.services.state.keda.door import Door
 from surescale.services.state.keda.messages import (
     SERVICE,
     GetMetricSpecResponse,
@@ -63,6 +65,7 @@ class ExternalScaler:
         self._settings, self._queries = settings, queries
         self._certificate = _Certificate(settings, log) if settings.http_certificate_file else None
         self._server: Any = None
+        self._door: Door | None = None
         self._looking = ThreadPoolExecutor(LOOKING_MAX, "a look for KEDA")
 
     async def start(self) -> int:
@@ -80,20 +83,24 @@ class ExternalScaler:
         ]
         self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=CALLS_MAX)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, self._handlers()),))
-        host, port = self._settings.http_host, self._settings.keda_port
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        try:
-            if self._certificate is None:
-                opened: int = self._server.add_insecure_port(address)
-            else:
-                opened = self._server.add_secure_port(address, self._certificate.credentials())
-        except RuntimeError:
-            raise SettingsError(f"SURESCALE_KEDA_PORT: {address} cannot be opened; choose another port or address") from None
+        if self._certificate is None:
+            inner: int = self._server.add_insecure_port(f"{LOOPBACK}:0")
+        else:
+            inner = self._server.add_secure_port(f"{LOOPBACK}:0", self._certificate.credentials())
         await self._server.start()
-        return opened
+        self._door = Door((LOOPBACK, inner), CONNECTIONS_MAX)
+        host, port = self._settings.http_host, self._settings.keda_port
+        try:
+            return await self._door.open(host, port)
+        except OSError:
+            await self.stop()
+            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            raise SettingsError(f"SURESCALE_KEDA_PORT: {address} cannot be opened; choose another port or address") from None
 
     async def stop(self) -> None:
         """End all calls, and close the port."""
+        if self._door is not None:
+            await self._door.close()
         await self._server.stop(END_WITHIN_S)
         self._looking.shutdown(wait=False, cancel_futures=True)
 

@@ -25,7 +25,7 @@ from surescale.contracts.windows import encode_window
 from surescale.contracts.wire import encode
 from surescale.runtime.ports import free_port
 from surescale.services.state.connection import connect
-from surescale.services.state.keda import server
+from surescale.services.state.keda import door, server
 from surescale.services.state.keda.answers import Target, target_of
 from surescale.services.state.keda.server import METRIC, ExternalScaler
 from surescale.services.state.read.queries import Queries
@@ -307,6 +307,32 @@ def test_connections_that_say_nothing_end_and_there_are_not_more_than_a_number(
 
     let_in, answer = asyncio.run(crowded())
     assert (0 < let_in < 20, answer) == (True, size(3))
+
+
+def test_one_address_cannot_take_all_connections(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it keeps them: here by saying hello. Another one is let in, and so is this one once it has left."""
+    monkeypatch.setattr(door, "OF_EACH_MAX", 3)
+    hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+
+    async def is_let_in(port: int, address: str) -> tuple[bool, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
+        writer.write(hello)
+        try:
+            return bool(await reader.read(1)), writer
+        except ConnectionError:
+            return False, writer
+
+    async def crowded() -> None:
+        async with serving(view) as port, asyncio.timeout(PATIENT_S):
+            crowd = [await is_let_in(port, "127.0.0.1") for _ in range(10)]
+            assert [is_in for is_in, _ in crowd] == [True] * 3 + [False] * 7
+            assert (await is_let_in(port, "127.0.0.2"))[0]
+            for _, writer in crowd:
+                writer.close()
+            while not (await is_let_in(port, "127.0.0.1"))[0]:
+                await asyncio.sleep(0.02)
+
+    asyncio.run(crowded())
 
 
 def test_calls_that_wait_for_the_view_hold_up_no_other_work(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
