@@ -14,7 +14,7 @@ from surescale.runtime.printable import one_line
 from surescale.services.state.redis_words import NOT_REDIS, remedy
 
 ANSWER_WITHIN_S = 15.0
-"""The library asks four times, and no role may wait longer than two minutes for one call."""
+"""Of what was asked together. The library asks four times, and no role may wait longer than two minutes for one call."""
 ANSWER_BYTES_MAX = 512 * 2**20
 
 _NUMBER, _NONE = (int, float), type(None)
@@ -102,8 +102,9 @@ class _TimedSocket:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sock, name)
 
-    def begin(self) -> None:
-        """Begin to read an answer."""
+    def sendall(self, *args: Any) -> None:
+        """Ask; the answers to all that is asked together have one time and one number of bytes, however many they are."""
+        self._sock.sendall(*args)
         self.ends_s, self.bytes_left = time.monotonic() + ANSWER_WITHIN_S, ANSWER_BYTES_MAX
 
     def recv(self, *args: Any) -> bytes:
@@ -133,8 +134,6 @@ _FORM = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionErr
 class _Guarded:
     """The part of a connection that reads; the library's own is behind it."""
 
-    _sock: Any
-
     def _connect(self) -> Any:
         return _TimedSocket(super()._connect())  # type: ignore[misc]
 
@@ -148,8 +147,6 @@ class _Guarded:
         Raises:
             redis.RedisError: there is none, it is an error, or it is none of Redis.
         """
-        if isinstance(self._sock, _TimedSocket):
-            self._sock.begin()
         return self._understood(super().read_response, *args, **options)  # type: ignore[misc]
 
     def _understood(self, read: Callable[..., Any], *args: Any, **options: Any) -> Any:

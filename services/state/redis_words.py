@@ -5,6 +5,7 @@ ODD_BYTES = "backslashreplace"
 """How bytes that are no text are read: nothing of ours has any, and what others write must end no reader."""
 _RIGHTS = "give the user and password in SURESCALE_REDIS_URL or SURESCALE_REDIS_PASSWORD_FILE"
 _ALONE = "the view needs a Redis without cluster mode; name one in SURESCALE_REDIS_URL"
+_RENAMED = "that command is renamed or taken away there; allow it, or name another Redis in SURESCALE_REDIS_URL"
 _REMEDIES = {
     "NOAUTH": _RIGHTS,
     "WRONGPASS": _RIGHTS,
@@ -21,6 +22,8 @@ _REMEDIES = {
     "ASK": _ALONE,
     "CROSSSLOT": _ALONE,
     "CLUSTERDOWN": _ALONE,
+    "unknown command": _RENAMED,
+    "Unknown command": _RENAMED,  # in a script
     "max number of clients reached": "raise its maxclients, or end clients that nobody needs",
 }
 _ELSEWHERE = "name another with --redis or SURESCALE_REDIS_URL"
@@ -31,10 +34,12 @@ def remedy(said: str, code: str = "") -> str:
 
     >>> remedy("READONLY You can't write against a read only replica.").partition(";")[0]
     'this is a replica'
+    >>> remedy("unknown command 'EVALSHA', with args beginning with: 'a'").partition(";")[0]
+    'that command is renamed or taken away there'
     >>> remedy("connection refused")
     'name another with --redis or SURESCALE_REDIS_URL'
     """
     word = code or said.partition(" ")[0]
     if word not in _REMEDIES:
-        word = next((each for each in _REMEDIES if said.endswith(each) or f" {each} " in said), "")
+        word = next((each for each in _REMEDIES if said.endswith(each) or f" {each} " in f" {said}"), "")
     return _REMEDIES.get(word, _ELSEWHERE)

@@ -13,6 +13,7 @@ from surescale.services.local_stack.servers import LocalRedis
 from surescale.services.state import keys, redis_guard
 from surescale.services.state.connection import connect, evicts
 from surescale.services.state.redis_guard import in_words
+from surescale.services.state.write import view_store
 from surescale.services.state.write.view_store import ViewStore
 
 AT = {("decisions", 0): 7}
@@ -91,6 +92,31 @@ def test_an_answer_that_drips_ends_in_time(says: bytes, monkeypatch: pytest.Monk
     monkeypatch.setattr(redis_guard, "ANSWER_WITHIN_S", 0.3)
     with answering(says, drips=b"x") as url, closing(connect(url)) as client, pytest.raises(redis.RedisError):
         client.hgetall("a")
+
+
+def test_answers_to_what_was_asked_together_end_in_time_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them alone is quick: a hundred would hold a role for as long as a hundred times that."""
+    monkeypatch.setattr(redis_guard, "ANSWER_WITHIN_S", 0.3)
+    answered = list[object]()
+    # The older protocol begins without a greeting, which would be answered as slowly.
+    plain = "&protocol=2&lib_name=&lib_version="
+    with answering(b"", drips=b"+OK\r\n") as url, closing(connect(url + plain)) as client:
+        connection = client.connection_pool.get_connection()
+        connection.send_packed_command(connection.pack_commands([("HGET", "a", "b")] * 10_000))
+        with pytest.raises(redis.TimeoutError):
+            answered.extend(connection.read_response() for _ in range(10_000))
+    assert len(answered) < 1_000
+
+
+def test_a_search_for_keys_that_goes_on_for_ever_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page is sound, and says that there is another one."""
+    monkeypatch.setattr(view_store, "SCAN_WITHIN_S", 0.3)
+    with (
+        answering(b"*2\r\n$1\r\n7\r\n*0\r\n") as url,
+        closing(connect(f"{url}&protocol=2&lib_name=&lib_version=")) as client,
+        pytest.raises(redis.InvalidResponse, match="no end within"),
+    ):
+        list(ViewStore(client, "").own_keys())
 
 
 def test_an_answer_without_measure_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
