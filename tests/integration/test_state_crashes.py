@@ -1,7 +1,9 @@
 """The view when something is killed, away, flushed or overtaken: nothing left out, nothing counted twice."""
 
+import dataclasses
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,9 @@ from surescale.runtime.kafka import admin_client, create_topics
 from surescale.services.local_stack.servers import LocalRedis
 from surescale.services.state.read.queries import Queries
 from surescale.services.state.write.operations import Operation
-from surescale.services.state.write.projector import Projector
+from surescale.services.state.write.projector import Projector, ViewOfOthers
 from surescale.services.state.write.view_store import Positions, ViewStore
+from tests.conftest import KafkaForTests
 from tests.support import view_pipeline
 from tests.support.builders import JOB
 from tests.support.view_pipeline import LOG, SPANS, a_pipeline, decision, dumped, get, send
@@ -225,6 +228,56 @@ def test_a_topic_that_was_made_again_leaves_nothing_in_the_view(
     store.flush()
     projector.catch_up(30)
     assert dumped(store) == grown
+
+
+def test_topics_that_were_made_again_while_nobody_looked_leave_nothing_in_the_view(
+    settings: PipelineSettings, store: ViewStore, projector: Projector
+) -> None:
+    """Though the offsets that the view stands for lie within the new topic, too."""
+    send(settings, *a_pipeline()[:3], a_letter("old"))
+    projector.catch_up(30)
+    projector.close()
+    made_again(settings, topics.DEAD_LETTERS)
+    send(settings, *(a_letter(f"new {number}") for number in range(5)))
+    later = Projector(settings, store, LOG)
+    later.catch_up(30)
+    later.close()
+    assert later.rebuilds == 1
+    assert [word in str(dumped(store)) for word in ("old", "new 0")] == [False, True]
+
+
+def test_two_pipelines_that_write_to_the_same_keys_are_told_and_never_mixed(
+    settings: PipelineSettings, store: ViewStore, projector: Projector, kafka: KafkaForTests, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With as many records each, so that their offsets are the same."""
+    other = dataclasses.replace(settings, topic_prefix=kafka.topic_prefix())
+    create_topics(other)
+    send(settings, a_letter("ours"))
+    send(other, a_letter("theirs"))
+    with closing(Projector(other, ViewStore(store.client, settings.topic_prefix), LOG)) as second:
+        projector.catch_up(30)
+        second.catch_up(30)
+        assert "theirs" in str(dumped(store))
+        assert "ours" not in str(dumped(store))
+        assert "each its own database in SURESCALE_REDIS_URL, or its own SURESCALE_TOPIC_PREFIX" in caplog.text
+
+        def is_taken_back() -> bool:
+            projector.step(0.2)
+            return "ours" in str(dumped(store))
+
+        wait_until(is_taken_back, 30, "the view of the first pipeline")
+        assert "theirs" not in str(dumped(store))
+
+        def is_left() -> bool:
+            try:
+                second.step(0.2)
+            except ViewOfOthers:
+                return True
+            return False
+
+        wait_until(is_left, 30, "the second one to leave it")
+        assert not second.is_current
+        assert "theirs" not in str(dumped(store))
 
 
 def a_letter(message: str) -> tuple[str, str, DeadLetter]:

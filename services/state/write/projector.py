@@ -27,8 +27,19 @@ from surescale.services.state.write.view_store import Positions, ViewStore
 
 BEHIND_RECORDS_MAX = 2 * BATCH_RECORDS
 """A view that lacks more has fallen behind; a steady stream of records keeps a batch on its way and another being read."""
+TAKE_BACK_EVERY_S = 300.0
 _STEP_WAIT_S = 0.1
 _ELECTING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_LEADER_EPOCH}
+
+
+class ViewOfOthers(redis.RedisError):
+    """The keys of the view hold that of other topics."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "its keys hold the view of other topics: these were made again, or another pipeline writes there; give each its own "
+            "database in SURESCALE_REDIS_URL, or its own SURESCALE_TOPIC_PREFIX"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,7 @@ class Projector:
         self._caught_up = False  # stored, because other threads ask in the middle of a step
         self._was_caught_up = False  # since it last connected
         self._is_outdated = False  # it has records of a topic that is gone
+        self._taken_back_s: float | None = None  # when it was last of other topics
         self._begun: Positions | None = None  # where a rebuild began that has not been counted
         self._writer = ThreadPoolExecutor(1, "view-writer")
         self.taken, self.unreadable = Tally(), Tally()
@@ -141,6 +153,7 @@ class Projector:
     def _step(self, wait_s: float) -> int:
         if self._topics is None:
             self._topics = TopicLog(self._settings, self.stable_offset_lag)
+            self._store.topics = self._topics.ids
         if self._at is None:
             self._at = self._where_to_go_on(self._topics)
             return 0
@@ -155,7 +168,7 @@ class Projector:
         taken = self._settle()
         if self._at is not None and records:
             self._hand_over(records, operations, self._at)
-        elif idle and self._store.positions() != self._at:
+        elif idle and (self._store.positions() != self._at or self._store.made_of() != self._topics.ids):
             self._at = None
         return taken
 
@@ -188,7 +201,13 @@ class Projector:
 
     def _where_to_go_on(self, topics: TopicLog) -> Positions | None:
         stored = self._store.positions()
-        if stored is None or self._is_outdated or not topics.holds(stored):
+        made_of = self._store.made_of()
+        if stored is not None and made_of not in ({}, topics.ids) and not self._is_outdated:
+            if topics.has_changed(at_once=True):
+                self._leave()
+                return None
+            self._take_back()
+        if stored is None or made_of != topics.ids or self._is_outdated or not topics.holds(stored):
             topics.renew()
             self._begun = topics.beginning()
             if not self._store.begin(self._begun, stored):
@@ -203,6 +222,17 @@ class Projector:
             self._begun = None
         topics.go_to(stored)
         return stored
+
+    def _take_back(self) -> None:
+        """Say that the view is of other topics before it is begun anew; seldom, for their pipeline may take it back as well.
+
+        Raises:
+            ViewOfOthers: it was, a moment ago.
+        """
+        if self._taken_back_s is not None and time.monotonic() - self._taken_back_s < TAKE_BACK_EVERY_S:
+            raise ViewOfOthers
+        self._taken_back_s = time.monotonic()
+        self._log.warning("the view is begun anew: %s", ViewOfOthers())
 
     def _operations(self, records: Iterable[Record]) -> list[Operation]:
         """Return what the records change in the view; one that cannot be projected is counted and left out."""

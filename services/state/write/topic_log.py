@@ -62,17 +62,22 @@ class TopicLog:
         return consumer(self._settings, STATE_GROUP, **options, **self._stable_offset_lag.options())
 
     @property
+    def ids(self) -> dict[str, str]:
+        """Return what tells each topic (bare name) from others that have, or had, its name."""
+        return {self._bare[name]: f"{high}.{low}" for name, (high, low) in self._ids.items()}
+
+    @property
     def at_end(self) -> bool:
         """Say whether everything committed has been read, as of the broker's last answers."""
         return len(self._at_end) == len(self._partitions)
 
-    def has_changed(self) -> bool:
-        """Say whether topics have gained partitions, or were deleted and made again; asks the broker once in a while.
+    def has_changed(self, *, at_once: bool = False) -> bool:
+        """Say whether topics have gained partitions, or were deleted and made again; asks the broker once in a while, or now.
 
         Raises:
             KafkaException: a topic is gone, or the broker does not answer.
         """
-        if time.monotonic() - self._looked_s < LOOK_FOR_PARTITIONS_EVERY_S:
+        if not at_once and time.monotonic() - self._looked_s < LOOK_FOR_PARTITIONS_EVERY_S:
             return False
         self._looked_s = time.monotonic()
         return self._all_partitions() != self._partitions or self._topic_ids() != self._ids

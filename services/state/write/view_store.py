@@ -4,6 +4,7 @@ Any number of processes may write: a transaction goes through only if the stored
 Keys: `services.state.keys`.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -17,6 +18,8 @@ from surescale.services.state.keys import Keys, pack
 from surescale.services.state.text_reader import as_text
 from surescale.services.state.write.operations import AddMember, AddUp, DropField, Operation, Remember, SetField
 
+SCAN_WITHIN_S = 100.0
+"""No role may be silent for two minutes."""
 Positions = dict[tuple[str, int], int]
 """Next offset by (bare topic, partition)."""
 
@@ -121,18 +124,21 @@ end
 """
 
 
-_OF_ALL = (keys.SIZES, keys.JOBS, keys.CLUSTERS, keys.CLOCKS, keys.COUNTS, keys.FLOORS)
+_OF_ALL = (keys.SIZES, keys.JOBS, keys.CLUSTERS, keys.CLOCKS, keys.COUNTS, keys.FLOORS, keys.TOPICS)
 
 
 class ViewStore:
     """Writes the keys of one pipeline's view.
 
     Every method raises redis.RedisError when Redis is away.
+
+    Attributes:
+        topics: what tells the topics that are written from others of their names; empty: they are not told apart.
     """
 
     def __init__(self, client: redis.Redis, prefix: str) -> None:
         self.client, self.key = client, Keys(prefix)
-        self._text = as_text(client)
+        self.topics: Mapping[str, str] = {}
         self._take_in, self._set_newest = client.register_script(_TAKE_IN), client.register_script(_SET_NEWEST)
         self._tell, self._are_as_told = client.register_script(_TELL), client.register_script(_ARE_AS_TOLD)
         self._is_whole = client.register_script(_IS_WHOLE)
@@ -141,6 +147,10 @@ class ViewStore:
         """Return the offsets that the view covers, None if there is no view, or one that lacks jobs or clusters."""
         found = self._positions(self.client)
         return found if found is not None and self._is_intact(self.client, map(self.key, _OF_ALL)) else None
+
+    def made_of(self) -> Mapping[str, str]:
+        """Return what tells the topics of which the view was made; empty for that of an older version."""
+        return self._hash(self.client, keys.TOPICS)
 
     def begin(self, positions: Positions, before: Positions | None) -> bool:
         """Replace the whole view with an empty one at these offsets; False if another writer has moved it from ``before``."""
@@ -151,17 +161,19 @@ class ViewStore:
             pipe.multi()
             pipe.delete(*own, self.key(keys.POSITIONS))
             pipe.hset(self.key(keys.POSITIONS), mapping=dict(_places(positions)))
-            self._tell(keys=[self.key(keys.SIZES)], client=pipe)
+            if self.topics:
+                pipe.hset(self.key(keys.TOPICS), mapping=dict(self.topics.items()))
+            self._tell(keys=[self.key(keys.SIZES), self.key(keys.TOPICS)], client=pipe)
             return _goes_through(pipe)
 
     def write(self, operations: Sequence[Operation], positions: Positions, before: Positions) -> bool:
-        """Apply operations and move to ``positions``, all or nothing; False if the view is no longer at ``before``.
+        """Apply operations and move to ``positions``, all or nothing; False if the view is no longer at ``before``, or of others.
 
         If a key that they change has lost entries or is of another kind, the view is given up, so that it is built anew.
         """
         changed = sorted(map(self.key, _changed_by(operations)))
         with self._watched(*changed) as pipe:
-            if self._positions(pipe) != before:
+            if self._positions(pipe) != before or (self.topics and self._hash(pipe, keys.TOPICS) != self.topics):
                 return False
             if not self._is_intact(pipe, changed):
                 self.give_up()
@@ -188,7 +200,14 @@ class ViewStore:
 
     def own_keys(self) -> Iterator[str]:
         """Yield every key of this view and of no other."""
-        return filter(self.key.is_own, self._text.scan_iter(match=self.key.pattern("*"), count=1000))
+        ends_s, cursor = time.monotonic() + SCAN_WITHIN_S, 0
+        while True:
+            cursor, found = self.client.scan(cursor, match=self.key.pattern("*"), count=1000)
+            yield from filter(self.key.is_own, map(str, found))
+            if cursor == 0:
+                return
+            if time.monotonic() > ends_s:
+                raise redis.InvalidResponse(f"its keys have no end within {SCAN_WITHIN_S:g} s")
 
     @contextmanager
     def _watched(self, *changed: str) -> Iterator[Pipeline]:
@@ -201,12 +220,16 @@ class ViewStore:
         return bool(self._are_as_told(keys=[self.key(keys.SIZES), *names], client=client))
 
     def _positions(self, client: redis.Redis) -> Positions | None:
+        return _positions(self._hash(client, keys.POSITIONS))
+
+    def _hash(self, client: redis.Redis, name: str) -> Mapping[str, str]:
+        """Return a hash, empty if there is none."""
         try:
-            return _positions(as_text(client).hgetall(self.key(keys.POSITIONS)))
+            return as_text(client).hgetall(self.key(name))
         except redis.ResponseError as error:
             if "WRONGTYPE" not in str(error):
                 raise
-            return None
+            return {}
 
     def _apply(self, pipe: Pipeline, operation: Operation) -> None:
         match operation:
