@@ -36,7 +36,7 @@ def born(pid: int) -> int:
 def main(path: str, port: str, command: list[str]) -> int:
     """Become the worker; return only if that fails."""
     # The command inherits a file that it can read only: what is written there decides who is sent signals.
-    file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     deadline = time.monotonic() + _LOCK_WITHIN_S
     while True:
         try:
@@ -48,7 +48,7 @@ def main(path: str, port: str, command: list[str]) -> int:
             time.sleep(0.02)
     pid, started_ms = os.getpid(), time.time_ns() // 1_000_000
     written = json.dumps({"pid": pid, "port": int(port), "started_ms": started_ms, "born": born(pid)})
-    writing = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+    writing = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK)
     os.write(writing, written.encode())
     os.close(writing)
     os.set_inheritable(file, True)

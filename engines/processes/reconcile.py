@@ -303,7 +303,7 @@ def _signal_name(number: int) -> str:
 
 
 def _for_us_alone(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)  # a pipe would keep us waiting
 
 
 def folder_of_commands(settings: ClusterSettings) -> Path:
@@ -327,7 +327,7 @@ def _clean_environment() -> dict[str, str]:
 
 def _last_lines(path: Path, begin: int) -> str:
     """Return the last lines of a log that lie behind its first ``begin`` bytes, as one line."""
-    with contextlib.suppress(OSError), path.open("rb") as log:
+    with contextlib.suppress(OSError), open(path, "rb", opener=_for_us_alone) as log:
         log.seek(max(begin, log.seek(0, os.SEEK_END) - _LOG_BYTES_SHOWN))
         lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
         return " | ".join(lines[-_LOG_LINES_SHOWN:])

@@ -297,7 +297,7 @@ class WorkerStore:
         until_s = time.monotonic() + _LOCK_WITHIN_S
         try:
             self.make(path.parent)
-            file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _OWN)
+            file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, _OWN)
         except OSError as error:
             raise self._away(error) from None
         try:

@@ -13,6 +13,7 @@ import redis
 from surescale.contracts.errors import SettingsError, SurescaleError
 from surescale.contracts.foreign_files import contents, in_time
 from surescale.runtime.ports import LOOPBACK
+from surescale.runtime.printable import one_line
 from surescale.services.state.access import stamps_of
 from surescale.services.state.keda.answers import BadMetadata, NoSize, Target, is_active, size_of, target_of
 from surescale.services.state.keda.door import Door
@@ -145,7 +146,7 @@ class ExternalScaler:
         except redis.RedisError as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, f"the view in Redis cannot be read now: {in_words(error)}")
         except SurescaleError as error:
-            await context.abort(_CODES.get(type(error), grpc.StatusCode.INTERNAL), str(error))
+            await context.abort(_CODES.get(type(error), grpc.StatusCode.INTERNAL), one_line(str(error)))
         raise AssertionError("a call that was ended goes on")
 
 

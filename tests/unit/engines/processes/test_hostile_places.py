@@ -1,5 +1,6 @@
 """What others, leftovers and accidents do to workers' files and processes: nobody innocent is ended, and no worker is lost."""
 
+import contextlib
 import fcntl
 import json
 import logging
@@ -7,6 +8,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 from surescale.engines.processes.launch import born
 from surescale.engines.processes.reconcile import WorkerReconciler
 from surescale.engines.processes.worker_store import FolderUnavailable, WorkerStore
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENT_S, wait_until
 from tests.support.worker_processes import CLUSTER, DEAF, chain_of, kill_all, reconciled, reconciler_of
 
 JOB = "orders"
@@ -106,6 +108,26 @@ def test_links_in_the_place_of_a_workers_files_are_not_followed(folder: Path, tm
     with pytest.raises(FolderUnavailable, match="cannot start a worker"):
         reconciler.reconcile()
     assert precious.read_text() == "untouched"
+
+
+@pytest.mark.parametrize("name", [f"{JOB}/parse/0.log", "tended", f"{JOB}/lock"])
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(folder: Path, name: str) -> None:
+    """To open one that nobody reads, or writes, lasts for ever, and nobody would tend any worker."""
+    place = folder / CLUSTER / name
+    place.parent.mkdir(parents=True, mode=0o700)
+    os.mkfifo(place, 0o600)
+    store, ended = WorkerStore(folder, CLUSTER), threading.Event()
+
+    def look() -> None:
+        with contextlib.suppress(FolderUnavailable):
+            if name.endswith("log"):
+                reconciler_of(folder, chain_of({"parse": 1})).reconcile()
+            with store.is_alone() if name == "tended" else store._locked(JOB):
+                pass
+        ended.set()
+
+    threading.Thread(target=look, daemon=True).start()
+    assert ended.wait(PATIENT_S)
 
 
 def test_a_worker_whose_child_keeps_its_lock_is_dead_and_started_again(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -170,6 +170,11 @@ def test_the_figure_is_the_size_that_was_decided_and_the_target_is_one(view: Vie
         ({"task": "map"}, "INVALID_ARGUMENT", "metadata: job: '' is no name of a job; write CLUSTER/NAME"),
         ({"job": "orders", "task": "map"}, "INVALID_ARGUMENT", "metadata: job: 'orders' is no name of a job; write CLUSTER/NAME"),
         ({"job": "a/b/c", "task": "map"}, "INVALID_ARGUMENT", "metadata: job: 'a/b/c' is no name of a job; write CLUSTER/NAME"),
+        (
+            {"job": f"sim/{'n' * 60_000}", "task": "map"},
+            "INVALID_ARGUMENT",
+            "metadata: job: 'sim/nnn",
+        ),  # more than a refusal may hold
         ({"job": JOB}, "INVALID_ARGUMENT", f"metadata: task: missing; write the name of one of {JOB}'s tasks"),
         ({"job": JOB, "Task": "map"}, "INVALID_ARGUMENT", f"metadata: task: missing; write the name of one of {JOB}'s tasks"),
         ({"job": "sim/nobody", "task": "map"}, "NOT_FOUND", "no job 'sim/nobody' is known; known: "),
