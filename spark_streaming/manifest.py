@@ -8,6 +8,7 @@ however the batches fall this time. The last three manifests are kept, and the f
 
 import contextlib
 import re
+import tokenize
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 
@@ -203,6 +204,11 @@ class Manifests:
             raise StateRefused(f"{self._folder}/manifest-*: the manifest is missing; {WAY_OUT}")
 
 
+_CORRUPT = (OSError, KeyError, IndexError, EOFError, RuntimeError, tokenize.TokenError, zipfile.BadZipFile, zstandard.ZstdError)
+"""What a corrupt file leads to. numpy reads heads of arrays by Python's tokens; zipfile raises RuntimeError for archives that it
+cannot read: encrypted, of a later version or another method."""
+
+
 @contextlib.contextmanager
 def named(path: str, what: str, way_out: str = WAY_OUT) -> Iterator[None]:
     """Name the file that cannot be used, and the fix."""
@@ -212,8 +218,7 @@ def named(path: str, what: str, way_out: str = WAY_OUT) -> Iterator[None]:
         raise StateRefused(f"{path}: {what} is missing; {way_out}") from None
     except StateRefused as refused:
         raise StateRefused(f"{path}: {refused}; use the former settings, or give the job another checkpoint folder") from None
-    # RuntimeError is what zipfile raises for archives that it cannot read: encrypted, of a later version or another method.
-    except (*UNREADABLE, OSError, KeyError, IndexError, EOFError, RuntimeError, zipfile.BadZipFile, zstandard.ZstdError) as error:
+    except (*UNREADABLE, *_CORRUPT) as error:
         raise StateRefused(f"{path}: {what} is corrupt ({error}); {way_out}") from None
 
 

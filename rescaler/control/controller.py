@@ -80,12 +80,16 @@ def _check_readable(written: StateRecord) -> None:
         decode(encode(written.record), RescalerRecord)
 
 
+_WHY_MAX = 400
+"""Letters of an error: it may name an id that is as long as a record."""
+
+
 def held_in_words(what: str, key: MemoryKey, error: object) -> str:
     """Return that a record of the memory cannot be used, whom that holds, and the way out."""
     job, request, hosts = f"{key.job} is held", "its decision counts as answered", "nothing moves because of hosts"
     held = {"job": job, "request": request, "cluster": hosts}
     way_out = f"stop the rescaler and run `surescale topics skip {RESCALER_STATE} {quote(str(key))} --why TEXT`"
-    return f"{what}, key {key}, cannot be read ({error}), so {held[key.kind]}; to go on without it, {way_out}"
+    return f"{what}, key {key}, cannot be read ({str(error)[:_WHY_MAX]}), so {held[key.kind]}; to go on without it, {way_out}"
 
 
 def _remembered(record: RescalerRecord) -> JobMemory | ClusterMemory | BalanceMemory | LastOutcome:

@@ -17,7 +17,7 @@ from surescale.contracts.commands import RescheduleCommand, SlotStandbys, TaskCh
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.ids import Cluster
 from surescale.contracts.job_settings import Approval
-from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.messages import JobTopology, TaskSpec, TimeMs
 from surescale.contracts.own_acts import OwnAct
 from surescale.contracts.rescaler_state import (
     CommandUnderway,
@@ -55,7 +55,7 @@ class PendingAct(msgspec.Struct, frozen=True, kw_only=True):
     """An act that has been accepted and has no last outcome yet."""
 
     decision_id: str
-    span_end_ms: int
+    span_end_ms: TimeMs
     accepted_at_ms: int
     wanted: dict[str, TaskTarget]
     reason: str = ""  # of the last pending outcome; "" before the first
