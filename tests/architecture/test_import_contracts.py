@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from surescale.services.local_stack.roles import surescale
+
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -30,6 +32,22 @@ def test_every_background_thread_is_started_by_the_helper_that_notices_its_end()
     }
     plain = {name for name in found if re.search(r"(?<!\w)(threading\.)?Thread\(", (REPOSITORY / name).read_text())}
     assert plain == {"runtime/threads.py", WAITED_FOR}
+
+
+def test_no_process_of_ours_imports_from_the_folder_in_which_it_is_started(tmp_path: Path) -> None:
+    """A folder ``services`` or a file ``json.py`` beside somebody would run: Python itself looks there first."""
+    rooms = [link.resolve() for link in (REPOSITORY / "src" / "surescale").iterdir() if link.is_symlink()]
+    plain = {
+        path.relative_to(REPOSITORY).as_posix()
+        for room in rooms
+        for path in room.rglob("*.py")
+        if re.search(r'\[\s*sys\.executable,(?!\s*"-[PI]")', path.read_text())
+    }
+    assert plain == set()
+    for name in ("json", "msgspec", "services", "monitor", "surescale"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not ours')")
+    done = subprocess.run(surescale("--version"), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])
