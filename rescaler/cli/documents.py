@@ -20,6 +20,9 @@ from surescale.rescaler.refusals import Refused
 Document = dict[str, object]
 """A JSON object; its members are unchecked when it is read."""
 
+INPUT_BYTES_MAX = 2**30
+"""Far more than any document has that can be answered."""
+
 EXIT_REFUSED = 2
 """Exit code of an answer with ``"ok": false``."""
 
@@ -69,10 +72,17 @@ def answering(function: Callable[[Document], Document], file: BinaryIO) -> NoRet
 
 
 def read_input(file: BinaryIO) -> bytes:
-    """Return all of the input; on a terminal say what is expected."""
+    """Return all of the input; on a terminal say what is expected.
+
+    Raises:
+        click.ClickException: it is too long.
+    """
     if file.isatty():
         click.echo("surescale: reading one JSON document from the terminal, end with Ctrl-D", err=True)
-    return file.read()
+    read = file.read(INPUT_BYTES_MAX + 1)
+    if len(read) > INPUT_BYTES_MAX:  # a device has no end
+        raise click.ClickException(f"the document has more than {INPUT_BYTES_MAX >> 20} MiB")
+    return read
 
 
 def write_output(document: Document) -> None:

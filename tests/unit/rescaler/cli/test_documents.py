@@ -13,7 +13,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from surescale.rescaler.cli import assign, gate, reschedule
+from surescale.rescaler.cli import assign, documents, gate, reschedule
+from surescale.rescaler.cli.documents import read_input
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 COMMANDS: dict[str, click.Command] = {
@@ -359,3 +360,10 @@ def test_a_fragment_id_that_is_no_number_any_more_is_refused(key: str) -> None:
     code, answer = ask("reschedule", json.dumps(changed("reschedule", ("desired",), {key: {"parallelism": 1}})))
     assert (code, answer["error"]["code"], answer["error"]["field"]) == (2, "INVALID_INPUT", "desired")
     assert len(answer["error"]["message"]) < 200
+
+
+def test_a_document_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a device: it would fill the memory."""
+    monkeypatch.setattr(documents, "INPUT_BYTES_MAX", 2**20)
+    with open("/dev/zero", "rb") as endless, pytest.raises(click.ClickException, match="more than 1 MiB"):
+        read_input(endless)
