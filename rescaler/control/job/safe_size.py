@@ -10,7 +10,7 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision
 from surescale.contracts.ids import decision_id
 from surescale.contracts.job_limits import all_bounds, at_time
-from surescale.contracts.job_settings import effective
+from surescale.contracts.job_settings import JobSettings, effective
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.own_acts import OwnAct
 from surescale.contracts.topology import sized_tasks
@@ -36,8 +36,10 @@ def due_ms(context: JobContext) -> int | None:
         return None
     if memory.pending or memory.underway:
         return None
-    if topology is None or topology.state != "running" or not _wanted(context, topology):
+    if topology is None or topology.state != "running" or not _wanted(context, topology, world.allowed):
         return None
+    if not _wanted(context, topology, _allowed_now(context, topology)):
+        return (context.now_ms // MINUTE_MS + 1) * MINUTE_MS  # a period's maximum ends, and nothing may be heard of it
     after_ms = effective(world.allowed, "safe_after_minutes") * MINUTE_MS
     return max(memory.figures_until_ms, memory.safe_asked_ms) + int(after_ms)
 
@@ -54,7 +56,7 @@ def ask(context: JobContext) -> None:
         decision_id=decision_id(memory.job, context.now_ms, OwnAct.SAFE.value),
         span_end_ms=memory.figures_until_ms,
         accepted_at_ms=context.now_ms,
-        wanted=_wanted(context, topology),
+        wanted=_wanted(context, topology, _allowed_now(context, topology)),
         own=OwnAct.SAFE,
         note=f"no figures for {minutes} minutes: to the safe size of {world.allowed.safe_size}",
     )
@@ -79,15 +81,18 @@ def outgrown(act: PendingAct, topology: JobTopology) -> checks.PauseEffect:
     return checks.PauseEffect(kept, words, is_nothing=kept == act.wanted.keys())
 
 
-def _wanted(context: JobContext, topology: JobTopology) -> dict[str, TaskTarget]:
+def _allowed_now(context: JobContext, topology: JobTopology) -> JobSettings:
+    return at_time(context.world.allowed, topology.engine, context.now_ms)
+
+
+def _wanted(context: JobContext, topology: JobTopology, allowed: JobSettings) -> dict[str, TaskTarget]:
     """Return the tasks that are smaller than the safe size and may grow. Tied ones grow together, as far as all of them may."""
     world, wanted = context.world, dict[str, TaskTarget]()
-    allowed = at_time(world.allowed, topology.engine, context.now_ms)
     groups = tied_tasks(topology, world.engine) if world.by_counts else []
     tied = {spec.task for group in groups for spec in group}
     for group in (*groups, *([spec] for spec in sized_tasks(topology) if spec.task not in tied)):
         bounds = all_bounds(allowed, group, topology.engine)
-        desired = min(world.allowed.safe_size or 0, *(each.most for each in bounds))
+        desired = min(allowed.safe_size or 0, *(each.most for each in bounds))
         if desired > max(map(_size, group)) and not any(each.pinned for each in bounds):
             wanted |= {spec.task: TaskTarget(desired=desired, floor=0) for spec in group}
     return wanted

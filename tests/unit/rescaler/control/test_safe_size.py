@@ -76,6 +76,22 @@ def test_the_maximum_of_a_period_holds_as_the_tasks_own_does() -> None:
     assert (changes(effects), said(effects)) == ({}, [])
 
 
+def test_once_a_period_with_a_maximum_is_over_the_job_grows_though_nothing_is_heard() -> None:
+    """The monitor is away as well: the controller wakes up by itself, and says nothing until then."""
+    narrow = (PeriodBounds(period=ExcludedPeriod(starts="00:00", ends="01:00"), most=2),)
+    control, seen = controller(), view(job(units=range(2)), safe_size=4, minimum_within=narrow)
+    control.on_decision(held(), seen, T0)
+    now_ms, done = T0, list[tuple[str, str]]()
+    while not done and now_ms < 2 * 60 * MINUTE_MS:
+        due_ms = control.wake_at_ms()
+        assert due_ms is not None
+        assert now_ms < due_ms
+        now_ms = due_ms
+        effects = control.on_tick(seen, now_ms)
+        done = said(effects)
+    assert (now_ms, changes(effects)) == (60 * MINUTE_MS, {"map": 4, "join": 4})
+
+
 @pytest.mark.parametrize(
     "settings",
     [
