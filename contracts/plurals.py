@@ -12,6 +12,16 @@ def counted(number: int, one: str) -> str:
     return f"{number} {one}{'' if number == 1 else 's'}"
 
 
+def records(number: float) -> str:
+    """Return how many records, whole ones.
+
+    >>> records(1.2), records(14_418.0)
+    ('1 record', '14,418 records')
+    """
+    whole = f"{number:,.0f}"
+    return f"{whole} record{'' if whole == '1' else 's'}"
+
+
 def listed(parts: Iterable[str], most: int = 6) -> str:
     """Return the first few parts in words, and how many there are besides.
 

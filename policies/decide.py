@@ -34,7 +34,7 @@ from surescale.contracts.windows import FIGURE, Window
 from surescale.policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
 from surescale.policies.dealt import carried, larger
 from surescale.policies.emergency import Emergency, emergency_of, may_gather, present_need, restless_of
-from surescale.policies.fullest import coarse_in_words, full_in_words, short_in_words
+from surescale.policies.fullest import behind_in_words, coarse_in_words, full_in_words, short_in_words
 from surescale.policies.graph import Int64
 from surescale.policies.guardrails import Proposal, Situation, guard, situation
 from surescale.policies.headline import headline
@@ -197,6 +197,7 @@ def _decision(
         or short_in_words(question)
         or idle_in_words(question, outcome.desired)
         or full_in_words(question, outcome.desired <= current)
+        or behind_in_words(question, outcome.desired == current)
         or coarse_in_words(question, outcome.desired == current),
         _above_limits(question, seen, outcome.desired),
         _doubt_in_words(question, doubts, outcome),

@@ -4,14 +4,14 @@ import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_limits import is_simulated
-from surescale.contracts.plurals import counted
+from surescale.contracts.plurals import counted, records
 from surescale.contracts.saturation import QUIET_MOST
 from surescale.contracts.windows import FIGURE
 from surescale.policies.dealt import SLACK, carried, fewest, most_carried, smaller
 from surescale.policies.graph import Bool
 from surescale.policies.measure import SKEW_LEAST, mean_of_last
 from surescale.policies.question import Question
-from surescale.policies.sizing import CALIBRATED
+from surescale.policies.sizing import CALIBRATED, exact_subtasks
 
 FULL_MINUTES = 5  # in which a subtask never rested
 FULL_LEAST = 0.98  # share of its time that a subtask is busy that never rests
@@ -71,6 +71,36 @@ def short_in_words(question: Question) -> str:
     )
 
 
+def behind_of(question: Question) -> Bool:
+    """Return bool [N], tasks for which much waits, and that should have more subtasks to work it off; False where unknown."""
+    graph, measured, limits = question.graph, question.measured, question.limits
+    if is_simulated(question.window.topology.engine):
+        return np.zeros_like(graph.scalable)
+    target = CALIBRATED.utilisation if limits.utilisation is None else limits.utilisation
+    have, load = carried(question.current, graph.deal), mean_of_last(measured.load, FULL_MINUTES)
+    exact = exact_subtasks(measured, load, graph, CALIBRATED, target)
+    waits = measured.backlog_minutes(question.current) >= CALIBRATED.backlog_minutes
+    behind: Bool = graph.scalable & waits & (exact > have)
+    return behind
+
+
+def behind_in_words(question: Question, stays: Bool) -> str:
+    """Return it and what to do, for the first that no size helps and that keeps its own (``stays``, bool [N]); empty if none."""
+    deal = question.graph.deal
+    is_widest = carried(question.current, deal) >= most_carried(deal)
+    behind = np.flatnonzero(behind_of(question) & is_widest & stays).tolist()
+    if not behind:
+        return ""
+    task = behind[0]
+    spec, things = question.window.topology.tasks[task], int(question.graph.dealt[task])
+    waiting = float(question.measured.waiting_records[task])
+    what = "partition" if spec.useful_max == things else "key group"
+    return (
+        f"{spec.label or spec.task}: with {counted(things, what)} no size carries more than {spec.parallelism}, so what waits "
+        f"({records(waiting)}) is worked off slowly: make records cheaper, or give it more {what}s."
+    )
+
+
 def full_in_words(question: Question, stays: Bool) -> str:
     """Return it and what to do, for the first of the tasks that get no more subtasks (``stays``, bool [N]); empty if none."""
     full = np.flatnonzero(full_of(question) & stays).tolist()
@@ -93,6 +123,7 @@ def coarse_of(question: Question) -> Bool:
     below = smaller(current, graph.deal)
     coarse: Bool = graph.scalable & (work < COARSE_MOST * target * current) & (below < current - 1)  # False where unknown
     coarse &= (SLACK * work > target * carried(below, graph.deal)) & (fewest(current, graph.deal) == current)
+    coarse &= question.measured.backlog_minutes(current) < CALIBRATED.backlog_minutes  # else it stays for what waits
     return coarse
 
 

@@ -17,7 +17,7 @@ from surescale.contracts.job_settings import LatencyBound
 from surescale.contracts.windows import FIGURE, Float32
 from surescale.policies.answer import Answer, Float64, RawAnswer
 from surescale.policies.dealt import carried
-from surescale.policies.fullest import coarse_of, full_of, short_of
+from surescale.policies.fullest import behind_of, coarse_of, full_of, short_of
 from surescale.policies.graph import Bool, Int64, JobGraph
 from surescale.policies.latency_bound import busy_most
 from surescale.policies.measure import Measured, began_in, completed, mean_of_last, measured_of
@@ -260,7 +260,7 @@ def answer_of(rule: Rule, question: Question) -> Answer:
     needs = reading.measured.demand(np.array(1.0))[reading.graph.scalable]
     if np.isnan(needs).any():
         return RawAnswer(reading.current, f"{rule.sentence(reading)} What some tasks need is unknown; sizes stay as they are.")
-    is_told = (full_of(question) | short_of(question) | coarse_of(question)).any()
+    is_told = (full_of(question) | short_of(question) | behind_of(question) | coarse_of(question)).any()
     fits = "" if is_told else " The present sizes are close enough to that."
     return RawAnswer(reading.current, f"{rule.sentence(reading)}{fits}")
 

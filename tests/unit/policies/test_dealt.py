@@ -241,6 +241,31 @@ def test_a_task_without_a_busy_counter_is_short_only_while_something_waits(waiti
     assert ("so more subtasks do not help" in decision.reason) == is_short, decision.reason
 
 
+@pytest.mark.parametrize("policy", ["target-utilisation", "threshold", "lag", "sure"])
+@pytest.mark.parametrize(
+    ("size", "partitions", "most", "told"),
+    [
+        (6, 6, None, "with 6 partitions no size carries more than 6, so what waits (14,418 records) is worked off slowly"),
+        (1, 1, None, "with 1 partition no size carries more than 1, so what waits (14,418 records) is worked off slowly"),
+        (6, 12, 6, "the next size that carries more is 12 and at most 6 are allowed"),
+    ],
+)
+def test_what_waits_at_the_largest_size_is_told_with_the_limit(
+    policy: str, size: int, partitions: int, most: int | None, told: str
+) -> None:
+    """Nobody counts busy time, and the queue stays as long as it is: the size is not close enough to what is needed."""
+    window = group(size, 0.5 * size, partitions)
+    figures = window.figures.copy()
+    for name in ("busy_ms", "busy_ms_max", "idle_ms"):
+        figures[..., FIGURE[name]] = np.nan
+    figures[..., FIGURE["queued_records_last"]] = 14_418.0
+    asked = JobSettings(job=window.job, parallelism_max=most)
+    decision = decide(replace(window, figures=figures), load_policy(policy), asked, seed=0)
+    assert decision.tasks[0].desired == size
+    assert told in decision.reason
+    assert "close enough" not in decision.reason
+
+
 CARRIES = ((1, 1.0), (2, 1.6), (4, 1.9), (7, 1.5), (8, 3.3))
 """Of 16 partitions with two hot ones; seven subtasks run now, and are slower than four."""
 
