@@ -7,6 +7,7 @@ from pathlib import Path
 
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.own_acts import OwnAct
+from surescale.contracts.plurals import counted
 from surescale.contracts.suggestions import meant
 from surescale.policies.answer import Answer, PolicyFailed
 from surescale.policies.onnx_sessions import Opener
@@ -124,7 +125,8 @@ def other_span(name: str, folder: str, span_minutes: int) -> str | None:
         return None  # a rule answers in its place, and something else says so
     if own == span_minutes:
         return None
-    return f"SURESCALE_SPAN_MINUTES: {span_minutes} is for rules; {name} decides every {own} minutes, as its package says"
+    often = f"{name} decides every {counted(own, 'minute')}, as its package says"
+    return f"SURESCALE_SPAN_MINUTES: {span_minutes} is for rules; {often}"
 
 
 def policy_names(folder: str = "") -> tuple[str, ...]:

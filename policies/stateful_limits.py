@@ -308,7 +308,7 @@ def _gain_expected(before: int, after: int, dealt: Dealt) -> float:
 
 
 def _waits(task: TaskDecision, lasting: int, minutes: int) -> str:
-    return f"{task.desired} must be enough for {minutes} minutes, until then {lasting}"
+    return f"{task.desired} must be enough for {counted(minutes, 'minute')}, until then {lasting}"
 
 
 def _by_tie(tasks: Iterable[TaskDecision], topology: JobTopology) -> list[list[TaskDecision]]:
@@ -323,7 +323,7 @@ def _by_tie(tasks: Iterable[TaskDecision], topology: JobTopology) -> list[list[T
 
 def _sentence(words: list[str]) -> str:
     shown = "; ".join(words[:3])
-    return f"{shown}; and {len(words) - 3} more tasks" if len(words) > 3 else shown
+    return f"{shown}; and {counted(len(words) - 3, 'more task')}" if len(words) > 3 else shown
 
 
 def _tied(wanted: Mapping[str, int], topology: JobTopology) -> dict[str, int]:
@@ -352,13 +352,13 @@ def within_budget(
     today = [time for time in memory.rescaled_ms if time > decision.span_end_ms - DAY_MS]
     most = settings.rescales_a_day_max
     if most is not None and len(today) >= most:
-        words = f"rescales_a_day_max: {len(today)} rescales in the last 24 hours, allowed {most}"
+        words = f"rescales_a_day_max: {counted(len(today), 'rescale')} in the last 24 hours, allowed {most}"
         return LimitedAct({}, words, "too_many_a_day")
     before, after = (slots_needed(topology.tasks, sizes) for sizes in (None, kept.wanted))
     slot = slot_of(hosts)
     for quota in _quotas(settings, slot) if slot is not None else ():
         if quota.per_slot * after > max(quota.most, quota.per_slot * before):
-            words = f"{quota.name}: {quota.per_slot * after:g} {quota.unit} for {after} slots, allowed {quota.most:g}"
+            words = f"{quota.name}: {quota.per_slot * after:g} {quota.unit} for {counted(after, 'slot')}, allowed {quota.most:g}"
             return LimitedAct({}, words, quota.reason)
     return kept
 

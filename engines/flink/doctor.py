@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from surescale.contracts.addresses import addresses_in
+from surescale.contracts.plurals import counted
 from surescale.engines.flink.answers import Overview
 from surescale.engines.flink.capabilities import capabilities_of, is_reactive
 from surescale.engines.flink.client import FlinkClient
@@ -115,7 +116,8 @@ def _job(job: Identity, client: FlinkClient, configuration: dict[str, str]) -> F
     except NotAdaptive as problem:
         return Finding("warning", job.job, f"it cannot be rescaled: {problem.reason}", problem.remedy)
     subtasks = sum(vertex.parallelism for vertex in detail.vertices)
-    return Finding("ok", job.job, f"runs with {subtasks} subtasks of {len(detail.vertices)} vertices, and can be rescaled")
+    vertices = "1 vertex" if len(detail.vertices) == 1 else f"{len(detail.vertices)} vertices"
+    return Finding("ok", job.job, f"runs with {counted(subtasks, 'subtask')} of {vertices}, and can be rescaled")
 
 
 def _failures_lately(client: FlinkClient, flink_job: str, now_ms: int) -> int:

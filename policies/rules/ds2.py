@@ -12,6 +12,7 @@ when a task needs more than ``need`` above its present size, max over i of lambd
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from surescale.contracts.plurals import records
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
 from surescale.policies.rules.reading import Estimate, Reading, RuleWithoutModel, changed_where, rates_by
@@ -37,7 +38,7 @@ class DS2(RuleWithoutModel):
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
         rate = float(reading.rate(self.estimate))
-        return f"Sized for {rate:,.0f} records a minute at {reading.aim(self.utilisation):.0%} busy."
+        return f"Sized for {records(rate)} a minute at {reading.aim(self.utilisation):.0%} busy."
 
 
 NO_CATCH_UP = 1e9  # minutes: DS2 has no term for backlog
@@ -86,4 +87,4 @@ class GatedDS2(RuleWithoutModel):
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
         rate = float(reading.rate(self.estimate, self.span_minutes))
-        return f"Sized for {rate:,.0f} records a minute at {reading.aim(self.utilisation):.0%} busy."
+        return f"Sized for {records(rate)} a minute at {reading.aim(self.utilisation):.0%} busy."

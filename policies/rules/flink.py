@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from surescale.contracts.plurals import records
 from surescale.contracts.saturation import NEVER_RESTS
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
@@ -71,4 +72,4 @@ class FlinkAutoscaler(RuleWithoutModel):
         rate, aim = float(mean_of_last(reading.measured.load, self.metrics_minutes)), reading.aim(self.utilisation)
         stopped = reading.restart_minutes
         restart = "the restart" if stopped is None else f"a restart of {60.0 * stopped:.3g} s"
-        return f"Capacity for {rate:,.0f} records a minute at {aim:.0%} busy, plus the backlog and {restart}."
+        return f"Capacity for {records(rate)} a minute at {aim:.0%} busy, plus the backlog and {restart}."

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from surescale.contracts.decisions import LoadOutlook
+from surescale.contracts.plurals import records
 from surescale.policies.answer import Answer, Float64, RawAnswer
 from surescale.policies.forecast import LookedBack
 from surescale.policies.graph import Int64
@@ -83,7 +84,7 @@ class _Expecting:
     def sentence(self, _reading: Reading) -> str:
         """Return the load that the sizes are for."""
         minutes = self.rule.base.forecast.horizon_minutes
-        return f"Sized for {float(self.load):,.0f} records a minute expected over the next {minutes} minutes."
+        return f"Sized for {records(float(self.load))} a minute expected over the next {minutes} minutes."
 
 
 def _looked_back(reading: Reading) -> LookedBack:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from surescale.contracts.plurals import records
 from surescale.contracts.windows import FIGURE
 from surescale.policies.answer import Answer, RawAnswer
 from surescale.policies.graph import Int64
@@ -48,7 +49,8 @@ class Lag(WithoutModel):
         waiting = float(reading.measured.backlog_records.sum())
         is_unknown = np.isnan(reading.measured.service_minutes[reading.graph.scalable]).any()
         accepted = f"{self.threshold_records:g} records" if is_unknown else f"{self.threshold_minutes:g} minutes of backlog"
-        return f"{waiting:,.0f} records wait; {accepted} per subtask are accepted."
+        told = records(waiting)
+        return f"{told} {'waits' if told == '1 record' else 'wait'}; {accepted} per subtask are accepted."
 
     def answer(self, question: Question) -> Answer:
         """Return one subtask per accepted lag; no change while nobody knows of any backlog."""

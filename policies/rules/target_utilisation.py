@@ -7,6 +7,7 @@ let it remove no subtask.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from surescale.contracts.plurals import records
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
 from surescale.policies.rules.reading import Estimate, Reading, RuleWithoutModel, changed_where, rates_by
@@ -51,4 +52,4 @@ class TargetUtilisation(RuleWithoutModel):
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
         rate = float(reading.rate(self.estimate, self.span_minutes))
-        return f"Sized to keep tasks {reading.aim(self.sizing.utilisation):.0%} busy at {rate:,.0f} records a minute."
+        return f"Sized to keep tasks {reading.aim(self.sizing.utilisation):.0%} busy at {records(rate)} a minute."

@@ -13,6 +13,7 @@ from surescale.contracts.block_load import decoded
 from surescale.contracts.decisions import Candidates, ChangeScore, LoadOutlook
 from surescale.contracts.job_limits import RESTART_ASSUMED_S, is_simulated
 from surescale.contracts.messages import JobTopology
+from surescale.contracts.plurals import counted
 from surescale.contracts.source_load import read_or_emitted
 from surescale.contracts.windows import FIGURE, Float32
 from surescale.policies.answer import Answer, Float64, Int64, PolicyFailed, RawAnswer
@@ -73,7 +74,7 @@ class SurePolicy:
         measured = question.measured_over(figures)
         silent, stale = measured.silent_minutes, self.card.stale_minutes
         if silent > stale or bool(np.isnan(measured.load[-1 - stale :]).all()):
-            return PolicyFailed(f"the figures are stale: nothing new for {max(silent, stale)} minutes")
+            return PolicyFailed(f"the figures are stale: nothing new for {counted(max(silent, stale), 'minute')}")
         end = np.array(window.window_end_ms, dtype=np.int64)
         hours, peaks = window.hourly_load[None], window.hourly_peak[None]
         expected = self.card.base.outlook.expect(measured.load[None], hours, end[None], peaks)
@@ -138,21 +139,22 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
     if planned.idle[0]:
         comes = "no record" if high < 0.5 else "next to nothing"
         return f"{load}: {comes} comes, so the fewest subtasks that the limits allow are enough."
+    present = f"the present {counted(have, 'subtask')}"
     holding, changing, best = float(planned.holding[0]), float(planned.changing[0]), int(planned.best[0])
     if planned.forced[0]:
         return (
-            f"{load}: the guardrails do not let the present {have} subtasks stay, so a restart is paid for in any case. "
+            f"{load}: the guardrails do not let {present} stay, so a restart is paid for in any case. "
             f"The least that they allow should score {holding:.3f}, and {best} score {changing:.3f}."
         )
     if planned.wide[0]:
-        return f"{load}: the present {have} subtasks are far too many, so they become {best} whatever a restart costs."
+        return f"{load}: {present} are far too many, so they become {best} whatever a restart costs."
     if planned.rising[0]:
-        return f"{load}: it takes several steps from the present {have} subtasks, so they become {best} in time."
+        return f"{load}: it takes several steps from {present}, so {'it becomes' if have == 1 else 'they become'} {best} in time."
     if planned.blind[0]:
-        return f"{load}: no other size can be judged, so the present {have} subtasks stay."
+        return f"{load}: no other size can be judged, so {present} {'stays' if have == 1 else 'stay'}."
     assumed = ", assumed until restarts are measured" if is_assumed else ""
     if changing <= holding:
-        stays = f"should score better than the present {have} subtasks ({holding:.3f})"
+        stays = f"should score better than {present} ({holding:.3f})"
         if planning.restart_minutes > 1:
             stays += f", charged with {planning.restart_minutes} min without service{assumed}"
         if planned.young[0]:
@@ -163,15 +165,16 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
         return f"{load}: no change {stays}."
     charged = f"charged with {planning.restart_minutes} min without service{assumed}"
     gain = f"{changing - holding:+.4f} with the change {charged}, {float(planned.gain_needed[0]):.4f} is needed"
-    scores = f"{best} subtasks should score {changing:.3f} and the present {have} score {holding:.3f}: {gain}"
+    now = f"the present {have} {'scores' if have == 1 else 'score'} {holding:.3f}"
+    scores = f"{counted(best, 'subtask')} should score {changing:.3f} and {now}: {gain}"
     return f"{load}: {scores}." if planned.acts[0] else f"{load}: {scores}. Too little to change."
 
 
 def _compared(question: Question, expected: Expected, planned: Planned, planning: Planning) -> ChangeScore:
     have = int(question.current[question.graph.scalable].sum())
-    weight, counted = planning.latency_weight, "minutes of latency"
+    weight, late = planning.latency_weight, "minutes of latency"
     if planning.bound is not None:
-        counted = f"{planning.bound.price:.3g} x share of minutes waiting above {60.0 * planning.bound.minutes:.3g} s"
+        late = f"{planning.bound.price:.3g} x share of minutes waiting above {60.0 * planning.bound.minutes:.3g} s"
     return ChangeScore(
         subtasks=int(planned.best[0]),
         score=_rounded(planned.changing)[0],
@@ -179,7 +182,7 @@ def _compared(question: Question, expected: Expected, planned: Planned, planning
         present_score=_rounded(planned.holding)[0],
         gain_needed=_rounded(planned.gain_needed)[0],
         candidates=_candidates(question.window.topology, planned, planning, have),
-        unit=f"{1.0 - weight:g} x utilisation - {weight:g} x {counted}, mean of the next {_hours(expected):g} hours",
+        unit=f"{1.0 - weight:g} x utilisation - {weight:g} x {late}, mean of the next {_hours(expected):g} hours",
     )
 
 

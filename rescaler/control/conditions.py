@@ -15,6 +15,7 @@ from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.messages import Host, JobTopology
 from surescale.contracts.modes import ModeInForce
 from surescale.contracts.pauses import Pauses
+from surescale.contracts.plurals import counted
 from surescale.contracts.rescaler_state import BalanceMemory, Condition
 from surescale.contracts.topology import RESTING, has_ended, required_of, running_of, units_of
 from surescale.rescaler.control.job.memory import AT_REST, JobMemory, OwnedRequirement, Rest
@@ -137,7 +138,7 @@ def _degraded(memory: JobMemory, topology: JobTopology, balance: BalanceMemory |
     if topology.state == "waiting":
         return "Degraded", True, "WaitingForUnits", "nothing of the job runs"
     if memory.failures:
-        return "Degraded", True, "RescaleFailed", f"{memory.failures} rescales in a row have failed; the next one waits longer"
+        return _failed(memory.failures)
     short = balance.under_replicated.get(memory.job, 0) if isinstance(balance, BalanceMemory) else 0
     if short:
         return "Degraded", True, "UnderReplicated", f"{short} units lack standbys because no host is free"
@@ -188,7 +189,8 @@ def available(topology: JobTopology, memory: JobMemory) -> Statement:
         return "Available", False, topology.state.capitalize(), f"the job has {topology.state}"
     if topology.state in _STATES:
         return "Available", False, *_STATES[topology.state]
-    return "Available", True, "Running", f"the job runs with {sum(running_of(topology).values())} subtasks that can be scaled"
+    running = counted(sum(running_of(topology).values()), "subtask")
+    return "Available", True, "Running", f"the job runs with {running} that can be scaled"
 
 
 def owned(memory: JobMemory, topology: JobTopology, mode: ModeInForce) -> Statement:
@@ -242,10 +244,15 @@ def degraded(memory: JobMemory, topology: JobTopology) -> Statement:
     if topology.state in _STATES and not (topology.state == RESTING and (memory.rest or memory.underway)):
         return "Degraded", True, *_STATES[topology.state]
     if memory.failures:
-        return "Degraded", True, "RescaleFailed", f"{memory.failures} rescales in a row have failed; the next one waits longer"
+        return _failed(memory.failures)
     running = running_of(topology)
     short = {task: count for task, count in required_of(topology).items() if running[task] < count}
     if short and memory.underway is None:
         fewer = named({task: running[task] for task in short}, topology)
         return "Degraded", True, "SlotsMissing", f"{named(short, topology)} are required, {fewer} run"
     return "Degraded", False, "Healthy", "what is required runs"
+
+
+def _failed(rescales: int) -> Statement:
+    words = "a rescale has" if rescales == 1 else f"{rescales} rescales in a row have"
+    return "Degraded", True, "RescaleFailed", f"{words} failed; the next one waits longer"

@@ -33,6 +33,7 @@ from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.modes import ModeInForce
 from surescale.contracts.own_acts import OwnAct
 from surescale.contracts.pauses import Pauses
+from surescale.contracts.plurals import counted
 from surescale.contracts.topology import has_ended, required_of
 from surescale.policies.stateful_limits import SizeRequest
 from surescale.rescaler.control.counts import tied_tasks
@@ -163,7 +164,7 @@ def objection_of_engine(
         return None
     minutes = minutes_known_min(context.world.allowed)  # a window does not tell them from those of the submission before
     if owned.epoch_at_ms and decision.span_end_ms < owned.epoch_at_ms + minutes * MINUTE_MS:
-        detail = f"the job was submitted again; decisions wait for {minutes} minutes of its own figures"
+        detail = f"the job was submitted again; decisions wait for {counted(minutes, 'minute')} of its own figures"
         return Objection(OutcomeReason.NEW_EPOCH, detail)
     return _blind(decision)
 
@@ -262,5 +263,5 @@ def stops_restoring(wanted: Mapping[str, int], topology: JobTopology, pauses: Pa
 
 def _named(tasks: Iterable[str]) -> str:
     names = sorted(tasks)
-    more = f" and {len(names) - TASKS_SHOWN} more tasks" if len(names) > TASKS_SHOWN else ""
+    more = f" and {counted(len(names) - TASKS_SHOWN, 'more task')}" if len(names) > TASKS_SHOWN else ""
     return ", ".join(names[:TASKS_SHOWN]) + more

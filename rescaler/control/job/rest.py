@@ -30,6 +30,7 @@ from surescale.contracts.job_settings import PeriodBounds, effective
 from surescale.contracts.limits_in_words import in_periods_in_words
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.own_acts import OwnAct
+from surescale.contracts.plurals import counted
 from surescale.contracts.topology import RESTING, required_of, running_of, sized_tasks
 from surescale.policies.stateful_limits import DAY_MS
 from surescale.rescaler.control.counts import plan_counts
@@ -113,11 +114,11 @@ def _rest(context: JobContext, topology: JobTopology) -> None:
     if gate.phase is not Phase.IDLING:
         memory.gate = gate.state  # when its cooldown is over
         return
-    minutes = (context.now_ms - quiet.since_ms) // MINUTE_MS
+    minutes = counted((context.now_ms - quiet.since_ms) // MINUTE_MS, "minute")
     act = _act(context, OwnAct.REST, running, since_ms=quiet.since_ms)
     plan = plan_counts(topology, dict.fromkeys(running, 0), whole=True)
     memory.rest = Rest(since_ms=context.now_ms)
-    own_acts.go(context, gate, act, plan, f"no record for {minutes} minutes: {_members(running, dict.fromkeys(running, 0))}")
+    own_acts.go(context, gate, act, plan, f"no record for {minutes}: {_members(running, dict.fromkeys(running, 0))}")
 
 
 # To start
@@ -241,5 +242,5 @@ def _members(before: Mapping[str, int], after: Mapping[str, int]) -> str:
     """Return ``2 -> 0 members``, of several tasks ``parse 2 -> 0, count 1 -> 0 members``."""
     if len(after) == 1:
         ((task, size),) = after.items()
-        return f"{before[task]} -> {size} members"
+        return f"{before[task]} -> {counted(size, 'member')}"
     return f"{', '.join(f'{task} {before[task]} -> {size}' for task, size in after.items())} members"

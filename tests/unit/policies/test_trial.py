@@ -125,7 +125,7 @@ def test_nothing_is_concluded_where_no_cost_is_known() -> None:
     """It said that next to nothing came, and that the fewest subtasks were enough."""
     served = group("sure", 1, span_minutes=10)
     served.run(60, 0.8 * EACH)
-    assert "no other size can be judged, so the present 1 subtasks stay" in served.decisions[-1].reason
+    assert "no other size can be judged, so the present 1 subtask stays" in served.decisions[-1].reason
 
 
 def test_nothing_is_tried_while_there_is_only_one_member() -> None:
