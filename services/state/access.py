@@ -244,20 +244,26 @@ class ServedCertificate:
         that no longer answers holds up nobody.
         """
         try:
-            # Into another context first: one half of a pair that is being replaced must not spoil the one in use.
-            if await asyncio.to_thread(in_time, self._have_changed):
+            stamp, problem = await asyncio.to_thread(in_time, self._look)
+            if stamp == self._stamp:
+                return None
+            self._stamp = stamp  # not in the thread: a look that came too late would pass for one that was used
+            if not problem:
                 self.context.load_cert_chain(*self._files)  # here, where connections begin: not while one does
         except (OSError, ssl.SSLError) as error:
             return str(error)
-        return None
+        return problem
 
-    def _have_changed(self) -> bool:
+    def _look(self) -> tuple[tuple[int, ...], str | None]:
+        """Return what the files are now, and why they cannot be used, if they have changed."""
         stamp = stamps_of(self._files)
-        if stamp == self._stamp:
-            return False
-        self._stamp = stamp
-        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(*self._files)
-        return True
+        try:
+            if stamp != self._stamp:
+                # Into another context first: one half of a pair that is being replaced must not spoil the one in use.
+                ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(*self._files)
+        except (OSError, ssl.SSLError) as error:
+            return stamp, str(error)
+        return stamp, None
 
 
 def stamps_of(files: Iterable[str]) -> tuple[int, ...]:
