@@ -33,10 +33,14 @@ class Door:
         opened: int = self._server.sockets[0].getsockname()[1]
         return opened
 
-    async def close(self) -> None:
-        """Let nobody in any more, and end who is inside."""
+    def shut(self) -> None:
+        """Let nobody in any more."""
         if self._server is not None:
             self._server.close()
+
+    async def close(self) -> None:
+        """Let nobody in any more, and end who is inside."""
+        self.shut()
         for each in self._going:
             each.cancel()
         await asyncio.gather(*self._going, return_exceptions=True)

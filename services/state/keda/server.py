@@ -101,8 +101,10 @@ class ExternalScaler:
     async def stop(self) -> None:
         """End all calls, and close the port."""
         if self._door is not None:
+            self._door.shut()
+        await self._server.stop(END_WITHIN_S)  # until then calls are answered, so through the door
+        if self._door is not None:
             await self._door.close()
-        await self._server.stop(END_WITHIN_S)
         self._looking.shutdown(wait=False, cancel_futures=True)
 
     def _handlers(self) -> dict[str, Any]:

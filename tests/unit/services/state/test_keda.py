@@ -368,6 +368,37 @@ def test_calls_that_wait_for_the_view_hold_up_no_other_work(view: View, monkeypa
     assert let_go == [True] * 50
 
 
+def test_a_call_is_still_answered_when_the_service_ends_meanwhile(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at every rollout; nobody new is let in."""
+    monkeypatch.setattr(server, "END_WITHIN_S", PATIENT_S)
+    goes_on, asked = threading.Event(), threading.Event()
+
+    class Slow(Queries):
+        def overview(self, job: str) -> Any:
+            asked.set()
+            goes_on.wait(PATIENT_S)
+            return super().overview(job)
+
+    view.queries = Slow(view.client, PREFIX, lambda: DECIDED + 5_000)
+
+    async def ended() -> bytes:
+        scaler = ExternalScaler(StateSettings(), view.queries, LOG)
+        port = await scaler.start()
+        call = asyncio.create_task(ask(port, "GetMetrics", field(1, ASKED)))
+        await asyncio.to_thread(asked.wait, PATIENT_S)
+        stops = asyncio.create_task(scaler.stop())
+        with contextlib.suppress(ConnectionError):
+            while True:
+                _, late = await asyncio.open_connection("127.0.0.1", port)
+                late.close()
+        goes_on.set()
+        answer = await call
+        await stops
+        return answer
+
+    assert asyncio.run(ended()) == size(3)
+
+
 def test_a_port_that_is_taken_is_one_line(view: View) -> None:
     """Also by another scaler, which would take half of the calls."""
 
