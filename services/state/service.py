@@ -70,7 +70,7 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
     if len(settings.prefixes) > 1:
         shown = Together(client, settings.prefixes, settings.span_minutes)
         shown.policy_folder, shown.clock_apart = settings.policy_folder, work.clock_apart
-        _say_silent(shown, settings, log)
+        work.together = shown
     with (
         Watchdog("state-service", settings.hung_after_s, log) as watchdog,
         HealthServer(settings, work.report, watchdog, work.metrics),
@@ -82,14 +82,6 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
             each.join()
     if work.failed is not None:
         raise work.failed
-
-
-def _say_silent(shown: Together, settings: StateSettings, log: logging.Logger) -> None:
-    """Name the other pipelines of which nothing is to be seen: most likely a prefix is mistyped."""
-    with suppress(redis.RedisError):  # the projection says that Redis is away
-        for prefix, why in shown.silent().items():
-            if prefix != settings.topic_prefix:
-                log.warning("SURESCALE_HTTP_OTHER_PREFIXES: %s: %s", prefix, why)
 
 
 async def _serve(
@@ -188,6 +180,8 @@ class _Projection:
         self._away = True
         self._clock_of_redis, self._seldom = "", Throttle(CLOCK_SAID_EVERY_S)
         queries.clock_apart = self.clock_apart
+        self.together: Together | None = None
+        """The other pipelines that are shown, until those of which nothing is to be seen are named."""
         self.failed: Exception | None = None
 
     def start(self, watchdog: Watchdog) -> threading.Thread:
@@ -262,6 +256,16 @@ class _Projection:
         self._away = False
         if (words := self.clock_apart()) and self._seldom.is_time():
             self._log.warning("%s", words)
+        if self.together is not None and self._projector.is_current:
+            self._say_silent(self.together)
+            self.together = None
+
+    def _say_silent(self, together: Together) -> None:
+        """Name the other pipelines of which nothing is to be seen: most likely a prefix is mistyped."""
+        with suppress(redis.RedisError):  # the next step says that Redis is away
+            for prefix, why in together.silent().items():
+                if prefix != self._settings.topic_prefix:
+                    self._log.warning("SURESCALE_HTTP_OTHER_PREFIXES: %s: %s", prefix, why)
 
     def _check_redis(self) -> None:
         """Refuse a Redis that drops keys, and build the view anew once it no longer does, or where keys are missing."""

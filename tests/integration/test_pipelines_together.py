@@ -115,6 +115,16 @@ def test_one_page_shows_the_jobs_of_both(
     assert said.startswith("--also mistyped-: no state service has kept a view under this prefix")
 
 
+def test_the_state_service_names_a_prefix_under_which_nothing_is_known(
+    settings: PipelineSettings, tmp_path: Path, processes: list["Popen[bytes]"]
+) -> None:
+    """Once its own view is there: pipelines that start together are no mistake yet."""
+    log, own = tmp_path / "state.log", {"SURESCALE_HTTP_PORT": str(free_port()), "SURESCALE_HTTP_OTHER_PREFIXES": "mistyped-"}
+    processes.append(started(settings, log, "run", "state-service", **own))
+    said = "SURESCALE_HTTP_OTHER_PREFIXES: mistyped-: no state service has kept a view under this prefix"
+    wait_until(lambda: said in log.read_text(), 60, "the line")
+
+
 def test_what_is_done_on_the_page_is_written_where_the_job_is(
     urls: list[str], settings: PipelineSettings, second: PipelineSettings
 ) -> None:
