@@ -11,6 +11,8 @@ from surescale.services.state.http.answers import client_of
 
 OF_EACH_MAX = 20
 """KEDA's operator keeps one; behind a proxy, several clients have its address."""
+TAKES_WITHIN_S = 30.0
+"""Whoever takes nothing of its answers for so long is ended, or it would keep its place, and what it was sent, for ever."""
 _PIECE_BYTES = 64 * 1024
 
 
@@ -75,10 +77,15 @@ class Door:
         finally:
             for each in writers:
                 each.close()
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(TAKES_WITHIN_S):
+                await writer.wait_closed()
+        writer.transport.abort()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         while piece := await reader.read(_PIECE_BYTES):
             writer.write(piece)
-            await writer.drain()
+            async with asyncio.timeout(TAKES_WITHIN_S):
+                await writer.drain()
