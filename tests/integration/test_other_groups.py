@@ -19,6 +19,7 @@ from surescale.engines.ports.minutes import JobSnapshot
 from surescale.monitor.settings import MonitorSettings
 from surescale.services.init.answers import checked_groups
 from surescale.services.local_stack.errors import JavaError
+from surescale.services.local_stack.java import find_compiler, find_java
 from surescale.services.local_stack.servers import LocalBroker
 from tests.support.other_groups import member
 from tests.support.role_settings import role_settings
@@ -38,9 +39,10 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("other-groups")
     with contextlib.ExitStack() as running:
         try:
-            broker = LocalBroker(folder / "kafka")
+            find_compiler(find_java())
         except JavaError as missing:
             pytest.skip(str(missing))
+        broker = LocalBroker(folder / "kafka")
         running.callback(broker.stop)
         broker.start()
         broker.wait_ready()
