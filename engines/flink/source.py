@@ -23,7 +23,7 @@ from surescale.engines.flink.memory import TaskManagerMemory
 from surescale.engines.flink_operator.requirement import Operated, Requirement
 from surescale.engines.kafka.offsets import TopicOffsets
 from surescale.engines.ports.minutes import Clock, CollectedSource, WallClock
-from surescale.engines.ports.source import SourceUnavailable, UnknownJob
+from surescale.engines.ports.source import SourceUnavailable, UnknownJob, become
 from surescale.engines.registry import requirements_of
 from surescale.engines.settings import SourceSettings
 from surescale.runtime.kafka_clock import wall_ms
@@ -82,15 +82,15 @@ class FlinkSource(CollectedSource[FlinkJob]):
         if last.engine != ENGINE or cluster_of(last.job) != self._settings.cluster:
             return None
         state = self._directory.end_of(last.epoch)
-        now_ms = max(wall_ms(), last.version + 1)
+        if state is not None:
+            return become(last, state)
         known_as = self._plain_name_of(last)
-        if state is None and known_as:
-            told = f"known as {known_as} again: it is the only job of that name"
-            self._log.add("job_stopped", f"renamed:{last.epoch}", now_ms, job=last.job, detail=told)
-            state = "finished"
-        if state is None:
+        if not known_as:
             return None
-        return msgspec.structs.replace(last, state=state, version=now_ms, at_ms=now_ms)
+        ended = become(last, "finished")
+        told = f"known as {known_as} again: it is the only job of that name"
+        self._log.add("job_stopped", f"renamed:{last.epoch}", ended.at_ms, job=last.job, detail=told)
+        return ended
 
     def _plain_name_of(self, last: JobTopology) -> str:
         """Return the name by which a job's submission is known again after others of its name have gone; empty: it is not."""

@@ -3,11 +3,9 @@
 import threading
 from collections.abc import Callable
 
-import msgspec
-
 from surescale.contracts.clock import pipeline_time_ms
 from surescale.contracts.errors import SettingsError
-from surescale.contracts.messages import ClockSegment, ClusterTopology, JobState, JobTopology
+from surescale.contracts.messages import ClockSegment, ClusterTopology, JobTopology
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import CLOCK, own_groups
 from surescale.engines.groups import GroupsSettings
@@ -18,7 +16,7 @@ from surescale.engines.groups.workers import WorkerTopology
 from surescale.engines.kafka.offsets import TopicOffsets
 from surescale.engines.ports.event_log import EventLog
 from surescale.engines.ports.minutes import Clock, CollectedSource, WallClock
-from surescale.engines.ports.source import SourceUnavailable, UnknownJob
+from surescale.engines.ports.source import SourceUnavailable, UnknownJob, become
 from surescale.engines.settings import SourceSettings
 from surescale.runtime.backoff import Throttle
 from surescale.runtime.beats import pause
@@ -83,19 +81,19 @@ class ConsumerGroupSource(CollectedSource[ChainJob]):
         is_ours = last.engine == ENGINE and cluster == self._settings.cluster and self._settings.watches(name)
         if not is_ours or (self._chains is not None and name in self._chains):
             return None
-        now_ms = max(wall_ms(), last.version + 1)
         told = "it left SURESCALE_GROUPS_FILE; its consumers, if they run, are not touched"
         if self._chains is None:
             if name in self._there:
                 is_told = last.job in self._live or last.state == "suspended"
-                return None if is_told else _as_of(last, "suspended", now_ms)
+                return None if is_told else become(last, "suspended")
             if not self._is_gone(name, last):
                 return None
             told = "Kafka no longer has its group: it has had no members for too long, or was deleted"
             with self._lock:
                 self._followed.pop(last.job, None)  # a group that comes back begins anew
-        self._events.add("job_stopped", f"left:{last.job}:{last.version}", now_ms, job=last.job, detail=told)
-        return _as_of(last, "finished", now_ms)
+        ended = become(last, "finished")
+        self._events.add("job_stopped", f"left:{last.job}:{last.version}", ended.at_ms, job=last.job, detail=told)
+        return ended
 
     def _is_gone(self, name: str, last: JobTopology) -> bool:
         """Return whether the broker says that there is no such group; that none is listed may be a matter of rights."""
@@ -136,10 +134,6 @@ class ConsumerGroupSource(CollectedSource[ChainJob]):
     def _check_known(self, job: str) -> None:
         if job not in self._live:
             raise UnknownJob(f"there is no job {job!r}: name it in SURESCALE_GROUPS_FILE, or start its consumers")
-
-
-def _as_of(last: JobTopology, state: JobState, now_ms: int) -> JobTopology:
-    return msgspec.structs.replace(last, state=state, version=now_ms, at_ms=now_ms, groups=(), quiet=None)
 
 
 class SegmentClock:

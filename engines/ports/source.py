@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from surescale.contracts.errors import SurescaleError
-from surescale.contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, TaskSample
+from surescale.contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobState, JobTopology, TaskSample
+from surescale.runtime.kafka_clock import wall_ms
 
 HELD = "until then its figures are unknown and it is held"
 """What follows for a job that cannot be looked at; ends the line that says why."""
@@ -16,6 +19,12 @@ class SourceUnavailable(SurescaleError):
 
 class UnknownJob(SurescaleError):
     """The source does not know this job, or no longer does."""
+
+
+def become(last: JobTopology, state: JobState) -> JobTopology:
+    """Return the topology, by the clock of now, of a job that has come to a state unseen; what was seen of its groups goes."""
+    now_ms = max(wall_ms(), last.version + 1)
+    return msgspec.structs.replace(last, state=state, version=now_ms, at_ms=now_ms, groups=(), quiet=None)
 
 
 @dataclass(frozen=True, slots=True)

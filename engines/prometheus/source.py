@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from surescale.contracts.errors import SettingsError
-from surescale.contracts.messages import ClusterTopology
+from surescale.contracts.messages import ClusterTopology, JobTopology
 from surescale.engines.groups.chains import Chain, chains_of
 from surescale.engines.groups.workers import WorkerTopology
 from surescale.engines.ports.event_log import EventLog
 from surescale.engines.ports.minutes import Clock, CollectedSource, WallClock
-from surescale.engines.ports.source import UnknownJob
+from surescale.engines.ports.source import UnknownJob, become
 from surescale.engines.prometheus import PrometheusSettings
 from surescale.engines.prometheus.client import replicas_of
 from surescale.engines.prometheus.job import PrometheusJob
@@ -45,6 +45,17 @@ class PrometheusSource(CollectedSource[PrometheusJob]):
     def jobs(self) -> list[str]:
         """Return the jobs of the file that are to be watched."""
         return sorted(self._jobs)
+
+    def end_of(self, last: JobTopology) -> JobTopology | None:
+        """Return the end of a job that the file no longer has: a renamed one must not seem silent for ever."""
+        cluster, _, name = last.job.partition("/")
+        is_ours = last.engine == self._settings.engine and cluster == self._settings.cluster and self._settings.watches(name)
+        if not is_ours or last.job in self._jobs:
+            return None
+        ended = become(last, "finished")
+        told = f"it left {SETTING}; its workers, if they run, are not touched"
+        self._events.add("job_stopped", f"left:{last.job}:{last.version}", ended.at_ms, job=last.job, detail=told)
+        return ended
 
     def cluster_topology(self) -> ClusterTopology:
         """Return what the actuator can do, and this machine with its room for workers if it starts them here."""
