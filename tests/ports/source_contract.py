@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from surescale.contracts.topology import check_topology
 from surescale.engines.flink.source import FlinkSource
 from surescale.engines.groups.source import ConsumerGroupSource
 from surescale.engines.ports.source import Source, UnknownJob
 from surescale.engines.prometheus.source import PrometheusSource
+from tests.support.builders import topology
 from tests.support.engine_stub import MINUTE
 from tests.support.waiting import wait_until
 
@@ -91,3 +93,12 @@ def after_three_minutes(source: Looked) -> Looked:
     wait_until(lambda: len(source.minutes(job, 0)) >= 3, what="three minutes")
     source.close()
     return source
+
+
+def assert_ends(source: Source, job: str, engine: str, *, has_left: bool) -> None:
+    """A job that left the source's file has ended, by its topology and by an event; any other is not this source's to end."""
+    ended = source.end_of(replace(topology(), job=job, engine=engine, version=7))
+    assert (ended is not None) is has_left
+    if ended is not None:
+        assert (ended.state, ended.version > 7, ended.at_ms > 0) == ("finished", True, True)
+        assert [(event.kind, event.job) for event in source.events("")] == [("job_stopped", job)]

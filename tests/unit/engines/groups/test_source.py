@@ -14,6 +14,7 @@ from surescale.engines.groups.shown import shown
 from surescale.engines.groups.source import ConsumerGroupSource
 from surescale.engines.kafka.positions import Positions
 from surescale.monitor.settings import MonitorSettings
+from tests.ports.source_contract import assert_ends
 from tests.support.builders import topology
 
 
@@ -48,12 +49,7 @@ def test_a_job_that_left_the_groups_file_has_ended(tmp_path: Path, job: str, eng
     file = tmp_path / "groups.toml"
     file.write_text("[orders.groups.parse]\ngroup = 'orders-parse'\n")
     source = ConsumerGroupSource(MonitorSettings(engine="kafka", cluster="shop", parts=(GroupsSettings(str(file)),)))
-    last = replace(topology(), job=job, engine=engine, version=7)
-    ended = source.end_of(last)
-    assert (ended is not None) is has_left
-    if ended is not None:
-        assert (ended.state, ended.version > 7, ended.at_ms > 0) == ("finished", True, True)
-        assert [(event.kind, event.job) for event in source.events("")] == [("job_stopped", job)]
+    assert_ends(source, job, engine, has_left=has_left)
 
 
 def test_without_a_file_a_job_whose_members_left_unseen_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from surescale.contracts.errors import SettingsError
 from surescale.engines.groups.chains import read_chains
@@ -16,7 +15,7 @@ from surescale.engines.processes.worker_store import WorkerStore
 from surescale.engines.prometheus.source import PrometheusSource
 from surescale.engines.registry import source_of
 from surescale.monitor.settings import MonitorSettings
-from tests.support.builders import topology
+from tests.ports.source_contract import assert_ends
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.fake_prometheus import fake_prometheus
 from tests.support.kubernetes_rig import shipped_rules
@@ -66,12 +65,7 @@ def test_the_jobs_are_those_of_the_file_that_are_to_be_watched(tmp_path: Path) -
 def test_a_job_that_left_the_file_has_ended(tmp_path: Path, job: str, engine: str, has_left: bool) -> None:
     """It had another name before the monitor was started again, and must not seem silent for ever."""
     source = of(**files(tmp_path, {"parse": {}, "count": {}}), jobs="o*")
-    last = replace(topology(), job=job, engine=engine, version=7)
-    ended = source.end_of(last)
-    assert (ended is not None) is has_left
-    if ended is not None:
-        assert (ended.state, ended.version > 7, ended.at_ms > 0) == ("finished", True, True)
-        assert [(event.kind, event.job) for event in source.events("")] == [("job_stopped", job)]
+    assert_ends(source, job, engine, has_left=has_left)
 
 
 def test_without_an_actuator_jobs_are_only_watched(tmp_path: Path) -> None:
