@@ -114,11 +114,13 @@ class Watch:
         }
 
 
-def backlog(pipeline: Stage, sender: Sender, fleet: Fleet, minutes: int, master: str) -> Document:
+def backlog(
+    pipeline: Stage, sender: Sender, fleet: Fleet, minutes: int, master: str, rounds: tuple[int, ...] = ROUNDS_MS
+) -> Document:
     """Send all minutes first, then measure how fast the job processes them. The first quarter warms it up and does not count."""
     say(f"backlog: {minutes} minutes of {fleet.jobs} jobs x {fleet.tasks} tasks x {fleet.subtasks} subtasks")
     for minute in range(minutes):
-        sender.minute(fleet, minute)
+        sender.minute(fleet, minute, rounds)
     sender.flush()
     pipeline.start("spark", spark_master=master)
     _await(pipeline, sender.samples * WARM_UP_SHARE)
@@ -268,11 +270,11 @@ def _freshness(pipeline: Stage, since_wall_ms: float) -> Document:
 @click.option("--minutes", type=click.IntRange(min=2), default=BACKLOG_MINUTES, show_default=True, help="Minutes of the backlog.")
 @click.option("--large-seconds", type=options.FiniteRange(min=5), default=130.0, show_default=True, help="How long `large` runs.")
 @click.option(
-    "--large-samples",
+    "--samples",
     type=click.IntRange(1, len(ROUNDS_MS)),
     default=len(ROUNDS_MS),
     show_default=True,
-    help="Samples a minute of a subtask in `large`: the simulated engine sends 4; Flink, Prometheus and consumer groups 1.",
+    help="Samples a minute of a subtask, but for `growth`: the simulated engine sends 4; Flink, Prometheus and groups 1.",
 )
 @click.option("--master", default="local[2]", show_default=True, help="Spark master; local-cluster[2,1,1024] runs two executors.")
 @click.option("--seed", type=int, default=7, show_default=True, help="Seed of the input.")
@@ -283,7 +285,7 @@ def command(
     seconds: float,
     minutes: int,
     large_seconds: float,
-    large_samples: int,
+    samples: int,
     master: str,
     seed: int,
     as_json: bool,
@@ -294,18 +296,17 @@ def command(
     """
     chosen = parts or PARTS
     report: Document = {"conditions": conditions(seed), "master": master}
-    fleet = Fleet(jobs=50, tasks=20, subtasks=3, seed=seed)
+    fleet, rounds = Fleet(jobs=50, tasks=20, subtasks=3, seed=seed), ROUNDS_MS[-samples:]
     try:
         if {"backlog", "live"} & set(chosen):
             with stage(say, window_minutes=WINDOW_MINUTES) as pipeline:
                 sender = Sender(pipeline)
-                report["backlog"] = backlog(pipeline, sender, fleet, minutes, master)
+                report["backlog"] = backlog(pipeline, sender, fleet, minutes, master, rounds)
                 if "live" in chosen:
-                    report["live"] = live(pipeline, sender, fleet, minutes, speed=speed, seconds=seconds)
+                    report["live"] = live(pipeline, sender, fleet, minutes, speed=speed, seconds=seconds, rounds=rounds)
         if "large" in chosen:
             with stage(say, window_minutes=WINDOW_MINUTES) as pipeline:
                 pipeline.start("spark", spark_master=master)
-                rounds = ROUNDS_MS[-large_samples:]
                 report["large"] = filled(
                     pipeline, Sender(pipeline), Fleet(500, 20, 3, seed), seconds=large_seconds, rounds=rounds
                 )
