@@ -19,7 +19,7 @@ from surescale.contracts.errors import UNREADABLE, reason_of
 from surescale.contracts.partitioner import partition_of
 from surescale.contracts.wire import decoder
 from surescale.spark_streaming.minutes import JobMinutes, MinuteRules
-from surescale.spark_streaming.places import Place
+from surescale.spark_streaming.places import Place, StoreAway
 from surescale.spark_streaming.state import StateRefused
 
 FOLDER = "windows"
@@ -128,6 +128,7 @@ class Manifests:
         Raises:
             StateRefused: it, or a file that it names, is missing or corrupt, or was written by another version or under other
                 settings.
+            StoreAway: the store does not answer.
         """
         names = set(self._folder.names())
         numbers = sorted(int(match.group(1)) for name in names if (match := _NAME.fullmatch(name)))
@@ -156,6 +157,8 @@ class Manifests:
         packed = zstandard.ZstdCompressor(write_checksum=True).compress(msgspec.json.encode(manifest))
         try:
             self._folder.write(name, packed)
+        except StoreAway:
+            raise
         except OSError as error:
             raise OSError(f"{self._folder}/{name}: it cannot be written ({reason_of(error)}); {NO_ROOM}") from None
         before = self._needed()
@@ -211,9 +214,11 @@ cannot read: encrypted, of a later version or another method."""
 
 @contextlib.contextmanager
 def named(path: str, what: str, way_out: str = WAY_OUT) -> Iterator[None]:
-    """Name the file that cannot be used, and the fix."""
+    """Name the file that cannot be used, and the fix. A store that is away says nothing of its files."""
     try:
         yield
+    except StoreAway:
+        raise
     except FileNotFoundError:
         raise StateRefused(f"{path}: {what} is missing; {way_out}") from None
     except StateRefused as refused:

@@ -23,7 +23,7 @@ from surescale.runtime.tracing.setup import tracer_of
 from surescale.runtime.tracing.spans import Tracer
 from surescale.spark_streaming.manifest import FOLDER, Manifest, SavedState
 from surescale.spark_streaming.pipeline_clock import PipelineClock
-from surescale.spark_streaming.places import place_of
+from surescale.spark_streaming.places import StoreAway, place_of
 from surescale.spark_streaming.publisher import Publisher
 from surescale.spark_streaming.settings import SparkSettings
 from surescale.spark_streaming.stages import parsed, reached
@@ -81,7 +81,7 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     worked_ms: tuple[float, float]
 
 
-_KINDS: tuple[type[Exception], ...] = (StateRefused, SettingsError, TimeoutError, OSError)
+_KINDS: tuple[type[Exception], ...] = (StateRefused, SettingsError, StoreAway, TimeoutError, OSError)
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

@@ -6,20 +6,24 @@ only once it is written.
 
 import contextlib
 import os
-import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
-from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.addresses import store_of
+from surescale.contracts.errors import SettingsError, SurescaleError, reason_of
 
 SETTING = "SURESCALE_SPARK_CHECKPOINT"
-SCHEMES = ("file", "s3", "gs", "abfs", "abfss", "hdfs")
-_ALSO_S3 = ("s3a", "s3n")  # Hadoop's names of it
 _WHOLE = ("s3", "gcs", "abfs")
 """Stores that show an object only once it is complete, as pyarrow names them."""
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _HALF_WRITTEN = ".half-"
+GCS_TRIES_FOR_S = 20
+"""pyarrow's client of it would try for a quarter of an hour, in silence; others give up sooner."""
+
+
+class StoreAway(SurescaleError, OSError):
+    """A store did not answer, or refused: that says nothing of the files in it."""
 
 
 class Place:
@@ -53,30 +57,38 @@ class Place:
         Raises:
             SettingsError: the store does not answer or refuses; names the setting and the fix.
         """
+        from pyarrow import ArrowException  # type: ignore[import-untyped]
+
         try:
             if self._files.type_name not in _WHOLE:  # which have no folders
                 self._files.create_dir(self._path, recursive=True)
             for name in self._listed():
                 if name.startswith(_HALF_WRITTEN):
-                    self.remove(name)
-        except OSError as error:
+                    self._files.delete_file(f"{self._path}/{name}")
+        except (OSError, ArrowException) as error:
             raise SettingsError(
                 f"{SETTING}: {self} cannot be created ({_reason_of(error)}); "
                 "set it, or --checkpoint, to a folder this user can write"
             ) from None
 
     def names(self) -> list[str]:
-        """Return the names of the files, sorted; none if there is no such folder."""
-        return sorted(name for name in self._listed() if not name.startswith(_HALF_WRITTEN))
+        """Return the names of the files, sorted; none if there is no such folder.
+
+        Raises:
+            StoreAway: it does not answer.
+        """
+        with self._answering():
+            return sorted(name for name in self._listed() if not name.startswith(_HALF_WRITTEN))
 
     def read(self, name: str) -> bytes:
         """Return a file's content.
 
         Raises:
             FileNotFoundError: there is none.
-            OSError: the store does not answer.
+            StoreAway: it does not answer.
+            OSError: the disk refuses.
         """
-        with self._files.open_input_stream(f"{self._path}/{name}", compression=None) as stream:
+        with self._answering(name), self._files.open_input_stream(f"{self._path}/{name}", compression=None) as stream:
             content: bytes = stream.read()
         return content
 
@@ -84,8 +96,36 @@ class Place:
         """Write a file, or replace it.
 
         Raises:
+            StoreAway: it does not answer.
             OSError: it cannot be written; there is nothing half written, and what was there is still there.
         """
+        with self._answering(name):
+            self._write(name, content)
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it is there.
+
+        Raises:
+            StoreAway: it does not answer.
+        """
+        with contextlib.suppress(FileNotFoundError), self._answering(name):
+            self._files.delete_file(f"{self._path}/{name}")
+
+    @contextlib.contextmanager
+    def _answering(self, name: str = "") -> Iterator[None]:
+        """Tell a store that is away from a file that is not there, and from a disk."""
+        from pyarrow import ArrowException
+
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except (OSError, ArrowException) as error:  # pyarrow has no kind of its own for all that stores answer
+            if self.local is not None:
+                raise
+            raise StoreAway(f"{self}/{name}: the store does not answer, or refuses ({_reason_of(error)})") from None
+
+    def _write(self, name: str, content: bytes) -> None:
         path = f"{self._path}/{name}"
         if self._files.type_name in _WHOLE:
             self._put(path, content)
@@ -99,13 +139,9 @@ class Place:
             if self.local is not None:
                 _synced(self._path)  # so that the name survives a power cut
         except BaseException:
-            self.remove(half.rpartition("/")[2])
+            with contextlib.suppress(Exception):  # the first error says what is wrong
+                self._files.delete_file(half)
             raise
-
-    def remove(self, name: str) -> None:
-        """Remove a file if it is there."""
-        with contextlib.suppress(FileNotFoundError):
-            self._files.delete_file(f"{self._path}/{name}")
 
     def _put(self, path: str, content: bytes) -> None:
         # Without ``compression=None`` pyarrow compresses once more what is called .zst.
@@ -123,29 +159,36 @@ def place_of(text: str) -> Place:
     """Return the place that a path or URL names.
 
     Raises:
-        SettingsError: no such kind of store, or it cannot be reached; names the setting and the fix.
+        SettingsError: no such kind of store; names the setting and the fix.
+        StoreAway: it does not answer; names the setting too.
     """
+    from pyarrow import ArrowException
     from pyarrow.fs import FileSystem, LocalFileSystem
 
-    if not text:
+    if not text.strip():
         raise SettingsError(f"{SETTING}: not set; set it to a folder, or use --checkpoint")
-    found = _URL.match(text)
-    if found is None:
-        path = str(Path(text).absolute())
-        return Place(LocalFileSystem(), path, path)
-    scheme = found.group(1).lower()
-    if scheme not in (*SCHEMES, *_ALSO_S3):
-        raise SettingsError(f"{SETTING}: {scheme}: is no store; use a folder, or a URL with one of {', '.join(SCHEMES)}")
-    parts = urlsplit(text)
-    shown = urlunsplit((scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
-    if ":" in parts.netloc.rpartition("@")[0]:
-        shown = urlunsplit((scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-        raise SettingsError(f"{SETTING}: {shown} holds a password; leave it out and give it as the store's own tools take it")
     try:
-        files, path = FileSystem.from_uri(urlunsplit(parts._replace(scheme="s3")) if scheme in _ALSO_S3 else text)
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"{SETTING}: {shown} cannot be used ({_reason_of(error)})") from None
-    return Place(files, path.rstrip("/"), shown)
+        url = store_of(text)
+        parts = urlsplit(url or "")
+    except ValueError as error:
+        raise SettingsError(f"{SETTING}: {error}") from None
+    if url is None:
+        path = str(Path(text.strip()).absolute())
+        return Place(LocalFileSystem(), path, path)
+    shown = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    if ":" in parts.netloc.rpartition("@")[0]:
+        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        raise SettingsError(f"{SETTING}: {shown} holds a password; leave it out and give it as the store's own tools take it")
+    if parts.scheme == "gs" and "retry_limit_seconds" not in parts.query:
+        query = "&".join(filter(None, (parts.query, f"retry_limit_seconds={GCS_TRIES_FOR_S}")))
+        url = urlunsplit(parts._replace(query=query))
+    try:
+        files, path = FileSystem.from_uri(url)
+        files.normalize_path(path)
+    except (OSError, ArrowException) as error:
+        kind = StoreAway if isinstance(error, OSError) and parts.scheme != "hdfs" else SettingsError  # hdfs: Hadoop's libraries
+        raise kind(f"{SETTING}: {shown} cannot be used ({_reason_of(error)})") from None
+    return Place(files, path.rstrip("/") or "/", shown)
 
 
 def _synced(path: str) -> None:

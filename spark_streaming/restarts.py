@@ -1,4 +1,5 @@
-"""Decides what the end of the query means: Kafka went away or a worker was killed and it starts again, or the process ends.
+"""Decides what the end of the query means: Kafka or the store went away, or a worker was killed, and it starts again, or the
+process ends.
 
 Pauses grow with each restart that follows no progress. After too many of those the trouble isn't passing, and the process ends
 with the cause so that its supervisor notices. A right that is missing is waited for: a new process would have it no sooner.
@@ -12,6 +13,7 @@ from typing import Self
 from confluent_kafka import KafkaError, KafkaException
 
 from surescale.contracts.errors import SurescaleError
+from surescale.spark_streaming.places import StoreAway
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 30.0
@@ -28,7 +30,7 @@ _BROKER_AWAY = ("org.apache.kafka.common.errors", "java.util.concurrent.TimeoutE
 
 
 class BrokerRefuses(SurescaleError):
-    """Kafka answers and keeps refusing the query's work, or its workers are killed again and again."""
+    """Kafka answers and keeps refusing the query's work, the store does not come back, or workers are killed again and again."""
 
 
 class RecordsLost(SurescaleError):
@@ -64,7 +66,7 @@ class Restarts:
         self.count = 0
 
     def after(self, error: BaseException, *, made_progress: bool) -> None:
-        """Pause before the query starts again, if its end means that Kafka went away or a Python worker was killed.
+        """Pause before the query starts again, if its end means that Kafka or the store went away or a Python worker was killed.
 
         Raises:
             BrokerRefuses: too many restarts in a row made no progress.
@@ -82,7 +84,7 @@ class Restarts:
             raise RecordsLost.at(lost.group(1)) from error
         # If an executor can't fetch a batch, the query fails inside our batch and only Spark's text holds the reason.
         is_killed = _WORKER_KILLED in str(error)  # on a cluster four times in a row: else Spark has repeated the task
-        is_away = isinstance(error, KafkaException | TimeoutError) or any(word in str(error) for word in _BROKER_AWAY)
+        is_away = isinstance(error, KafkaException | TimeoutError | StoreAway) or any(word in str(error) for word in _BROKER_AWAY)
         if not (is_killed or is_away):
             raise error
         if made_progress:
@@ -91,7 +93,8 @@ class Restarts:
         if self._fruitless >= FRUITLESS_MAX and not lacks_right(error):
             raise BrokerRefuses(f"the query restarted {self._fruitless} times without progress: {reason}") from error
         self.count += 1
-        self._log.warning("the query %sstarts again: %s", "" if is_killed else "lost the broker and ", reason)
+        lost_what = "" if is_killed else f"lost the {'store' if isinstance(error, StoreAway) else 'broker'} and "
+        self._log.warning("the query %sstarts again: %s", lost_what, reason)
         self._pause(min(FIRST_PAUSE_S * 2**self._fruitless, LONGEST_PAUSE_S))
         self._fruitless += 1
 

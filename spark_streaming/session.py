@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     from pyspark.sql import SparkSession
 
-# Without the native Hadoop library the default manager forks a process per file; on a local disk this one halves the time of an
-# empty batch. Object stores have other rename semantics and keep the default.
+# Of Spark's own checkpoint, which is scratch on a local disk. Without the native Hadoop library the default manager forks a
+# process per file; this one halves the time of an empty batch.
 _LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 MSK_IAM = "software.amazon.msk:aws-msk-iam-auth:2.3.5"

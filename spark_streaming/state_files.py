@@ -16,7 +16,7 @@ import zstandard
 from surescale.contracts.errors import reason_of
 from surescale.spark_streaming.manifest import NO_ROOM, NOT_SHARED, Manifest, SavedState, named
 from surescale.spark_streaming.minutes import Minutes
-from surescale.spark_streaming.places import Place
+from surescale.spark_streaming.places import Place, StoreAway
 from surescale.spark_streaming.state import Arrays, Rows, from_arrays, rows_of, rows_to_arrays, to_arrays
 
 ROW_FILES_MAX = 200
@@ -113,6 +113,8 @@ class StateFiles:
         packed = zstandard.ZstdCompressor(level=1, write_checksum=True).compress(content.getbuffer())
         try:
             self._folder.write(name, packed)
+        except StoreAway:
+            raise
         except FileNotFoundError:
             raise OSError(f"{self._folder}: {NOT_SHARED}") from None
         except OSError as error:

@@ -40,7 +40,7 @@ from surescale.spark_streaming.merging import STAGES, SUMMARY_SCHEMA, Merged, Wo
 from surescale.spark_streaming.metrics import JobMeter
 from surescale.spark_streaming.minutes import MinuteRules
 from surescale.spark_streaming.pipeline_clock import PipelineClock
-from surescale.spark_streaming.places import Place, place_of
+from surescale.spark_streaming.places import Place, StoreAway, place_of
 from surescale.spark_streaming.restarts import Restarts
 from surescale.spark_streaming.session import start_session, warm_up
 from surescale.spark_streaming.settings import SparkSettings
@@ -235,14 +235,14 @@ def start_query(
         source_columns(read_task_metrics(session, settings, begin, with_headers=with_headers), with_headers=with_headers)
         .writeStream.queryName("windows")
         .foreachBatch(assembler)
-        .option("checkpointLocation", str(folder))
+        .option("checkpointLocation", folder.as_uri())  # a cluster's own settings may take paths for HDFS's
         .trigger(processingTime=f"{settings.spark_trigger_ms} milliseconds")
         .start()
     )
 
 
 class Job:
-    """The role: waits for Kafka, runs the query, and starts it again after Kafka went away and came back.
+    """The role: waits for Kafka, runs the query, and starts it again after Kafka or the store went away and came back.
 
     Args:
         settings: of the pipeline and of this job.
@@ -316,21 +316,21 @@ class Job:
         return {"role": "spark", "ready": query is not None and self._has_triggered, **asdict(self._counts)}
 
     def run_queries(self, session: "SparkSession", manifests: Manifests, scratch: Path) -> None:
-        """Run one query after another until told to stop; a new one starts only after Kafka went away.
+        """Run one query after another until told to stop; a new one starts only after Kafka or the store went away.
 
         Raises:
-            SurescaleError: Kafka keeps refusing the query's work.
+            SurescaleError: Kafka keeps refusing the query's work, or the store does.
             Exception: whatever else ended a query.
         """
         while not self._stop.is_set():
-            manifest = manifests.load()
             try:
+                manifest = manifests.load()
                 clock = self._open_clock(self._settings, stop=self._stop, log=self._log)
                 with contextlib.closing(clock):
                     begin = starting_offsets(self._settings, manifest.offsets)
                     meters = (self._counts, self._meter, self._watchdog, self._stop, self._log)
                     self._run_query(session, Assembler(self._settings, manifests, manifest, clock, *meters), scratch, begin)
-            except KafkaException as away:  # it answered a moment ago
+            except (KafkaException, StoreAway) as away:  # it answered a moment ago
                 self._restart(away, made_progress=False)
 
     def _run_query(self, session: "SparkSession", assembler: Assembler, scratch: Path, begin: str) -> None:

@@ -1,11 +1,13 @@
 """What `surescale up` does before it starts a role, so that what is wrong is said by its name, and at once."""
 
+import os
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from surescale.contracts import addresses
 from surescale.contracts.addresses import NO_MASTER, is_spark_master, without_password
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.settings import PipelineSettings, from_environment
@@ -25,6 +27,7 @@ from surescale.services.local_stack.supervisor import Role, Supervisor
 from surescale.services.state.connection import Credentials, connect, opened
 from surescale.services.tools.job_settings.file_commands import apply_files, checked_entries
 
+CHECKPOINT = "SURESCALE_SPARK_CHECKPOINT"
 METADATA_TIMEOUT_S = 3.0
 _PAUSE_S = 1.0
 _SAY_EVERY_S = 30.0
@@ -61,6 +64,19 @@ def check_spark_master(text: str) -> None:
     """
     if not is_spark_master(text):
         raise SettingsError(f"--master: {NO_MASTER.format(text)}")
+
+
+def checkpoint_place(text: str | None) -> str | None:
+    """Return where Spark's checkpoint lies, as another process is told it: an option's value, else the environment's, else None.
+
+    Raises:
+        SettingsError: it looks like a URL and names no store.
+    """
+    name, found = ("--checkpoint", text) if text and text.strip() else (CHECKPOINT, os.environ.get(CHECKPOINT, ""))
+    try:
+        return addresses.checkpoint_place(found) if found.strip() else None
+    except ValueError as error:
+        raise SettingsError(f"{name}: {error}") from None
 
 
 def check_jobs(settings: PipelineSettings, path: Path) -> None:

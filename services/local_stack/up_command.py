@@ -32,8 +32,9 @@ _OWN = frozenset({"spark_master", "checkpoint", "one_process", "create_topics", 
 @options.default_policy
 @click.option("--http-port", type=click.IntRange(0, PORT_MAX),
               help="Port of the HTTP API; 0: a free one (default: SURESCALE_HTTP_PORT, else 8070).")  # fmt: skip
-@click.option("--master", "spark_master", default="local[2]", show_default=True, help="Spark master.")
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder of Spark's offsets and windows, kept between runs.")
+@click.option("--master", "spark_master", help="Spark master (default: SURESCALE_SPARK_MASTER, else local[2]).")
+@click.option("--checkpoint", help="Folder or URL of Spark's windows and offsets, kept between runs "
+              "(default: SURESCALE_SPARK_CHECKPOINT, else a folder next to the logs).")  # fmt: skip
 @click.option("--one-process", is_flag=True, help="Monitor, agent, rescaler and state service share a process, for few jobs.")
 @click.option("--create-topics", is_flag=True, help="Create the topics that are missing first.")
 @click.option("--own-redis", is_flag=True, help="Start a Redis first, at the loopback address that the settings name.")
@@ -87,8 +88,8 @@ def _up(
     file: "PipelineFile | None",
     *,
     http_port: int | None,
-    spark_master: str,
-    checkpoint: Path | None,
+    spark_master: str | None,
+    checkpoint: str | None,
     one_process: bool,
     create_topics: bool,
     own_redis: bool,
@@ -105,7 +106,9 @@ def _up(
 
     settings = options.settings_of(ClusterSettings, **given)
     before_roles.check_addresses(settings)
+    spark_master = spark_master or os.environ.get("SURESCALE_SPARK_MASTER") or "local[2]"
     before_roles.check_spark_master(spark_master)
+    place = before_roles.checkpoint_place(checkpoint)
     before_roles.check_chains(settings)
     if file and file.has_jobs:
         before_roles.check_jobs(settings, file.path)
@@ -119,8 +122,7 @@ def _up(
         raise SettingsError(
             f"SURESCALE_RUN_FOLDER: {folder} cannot be created ({reason_of(error)}); name another folder"
         ) from None
-    place = checkpoint or folder / "checkpoint"
-    arguments = ["--master", spark_master, "--checkpoint", str(place.absolute())]
+    arguments = ["--master", spark_master, "--checkpoint", place or str((folder / "checkpoint").absolute())]
     if file:
         for name in file.overruled():
             say(f"{file.path.name}: {file.place(name)} does not hold: {name} of the environment wins")

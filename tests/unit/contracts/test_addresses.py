@@ -1,8 +1,10 @@
 """An address is shown without its password, whatever stands in it."""
 
+from pathlib import Path
+
 import pytest
 
-from surescale.contracts.addresses import without_password
+from surescale.contracts.addresses import checkpoint_place, without_password
 
 
 @pytest.mark.parametrize(
@@ -30,3 +32,24 @@ def test_an_address_that_is_none_can_be_shown_without_its_password(url: str) -> 
     """A message about a wrong address must not fail over the address, and must not tell its secret either."""
     assert "secret" not in without_password(url)
     assert without_password(url).startswith("redis://")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("s3://bucket/checkpoint", "s3://bucket/checkpoint"),
+        ("S3A://bucket/checkpoint", "s3://bucket/checkpoint"),
+        ("abfss://box@me.dfs.core.windows.net/c", "abfss://box@me.dfs.core.windows.net/c"),
+        ("file:///var/checkpoint", "file:///var/checkpoint"),
+        ("/var/checkpoint", "/var/checkpoint"),
+    ],
+)
+def test_a_process_with_another_folder_is_told_the_same_checkpoint(text: str, told: str) -> None:
+    """A URL stays one: `up` once made a folder named s3: of it."""
+    assert checkpoint_place(text) == told
+
+
+def test_a_folder_of_a_checkpoint_is_told_by_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Roles have working folders of their own."""
+    monkeypatch.chdir(tmp_path)
+    assert checkpoint_place("runs/checkpoint") == str(tmp_path / "runs/checkpoint")

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from surescale.contracts.errors import SurescaleError
+from surescale.spark_streaming.places import StoreAway
 from surescale.spark_streaming.restarts import FRUITLESS_MAX, CheckpointFull, RecordsLost, Restarts
 from surescale.spark_streaming.state import StateRefused
 
@@ -30,6 +31,17 @@ def test_the_query_starts_again_after_the_broker_went_away(error: Exception) -> 
     counter = restarts()
     counter.after(error, made_progress=False)
     assert counter.count == 1
+
+
+def test_the_query_starts_again_after_the_store_went_away(caplog: pytest.LogCaptureFixture) -> None:
+    """The line names it; if it does not come back, the process ends with that as its cause."""
+    counter = restarts()
+    away = StoreAway("s3://bucket/checkpoint/lock: the store does not answer")
+    for _ in range(FRUITLESS_MAX):
+        counter.after(away, made_progress=False)
+    assert set(caplog.messages) == {f"the query lost the store and starts again: {away}"}
+    with pytest.raises(SurescaleError, match=r"10 times.*the store does not answer"):
+        counter.after(away, made_progress=False)
 
 
 def test_the_query_starts_again_after_a_worker_was_killed(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,7 +13,7 @@ from surescale.spark_streaming.columns import Coordinates
 from surescale.spark_streaming.manifest import FOLDER, Manifest, SavedState
 from surescale.spark_streaming.merging import Failed, Merged, summary_of
 from surescale.spark_streaming.minutes import Minutes
-from surescale.spark_streaming.places import place_of
+from surescale.spark_streaming.places import StoreAway, place_of
 from surescale.spark_streaming.state import StateRefused
 from surescale.spark_streaming.state_files import StateFiles
 from tests.support.record_columns import records_of
@@ -116,6 +116,7 @@ def test_partitions_that_share_a_state_are_known_by_it() -> None:
     [
         StateRefused("state-1: it is corrupt"),
         SettingsError("SURESCALE_SPARK_CHECKPOINT: not set"),
+        StoreAway("s3://bucket: the store does not answer"),
         TimeoutError("2 records were not acknowledged"),
         OSError("no room"),
     ],
@@ -124,6 +125,7 @@ def test_the_driver_raises_what_a_task_could_not_do(error: Exception) -> None:
     """By kind and words, so that it ends the process or starts the query again as it would in the driver."""
     with pytest.raises(type(error), match=str(error)):
         summary_of(msgspec.msgpack.encode(Failed.of(error)))
+    assert Failed.of(error).kind == type(error).__name__
 
 
 def test_what_kafka_refused_a_task_keeps_its_code() -> None:
