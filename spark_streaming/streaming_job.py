@@ -235,7 +235,7 @@ def start_query(
         source_columns(read_task_metrics(session, settings, begin, with_headers=with_headers), with_headers=with_headers)
         .writeStream.queryName("windows")
         .foreachBatch(assembler)
-        .option("checkpointLocation", folder.as_uri())  # a cluster's own settings may take paths for HDFS's
+        .option("checkpointLocation", f"file://{folder}")  # a cluster's own settings may take paths for HDFS's
         .trigger(processingTime=f"{settings.spark_trigger_ms} milliseconds")
         .start()
     )

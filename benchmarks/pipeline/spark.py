@@ -1,6 +1,8 @@
 """``surescale dev bench spark``: raw records per second through the snapshot stage, and how fresh its windows are."""
 
+import re
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,6 +23,7 @@ from surescale.contracts.wire import encode
 from surescale.runtime import options
 from surescale.runtime.kafka import LogReader, producer
 from surescale.services.local_stack.supervisor import StopRequested
+from surescale.spark_streaming.manifest import FOLDER
 
 PARTS = ("backlog", "live", "large", "growth")
 WINDOW_MINUTES = 60
@@ -32,6 +35,7 @@ GROWTH = {1_000: (10, 1.5), 10_000: (5, 6.0)}
 takes longer and gives more windows."""
 AHEAD_MAX = 400_000  # how far the sender may run ahead of the job while it fills windows, in samples
 LOOK_EVERY_S = 0.5
+_OF_BATCH = re.compile(r"(manifest|rows|state)-(\d{12})\b.*")
 _QUEUE = {"queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 1_000_000}
 
 
@@ -122,11 +126,13 @@ def backlog(
     for minute in range(minutes):
         sender.minute(fleet, minute, rounds)
     sender.flush()
+    began_s = time.monotonic()
     pipeline.start("spark", spark_master=master)
+    ready_s = round(time.monotonic() - began_s, 1)
     _await(pipeline, sender.samples * WARM_UP_SHARE)
     watch = Watch(pipeline)
     now = _drained(pipeline, sender.samples)
-    return watch.report(now, time.monotonic() - watch.began_s)
+    return watch.report(now, time.monotonic() - watch.began_s) | {"ready_s": ready_s}
 
 
 def live(
@@ -172,6 +178,7 @@ def live(
         "generator_behind_s": round(max(behind_s, 0.0), 2),
         "lag_records": lag_report(lags, rate),
         "freshness_s": _freshness(pipeline, wall_ms),
+        "state_kb_of_last_batches": _state_kb(pipeline),
         "memory_mb": {kind: used for kind, used in memory_mb().items() if kind.startswith("spark")},
         **busy,
     }
@@ -214,6 +221,17 @@ def _await(pipeline: Stage, samples: float) -> None:
         what=f"{samples:,.0f} samples in the Spark job",
         poll_s=0.05,
     )
+
+
+def _state_kb(pipeline: Stage) -> dict[int, float]:
+    """Return what each of the last batches has written to the checkpoint, without Spark's scratch, in thousand bytes."""
+    written, kept = Counter[int](), set[int]()
+    for path in (pipeline.supervisor.folder / "checkpoint" / FOLDER).iterdir():
+        if (found := _OF_BATCH.fullmatch(path.name)) is not None:
+            batch = int(found.group(2))
+            written[batch] += path.stat().st_size
+            kept |= {batch} if found.group(1) == "manifest" else set()
+    return {batch: round(written[batch] / 1000, 1) for batch in sorted(kept)}
 
 
 def lag_report(lags: list[tuple[float, int]], rate: float) -> Document:
