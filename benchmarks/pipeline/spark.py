@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -178,7 +179,7 @@ def live(
         "generator_behind_s": round(max(behind_s, 0.0), 2),
         "lag_records": lag_report(lags, rate),
         "freshness_s": _freshness(pipeline, wall_ms),
-        "state_kb_of_last_batches": _state_kb(pipeline),
+        "state_kb_of_last_batches": state_kb(pipeline.supervisor.folder / "checkpoint"),
         "memory_mb": {kind: used for kind, used in memory_mb().items() if kind.startswith("spark")},
         **busy,
     }
@@ -223,10 +224,10 @@ def _await(pipeline: Stage, samples: float) -> None:
     )
 
 
-def _state_kb(pipeline: Stage) -> dict[int, float]:
+def state_kb(checkpoint: Path) -> dict[int, float]:
     """Return what each of the last batches has written to the checkpoint, without Spark's scratch, in thousand bytes."""
     written, kept = Counter[int](), set[int]()
-    for path in (pipeline.supervisor.folder / "checkpoint" / FOLDER).iterdir():
+    for path in (checkpoint / FOLDER).iterdir():
         if (found := _OF_BATCH.fullmatch(path.name)) is not None:
             batch = int(found.group(2))
             written[batch] += path.stat().st_size

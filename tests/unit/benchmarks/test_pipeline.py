@@ -7,12 +7,17 @@ import pytest
 from benchmarks.archive import load_graph
 from benchmarks.pipeline.fleet import Fleet
 from benchmarks.pipeline.growth import exponent, growth
-from benchmarks.pipeline.spark import lag_report
+from benchmarks.pipeline.spark import lag_report, state_kb
 from benchmarks.pipeline.wide_job import wide_graph, write_csv
 from benchmarks.report import BenchFailed, Document, percentile
 from surescale.contracts.messages import MinuteMarker
 from surescale.contracts.wire import encode
 from surescale.services.cli import main
+from surescale.spark_streaming.manifest import FOLDER
+from surescale.spark_streaming.minutes import Minutes
+from surescale.spark_streaming.places import place_of
+from tests.support.spark_states import Saved, StateStore
+from tests.unit.spark_streaming.pipeline import MINUTE, RULES, feed, marker, sample
 
 FLEET = Fleet(jobs=2, tasks=3, subtasks=2, seed=1, clusters=2)
 
@@ -111,3 +116,16 @@ def test_options_that_nothing_can_be_measured_with_are_one_line(
     with pytest.raises(SystemExit):
         main(["dev", "bench", *words])
     assert said in capsys.readouterr().err
+
+
+def test_what_a_batch_writes_to_the_checkpoint_is_counted_with_its_rows(tmp_path: Path) -> None:
+    """Of the batches that still have a manifest; files of rows that older ones wrote are not theirs."""
+    store, minutes = StateStore(place_of(str(tmp_path)), RULES), Minutes(RULES)
+    for number in range(1, 6):
+        feed(sample(number * MINUTE, number), marker(number), minutes=minutes)
+        store.save(Saved(number - 1, minutes, {}))
+    sizes = {path.name: path.stat().st_size for path in (tmp_path / FOLDER).iterdir()}
+    assert sum(name.startswith("rows-") for name in sizes) > 3
+    written = {batch: [size for name, size in sizes.items() if f"-{batch:012d}" in name] for batch in (2, 3, 4)}
+    assert all(len(each) == 3 for each in written.values())
+    assert state_kb(tmp_path) == {batch: round(sum(each) / 1000, 1) for batch, each in written.items()}

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -13,6 +14,7 @@ from surescale.spark_streaming.minutes import MinuteRules
 from surescale.spark_streaming.places import place_of
 from surescale.spark_streaming.settings import SparkSettings
 from surescale.spark_streaming.streaming_job import Counts, Job
+from tests.support.object_store import BUCKET, object_store
 
 
 def test_a_broker_that_goes_away_before_the_query_starts_is_waited_for(tmp_path: Any) -> None:
@@ -30,6 +32,25 @@ def test_a_broker_that_goes_away_before_the_query_starts_is_waited_for(tmp_path:
     role.run_queries(None, Manifests(place_of(str(tmp_path)), MinuteRules()), tmp_path)  # type: ignore[arg-type]  # no query starts, so no session is used
     assert len(tries) == 2
     assert role.report()["restarts"] == 2
+
+
+def test_a_store_that_goes_away_before_the_query_starts_is_waited_for(tmp_path: Path) -> None:
+    """As a broker is; the state in it is not called corrupt."""
+    stop, log = threading.Event(), logging.Logger("test")
+    with object_store():
+        manifests = Manifests(place_of(f"s3://{BUCKET}/{tmp_path.name}"), MinuteRules())
+    lines: list[str] = []
+
+    def note(record: logging.LogRecord) -> bool:
+        stop.set()
+        lines.append(record.getMessage())
+        return False
+
+    log.addFilter(note)
+    role = Job(SparkSettings(), stop=stop, log=log)
+    role.run_queries(None, manifests, tmp_path)  # type: ignore[arg-type]  # no query starts, so no session is used
+    assert len(lines) == 1
+    assert lines[0].startswith("the query lost the store and starts again: s3://")
 
 
 def _task(began_ms: float, **stage_ms: float) -> Merged:
