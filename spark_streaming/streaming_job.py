@@ -166,7 +166,8 @@ class Assembler:
         done = [summary_of(row) for row in table.column("summary").to_pylist()]
         saved_s = time.monotonic()
         if done:  # a query's first batch may be empty
-            self._manifests.save(manifest := _after(manifest, done))
+            with allowed(SPARK_MAY_TAKE_S):
+                self._manifests.save(manifest := _after(manifest, done))
         self._manifest = manifest
         now_s = time.monotonic()
         self._counts.add(done, now_s - began_s, now_s - saved_s)
@@ -324,7 +325,8 @@ class Job:
         """
         while not self._stop.is_set():
             try:
-                manifest = manifests.load()
+                with allowed(START_MAY_TAKE_S):  # a store that hangs is tried for a minute or two at each request
+                    manifest = manifests.load()
                 clock = self._open_clock(self._settings, stop=self._stop, log=self._log)
                 with contextlib.closing(clock):
                     begin = starting_offsets(self._settings, manifest.offsets)

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
@@ -15,8 +15,6 @@ from surescale.runtime.ports import free_port
 from tests.support.waiting import wait_until
 
 BUCKET = "windows-of-tests"
-_SERVERS: dict[str, int] = {}
-"""The process group of the server at each address."""
 _LOCKS = Path(__file__).parents[2] / "locks"
 _UV = [sys.executable, "-m", "uv", "run", "--no-project"]
 _START_TIMEOUT_S = 240.0  # the first time its packages are fetched
@@ -41,8 +39,6 @@ def object_store() -> Iterator[dict[str, str]]:
         start_new_session=True,
     )
 
-    _SERVERS[url] = server.pid
-
     def has_bucket() -> bool:
         assert server.poll() is None, "the object store ended: is there a package index that `uv` can reach?"
         try:
@@ -58,14 +54,3 @@ def object_store() -> Iterator[dict[str, str]]:
     finally:
         os.killpg(server.pid, signal.SIGKILL)
         server.wait(20)
-
-
-@contextmanager
-def away(variables: Mapping[str, str]) -> Iterator[None]:
-    """Let the server that these variables lead to answer nothing meanwhile."""
-    group = _SERVERS[variables["AWS_ENDPOINT_URL"]]
-    os.killpg(group, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.killpg(group, signal.SIGCONT)
