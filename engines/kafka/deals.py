@@ -6,7 +6,7 @@ nobody can tell who gets what: there the mean of some deals counts, and of the p
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -141,11 +141,10 @@ class Rates:
         has = [sum(came.get(each, 0.0) for each in mine) for mine in members]
         is_told = bool(has) and sum(has) >= (1.0 - MOVED_LEAST) * total
         now = total / max(has) if is_told else None
-        topics = [_up_to(each) for each in _by_topic(came)] if assignor == "range" else [weights]
         values: dict[int, float] = {}
         if assignor in ("range", "roundrobin"):
-            deal = _in_ranges if assignor == "range" else _in_turn
-            values = {size: total / _fullest(topics, size, deal) for size in range(1, useful + 1)}
+            fullest = fullest_in_ranges(_by_topic(came), useful) if assignor == "range" else fullest_in_turn(weights, useful)
+            values = dict(enumerate((total / fullest).tolist(), 1))
         explained = values.get(min(len(members), useful), 0.0)
         if not values or (now is not None and abs(now / explained - 1.0) > MOVED_LEAST):
             values = _of_any_deal(weights, useful, len(members))
@@ -171,24 +170,32 @@ def _by_topic(came: Mapping[Partition, float]) -> list[_Weights]:
 
 
 def _up_to(weights: _Weights) -> _Weights:
-    """Return what the partitions up to each have, from none of them to all."""
-    return np.concatenate([[0.0], np.cumsum(weights)])
+    """Return what the partitions [.., P] up to each have [.., P + 1], from none of them to all."""
+    return np.concatenate([np.zeros((*weights.shape[:-1], 1)), np.cumsum(weights, axis=-1)], axis=-1)
 
 
-def _in_ranges(up_to: _Weights, size: int) -> _Weights:
-    """Return what each of so many has as Kafka's range assignor deals: neighbours, and the first have one more."""
-    each, more = divmod(len(up_to) - 1, size)
-    at = np.arange(size + 1)
-    return np.diff(up_to[at * each + np.minimum(at, more)])
+def fullest_in_ranges(topics: Iterable[_Weights], most: int) -> _Weights:
+    """Return what the fullest has of one reader, of two, up to ``most``, as Kafka's range assignor deals out each topic.
+
+    Readers get neighbours, and the first have one more. All numbers of readers are one calculation, one after another: with
+    hundreds of partitions that is many times as fast as each by itself.
+    """
+    sizes = np.arange(1, most + 1)
+    starts = np.cumsum(sizes) - sizes
+    reader = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)
+    has = np.zeros(len(reader))
+    for up_to in map(_up_to, topics):
+        each, more = (np.repeat(values, sizes) for values in divmod(len(up_to) - 1, sizes))
+        first = reader * each + np.minimum(reader, more)
+        has += up_to[first + each + (reader < more)] - up_to[first]
+    fullest: _Weights = np.maximum.reduceat(has, starts)
+    return fullest
 
 
-def _in_turn(weights: _Weights, size: int) -> _Weights:
-    return np.bincount(np.arange(len(weights)) % size, weights, minlength=size).astype(np.float64)
-
-
-def _fullest(topics: Iterable[_Weights], size: int, deal: Callable[[_Weights, int], _Weights]) -> float:
-    """Return what the fullest of so many has, where each topic is dealt out by itself."""
-    return float(sum((deal(weights, size) for weights in topics), start=np.zeros(size)).max())
+def fullest_in_turn(weights: _Weights, most: int) -> _Weights:
+    """Return what the fullest has of one reader, of two, up to ``most``, where partitions are dealt out in turn."""
+    at = np.arange(len(weights))
+    return np.array([np.bincount(at % size, weights).max() for size in range(1, most + 1)])
 
 
 def _of_any_deal(weights: _Weights, useful: int, present: int) -> dict[int, float]:
@@ -197,11 +204,13 @@ def _of_any_deal(weights: _Weights, useful: int, present: int) -> dict[int, floa
     Of more subtasks than at present the mean counts. Of fewer nearly the worst: what has been parted would have to be again.
     """
     random, total = np.random.default_rng(len(weights)), float(weights.sum())
-    deals = [_up_to(random.permutation(weights)) for _ in range(DEALS)]
+    deals = _up_to(np.stack([random.permutation(weights) for _ in range(DEALS)]))
     sizes = sorted({-(-len(weights) // each) for each in range(1, len(weights) + 1)} | {1, useful})
     found: dict[int, float] = {}
     for size in (size for size in sizes if size <= useful):
-        fullest = sorted(_fullest([deal], size, _in_ranges) for deal in deals)
+        each, more = divmod(len(weights), size)
+        at = np.arange(size + 1)
+        fullest = np.sort(np.diff(deals[:, at * each + np.minimum(at, more)]).max(axis=-1))
         found[size] = total / (fullest[WORST] if size < present else float(np.mean(fullest)))
     return found
 

@@ -16,7 +16,7 @@ from surescale.policies.forecast import LookedBack
 from surescale.policies.graph import Int64
 from surescale.policies.policy import WithoutModel
 from surescale.policies.question import Question
-from surescale.policies.rules.reading import Reading, answer_of, changed_where, parts_of
+from surescale.policies.rules.reading import Reading, SizedFor, answer_of, changed_where, parts_of
 from surescale.policies.sizing import Constants, Sizing, exact_subtasks, target_size, worth_a_restart
 from surescale.policies.sure.base import Base
 
@@ -33,20 +33,22 @@ class ForecastRule(WithoutModel):
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]; the present one while the gate is closed."""
-        return self.sized(reading, self._expected(reading), self.constants(reading))
+        return self.sized(reading, SizedFor(self._expected(reading)), self.constants(reading))
 
-    def expected_by(self, rules: Sequence["ForecastRule"], reading: Reading) -> Float64:
+    def expected_by(self, rules: Sequence["ForecastRule"], reading: Reading) -> SizedFor:
         """Return the load [B] of several rules' rows (``SizingRule``)."""
         seen, parts = _looked_back(reading), parts_of(reading, len(rules))
-        return np.concatenate([rule.base.forecast.expected(seen.rows(own)) for rule, own in zip(rules, parts, strict=True)])
+        return SizedFor(
+            np.concatenate([rule.base.forecast.expected(seen.rows(own)) for rule, own in zip(rules, parts, strict=True)])
+        )
 
     def constants(self, reading: Reading) -> Sizing:
         """Return the rule's constants, with what the job's owner wants of them."""
         return reading.sizing(self.base.sizing)
 
-    def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:
+    def sized(self, reading: Reading, expected: SizedFor, constants: Constants) -> Int64:
         """Return wanted parallelism [.., N] for a load [..]; the present one while the gate is closed."""
-        exact = exact_subtasks(reading.measured, load, reading.graph, constants, reading.target(constants.utilisation))
+        exact = exact_subtasks(reading.measured, expected.load, reading.graph, constants, reading.target(constants.utilisation))
         asked = target_size(exact, reading.current, reading.graph)
         opened = worth_a_restart(
             asked, reading.measured, reading.current, reading.graph, constants, is_patient=reading.is_recovering
@@ -79,7 +81,7 @@ class _Expecting:
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""
-        return self.rule.sized(reading, self.load, self.rule.constants(reading))
+        return self.rule.sized(reading, SizedFor(self.load), self.rule.constants(reading))
 
     def sentence(self, _reading: Reading) -> str:
         """Return the load that the sizes are for."""

@@ -34,6 +34,14 @@ QUICK_UP_MINUTES = 10  # or a shorter span; of its mean and that of three times 
 
 
 @dataclass(frozen=True, slots=True)
+class SizedFor:
+    """The load [..] that a rule sizes for, and the one above which a shrink leaves room for noise; None: that is the same."""
+
+    load: Float64
+    steady: Float64 | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """A job at the end of a span; leading batch axes stand for ``..``.
 
@@ -94,15 +102,16 @@ class Reading:
             return np.maximum(mean_of_last(load, minutes), mean_of_last(load, 3 * minutes))
         return _order_statistic(load, 0.9 if estimate == "p90" else 1.0)
 
-    def steadier(self, estimate: Estimate, span_minutes: int, load: Float64) -> Float64 | None:
-        """Return the load [..] above which a shrink leaves room for noise; None: ``load``, by that estimate, has little of it.
+    def sized_for(self, estimate: Estimate, span_minutes: int) -> SizedFor:
+        """Return what ``rate`` says and, where that is for few minutes and has much noise, the load without.
 
         A lower need has to last for half an hour. Of one minute's load some value within that time exceeds any room, so a job
         under a constant load whose even sizes lie far apart would keep twice what it needs.
         """
+        load = self.rate(estimate, span_minutes)
         if estimate != "quick-up" or span_minutes >= QUICK_UP_MINUTES:
-            return None
-        return np.fmin(load, self.rate(estimate))
+            return SizedFor(load)
+        return SizedFor(load, np.fmin(load, self.rate(estimate)))
 
     def demand(self, rate: Float64) -> Float64:
         """Return the busy subtasks [.., N] that a rate [..] needs (DS2); NaN for virtual tasks and where unknown."""
@@ -194,7 +203,7 @@ class RuleWithoutModel(WithoutModel):
 class SizingRule(Rule, Protocol):
     """A rule that expects a load, sizes for it, and makes the change if that is worth a restart, by the constants of a sizing."""
 
-    def expected_by(self, rules: Sequence[Self], reading: Reading) -> Float64:
+    def expected_by(self, rules: Sequence[Self], reading: Reading) -> SizedFor:
         """Return the load [B] that rules like this one size for; each has its part of the rows, one after another."""
         ...
 
@@ -202,7 +211,7 @@ class SizingRule(Rule, Protocol):
         """Return the constants for a job."""
         ...
 
-    def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:
+    def sized(self, reading: Reading, expected: SizedFor, constants: Constants) -> Int64:
         """Return wanted parallelism [.., N] for a load [..]; the present one while the gate is closed."""
         ...
 
@@ -219,11 +228,14 @@ def wanted_by(rules: Sequence[OneKind], reading: Reading) -> Int64:
     return rules[0].sized(reading, rules[0].expected_by(rules, reading), sizings)
 
 
-def rates_by(estimates: Sequence[tuple[Estimate, int]], reading: Reading) -> Float64:
-    """Return ``Reading.rate`` [B] by several estimates and spans; each has its part of the rows, one after another."""
-    rates = {each: reading.rate(*each) for each in set(estimates)}
-    parts = parts_of(reading, len(estimates))
-    return np.concatenate([rates[each][part] for each, part in zip(estimates, parts, strict=True)])
+def sized_for_each(estimates: Sequence[tuple[Estimate, int]], reading: Reading) -> SizedFor:
+    """Return ``Reading.sized_for`` [B] by several estimates and spans; each has its part of the rows, one after another."""
+    found = {each: reading.sized_for(*each) for each in set(estimates)}
+    parts = [(found[each], part) for each, part in zip(estimates, parts_of(reading, len(estimates)), strict=True)]
+    load = np.concatenate([each.load[part] for each, part in parts])
+    if all(each.steady is None for each in found.values()):
+        return SizedFor(load)
+    return SizedFor(load, np.concatenate([(each.load if each.steady is None else each.steady)[part] for each, part in parts]))
 
 
 def parts_of(reading: Reading, number: int) -> list[slice]:

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surescale.contracts.plurals import records
-from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
-from surescale.policies.rules.reading import Estimate, Reading, RuleWithoutModel, changed_where, rates_by
+from surescale.policies.rules.reading import Estimate, Reading, RuleWithoutModel, SizedFor, changed_where, sized_for_each
 from surescale.policies.sizing import CALIBRATED, Constants, Sizing, exact_subtasks, target_size, worth_a_restart
 
 
@@ -27,22 +26,25 @@ class TargetUtilisation(RuleWithoutModel):
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]; the present one while the gate is closed."""
-        return self.sized(reading, reading.rate(self.estimate, self.span_minutes), self.constants(reading))
+        return self.sized(reading, reading.sized_for(self.estimate, self.span_minutes), self.constants(reading))
 
-    def expected_by(self, rules: Sequence["TargetUtilisation"], reading: Reading) -> Float64:
+    def expected_by(self, rules: Sequence["TargetUtilisation"], reading: Reading) -> SizedFor:
         """Return the load [B] of several rules' rows (``SizingRule``)."""
-        return rates_by([(rule.estimate, rule.span_minutes) for rule in rules], reading)
+        return sized_for_each([(rule.estimate, rule.span_minutes) for rule in rules], reading)
 
     def constants(self, reading: Reading) -> Sizing:
         """Return the rule's constants, with what the job's owner wants of them."""
         return reading.sizing(self.sizing)
 
-    def sized(self, reading: Reading, load: Float64, constants: Constants) -> Int64:
+    def sized(self, reading: Reading, expected: SizedFor, constants: Constants) -> Int64:
         """Return wanted parallelism [.., N] for a load [..]."""
         target = reading.target(constants.utilisation)
-        exact = exact_subtasks(reading.measured, load, reading.graph, constants, target)
-        calm = reading.steadier(self.estimate, self.span_minutes, load)
-        steady = None if calm is None else exact_subtasks(reading.measured, calm, reading.graph, constants, target)
+        exact = exact_subtasks(reading.measured, expected.load, reading.graph, constants, target)
+        steady = (
+            None
+            if expected.steady is None
+            else exact_subtasks(reading.measured, expected.steady, reading.graph, constants, target)
+        )
         asked = target_size(exact, reading.current, reading.graph, steady)
         opened = worth_a_restart(
             asked, reading.measured, reading.current, reading.graph, constants, is_patient=reading.is_recovering

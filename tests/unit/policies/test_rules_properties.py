@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import JobTopology
-from surescale.contracts.windows import Window
+from surescale.contracts.windows import FIGURE, Window
 from surescale.policies.decide import decide
 from surescale.policies.graph import job_graph
 from surescale.policies.registry import RULES, load_policy
@@ -20,6 +20,7 @@ from surescale.policies.rules.forecast import ForecastRule
 from surescale.policies.rules.reading import Reading, SizingRule, read_figures, wanted_by
 from surescale.policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import chain_window, read
+from tests.unit.policies.test_dealt import group
 
 NAMES = (*RULES, "forecast")
 JOB = JobSettings(job="sim/chain")
@@ -108,3 +109,16 @@ def test_rules_asked_together_want_what_each_wants(rules: tuple[SizingRule, ...]
     reading = rows_of(batch * len(rules))
     alone = [rule.wanted(rows_of(batch)).tolist() for rule in rules]
     assert wanted_by(rules, reading).tolist() == [row for rows in alone for row in rows]
+
+
+@pytest.mark.parametrize("make", [TargetUtilisation, GatedDS2])
+def test_each_of_several_rules_leaves_room_for_its_own_noise(make: type[TargetUtilisation] | type[GatedDS2]) -> None:
+    """Of members that share 48 partitions: a load of one minute has more noise than one of ten, which a shrink must not bear."""
+    random = np.random.default_rng(7)
+    batch = [group(24, busy, 48) for busy in random.uniform(2.0, 12.0, 60)]
+    for window in batch:
+        for name in ("records_in", "records_out", "arrived", "busy_ms", "busy_ms_max"):
+            window.figures[:, :, FIGURE[name]] *= random.normal(1.0, 0.1, (60, 1))
+    rules = [make(estimate="peak", span_minutes=1), make(span_minutes=1), make()]
+    alone = [rule.wanted(rows_of(batch)).tolist() for rule in rules]
+    assert wanted_by(rules, rows_of(batch * len(rules))).tolist() == [row for rows in alone for row in rows]

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from surescale.engines.kafka.deals import Rates
+from surescale.engines.kafka.deals import Rates, fullest_in_ranges, fullest_in_turn
 from surescale.engines.kafka.positions import Partition
 
 LOOKS = 30
@@ -171,3 +173,21 @@ def test_few_looks_tell_only_what_no_batch_explains(hot: int, known: int) -> Non
         found.add(came, minute * MINUTE_MS)
         told.append(bool(found.carries("range", 24, in_ranges(came, 4))))
     assert told == [minute >= known for minute in range(6)]
+
+
+@given(widths=st.lists(st.integers(1, 30), min_size=1, max_size=3), seed=st.integers(0, 9))
+def test_what_the_fullest_has_is_that_of_each_deal_by_hand(widths: list[int], seed: int) -> None:
+    """For all numbers of readers, in ranges topic by topic and in turn."""
+    random = np.random.default_rng(seed)
+    topics = [random.integers(1, 100, width).astype(float) for width in widths]
+    most = max(widths)
+    by_hand = [
+        max(
+            sum(sum(part.tolist()) for part in parts)
+            for parts in zip(*(np.array_split(each, size) for each in topics), strict=True)
+        )
+        for size in range(1, most + 1)
+    ]
+    assert fullest_in_ranges(topics, most).tolist() == by_hand
+    in_turn = [max(topics[0][at::size].sum() for at in range(size)) for size in range(1, len(topics[0]) + 1)]
+    assert fullest_in_turn(topics[0], len(topics[0])).tolist() == in_turn
