@@ -14,7 +14,7 @@ from surescale.rescaler.execution import RequirementExecution
 from tests.kubernetes.conftest import ACCESS
 from tests.kubernetes.live_cluster import NODE, LiveCluster
 from tests.kubernetes.rig import LiveRig
-from tests.ports.requirement_contract import AFTER, BEFORE, JOB, RequirementContract, RequirementRig
+from tests.ports.requirement_contract import AFTER, BEFORE, JOB, RequirementRig, RestContract
 from tests.support.waiting import wait_until
 
 IMAGE_GONE = {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "worker:1": not found'}}
@@ -45,7 +45,7 @@ def rig(cluster: LiveCluster, namespace: str, tmp_path: Path) -> Iterator[LiveRi
     rig.client.close()
 
 
-class TestLiveKubernetes(RequirementContract):
+class TestLiveKubernetes(RestContract):
     """What every engine that is asked for counts does alike."""
 
     @pytest.fixture(autouse=True)

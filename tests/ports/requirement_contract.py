@@ -91,6 +91,7 @@ class RequirementContract(abc.ABC):
         """And that it can take a request back, which the actuator relies on."""
         can = rig.api.capabilities()
         assert (can.acts, can.places, can.can_withdraw, can.is_simulated) == ("counts", "itself", True, False)
+        assert can.can_rest == isinstance(self, RestContract)
 
     def test_a_look_says_what_is_required_and_what_runs(self, rig: RequirementRig) -> None:
         """Both are as the author wants them, and the job has an epoch."""
@@ -180,18 +181,6 @@ class RequirementContract(abc.ABC):
         assert reports[-1].duration_ms >= reports[-1].waited_ms
         assert rig.api.look(JOB).running == AFTER
 
-    def test_one_that_can_rest_runs_nothing_and_starts_again(self, rig: RequirementRig) -> None:
-        """Of all tasks at once, by commands like any other."""
-        if not rig.api.capabilities().can_rest:
-            pytest.skip("it cannot")
-        nothing = dict.fromkeys(BEFORE, 0)
-        to_rest = rig.carry_out(rig.command(nothing))
-        assert (to_rest[-1].status, to_rest[-1].code) == ("applied", "")
-        seen = rig.api.look(JOB)
-        assert (seen.required, seen.running) == (nothing, nothing)
-        assert rig.carry_out(rig.command(AFTER, generation=2))[-1].status == "applied"
-        rig.settle(AFTER)
-
     def test_fewer_slots_than_asked_end_with_what_runs(self, rig: RequirementRig) -> None:
         """Partly, then failed at the deadline: the engine wants what runs and scales no more by itself."""
         rig.offer_slots(3)
@@ -217,3 +206,17 @@ class RequirementContract(abc.ABC):
         (failed,) = work.step(rig.api, now_ms=rig.now_ms(), wall_ms=rig.now_ms())
         assert (failed.status, failed.code) == ("failed", REQUIREMENT_CHANGED)
         assert rig.api.look(JOB).required == {"parse": 2, "count": 2}
+
+
+class RestContract(RequirementContract):
+    """Tests written once for those that can run nothing of a job and start it again."""
+
+    def test_it_runs_nothing_and_starts_again(self, rig: RequirementRig) -> None:
+        """Of all tasks at once, by commands like any other."""
+        nothing = dict.fromkeys(BEFORE, 0)
+        to_rest = rig.carry_out(rig.command(nothing))
+        assert (to_rest[-1].status, to_rest[-1].code) == ("applied", "")
+        seen = rig.api.look(JOB)
+        assert (seen.required, seen.running) == (nothing, nothing)
+        assert rig.carry_out(rig.command(AFTER, generation=2))[-1].status == "applied"
+        rig.settle(AFTER)

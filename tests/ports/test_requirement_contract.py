@@ -21,7 +21,7 @@ from surescale.engines.ports.actuator import EngineApi
 from surescale.engines.processes.actuator import ProcessesEngine
 from surescale.engines.processes.reconcile import STEADY_S
 from surescale.runtime.access import Access
-from tests.ports.requirement_contract import BEFORE, CLUSTER, JOB, RequirementContract, RequirementRig
+from tests.ports.requirement_contract import BEFORE, CLUSTER, JOB, RequirementContract, RequirementRig, RestContract
 from tests.support.fake_api_server import TOKEN, FakeApiServer
 from tests.support.fake_docker import FakeDocker
 from tests.support.fake_jobmanager import FakeJobManager
@@ -113,7 +113,7 @@ class ApiServerRig(FakeEngineRig):
         self._server.is_away = False
 
 
-class TestKubernetesEngine(RequirementContract):
+class TestKubernetesEngine(RestContract):
     """Workloads of a Kubernetes cluster, as the actuator sees them through a fake API server."""
 
     @contextlib.contextmanager
@@ -238,7 +238,7 @@ class ProcessesRig(RequirementRig):
         return len(alive) == fits and all(worker.draining_ms is None for worker in alive)
 
 
-class TestProcessesEngine(RequirementContract):
+class TestProcessesEngine(RestContract):
     """Workers on this machine."""
 
     @contextlib.contextmanager
