@@ -23,7 +23,7 @@ NOISES = (0.0, 0.02, 0.05)
 POLICIES = ("sure", "target-utilisation", "ds2", "forecast", "flink")
 TARGET = {"sure": 0.75, "target-utilisation": 0.75, "ds2": 0.7, "forecast": 0.75, "flink": 0.7}
 IS_WHOLE = os.environ.get("SURESCALE_GRID") == "whole"
-SAMPLE = 8  # cells a policy
+SAMPLE = 6  # cells a policy
 HOT_DRAWS = 8 if IS_WHOLE else 4  # four have each way to lie and to be dealt
 MINUTES = 360
 HOUR = 60

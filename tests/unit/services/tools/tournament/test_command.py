@@ -41,12 +41,6 @@ def threshold_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lived(tmp_path_factory.mktemp("days") / "threshold.ssrec", "threshold", hours=75)
 
 
-@pytest.fixture(scope="module")
-def sure_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three days in a calm world under ``sure``."""
-    return lived(tmp_path_factory.mktemp("days") / "sure.ssrec", "sure", hours=75)
-
-
 def asked(recording: Path, policy: str, **changes: Any) -> Ask:
     """Return what is asked of a recording."""
     served = PolicyVersion(policy=policy, sha256=load_policy(policy).sha256)
@@ -85,9 +79,10 @@ def test_a_better_policy_wins_where_the_one_that_serves_does_badly(after_thresho
     assert report.result().against == "threshold"
 
 
-def test_nothing_changes_where_nobody_is_ahead(sure_days: Path) -> None:
+@pytest.mark.nightly("a second tournament takes half a minute; test_verdict.py and test_who_may_choose.py test who stays")
+def test_nothing_changes_where_nobody_is_ahead(tmp_path: Path) -> None:
     """In a calm world no rule and no constant beats ``sure`` by the margin."""
-    report = held(sure_days, "sure")
+    report = held(lived(tmp_path / "sure.ssrec", "sure", hours=75), "sure")
     assert (report.change, report.winner, report.expected) == ("stays", report.serving, None)
     assert len(report.rows) == 3
 
@@ -100,17 +95,17 @@ def test_less_than_three_known_days_are_too_few(tmp_path: Path) -> None:
     assert err.splitlines()[-1].endswith("days of it are known since its tasks last changed; a tournament needs 3")
 
 
-def test_a_tournament_that_takes_too_much_is_stopped_and_nothing_follows(sure_days: Path) -> None:
+def test_a_tournament_that_takes_too_much_is_stopped_and_nothing_follows(threshold_days: Path) -> None:
     """Too little memory, or too little time, is one line; the process that asked goes on."""
     with pytest.raises(NoTournament):
-        hold_limited.hold_limited(asked(sure_days, "sure"), 1)
+        hold_limited.hold_limited(asked(threshold_days, "threshold"), 1)
     with pytest.raises(NoTournament, match="--time-limit"):
-        hold_limited.hold_limited(asked(sure_days, "sure", seconds=1.0), 1_024)
+        hold_limited.hold_limited(asked(threshold_days, "threshold", seconds=1.0), 1_024)
 
 
-def test_a_kill_in_the_middle_leaves_nothing_behind(sure_days: Path, tmp_path: Path) -> None:
+def test_a_kill_in_the_middle_leaves_nothing_behind(threshold_days: Path, tmp_path: Path) -> None:
     """The child ends soon after its parent; no file is left, and the next run starts over."""
-    words = [*SURESCALE, "policy", "tournament", str(sure_days)]
+    words = [*SURESCALE, "policy", "tournament", str(threshold_days)]
     with (tmp_path / "log").open("wb") as log:
         parent = subprocess.Popen(words, stderr=log, stdout=log, env=os.environ | {"TMPDIR": str(tmp_path)})
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
@@ -120,10 +115,10 @@ def test_a_kill_in_the_middle_leaves_nothing_behind(sure_days: Path, tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
-def test_a_policy_that_is_not_here_cannot_be_played(sure_days: Path) -> None:
+def test_a_policy_that_is_not_here_cannot_be_played(threshold_days: Path) -> None:
     """A package of another folder, say."""
     with pytest.raises(NoTournament, match="what serves it cannot be played here"):
-        hold(asked(sure_days, "sure", serving=PolicyVersion(policy="sure", sha256="f" * 64)), lambda stage, share: None)
+        hold(asked(threshold_days, "threshold", serving=PolicyVersion(policy="sure", sha256="f" * 64)), lambda stage, share: None)
 
 
 @pytest.mark.parametrize(
