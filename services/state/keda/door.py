@@ -9,7 +9,7 @@ from collections import Counter
 
 from surescale.services.state.http.answers import client_of
 
-OF_EACH_MAX = 20
+OF_EACH_MAX = 8
 """KEDA's operator keeps one; behind a proxy, several clients have its address."""
 TAKES_WITHIN_S = 30.0
 """Whoever takes nothing of its answers for so long is ended, or it would keep its place, and what it was sent, for ever."""
@@ -19,8 +19,8 @@ _PIECE_BYTES = 64 * 1024
 class Door:
     """One port. Who comes when there is no room for them is turned away at once."""
 
-    def __init__(self, inner: tuple[str, int], connections_max: int) -> None:
-        """``inner``: where the gRPC server listens."""
+    def __init__(self, inner: str, connections_max: int) -> None:
+        """``inner``: the Unix socket on which the gRPC server listens."""
         self._inner, self._connections_max = inner, connections_max
         self._inside, self._going = Counter[str](), set[asyncio.Task[None]]()
         self._server: asyncio.Server | None = None
@@ -64,7 +64,7 @@ class Door:
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers = [writer]
         try:
-            answers, inner = await asyncio.open_connection(*self._inner)
+            answers, inner = await asyncio.open_unix_connection(self._inner)
             writers.append(inner)
             ways = [asyncio.create_task(_pump(*way)) for way in ((reader, inner), (answers, writer))]
             try:

@@ -2,17 +2,20 @@
 
 import asyncio
 import logging
+import shutil
 import ssl
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 import redis
 
 from surescale.contracts.errors import SettingsError, SurescaleError
 from surescale.contracts.foreign_files import contents, in_time
-from surescale.runtime.ports import LOOPBACK
+from surescale.runtime.backoff import Throttle
 from surescale.runtime.printable import one_line
 from surescale.services.state.access import stamps_of
 from surescale.services.state.keda.answers import BadMetadata, NoSize, Target, is_active, size_of, target_of
@@ -38,6 +41,8 @@ T = TypeVar("T")
 METRIC = "surescale-desired-parallelism"
 LOOK_EVERY_S = 5.0
 CALLS_MAX = 1_000
+CALLS_OF_A_CONNECTION = 100
+"""At once. One address may have a few connections only, so it cannot take all calls and keep them, as by halves of requests."""
 CONNECTIONS_MAX = 100
 """KEDA's operator keeps one; without a limit, whoever reaches the port could take every descriptor of the process."""
 GREETS_WITHIN_S = 5.0
@@ -67,6 +72,8 @@ class ExternalScaler:
         self._certificate = _Certificate(settings, log) if settings.http_certificate_file else None
         self._server: Any = None
         self._door: Door | None = None
+        self._folder: Path | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._looking = ThreadPoolExecutor(LOOKING_MAX, "a look for KEDA")
 
     async def start(self) -> int:
@@ -78,18 +85,18 @@ class ExternalScaler:
         options = [
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", REQUEST_BYTES_MAX),
+            ("grpc.max_concurrent_streams", CALLS_OF_A_CONNECTION),
             ("grpc.max_allowed_incoming_connections", CONNECTIONS_MAX),
             ("grpc.server_handshake_timeout_ms", int(GREETS_WITHIN_S * 1_000)),
             ("grpc.max_connection_idle_ms", int(IDLE_S * 1_000)),
         ]
         self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=CALLS_MAX)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, self._handlers()),))
-        if self._certificate is None:
-            inner: int = self._server.add_insecure_port(f"{LOOPBACK}:0")
-        else:
-            inner = self._server.add_secure_port(f"{LOOPBACK}:0", self._certificate.credentials())
+        inner = self._private_socket()
+        if self._certificate is not None:
+            self._watching = asyncio.create_task(self._certificate.watch())
         await self._server.start()
-        self._door = Door((LOOPBACK, inner), CONNECTIONS_MAX)
+        self._door = Door(inner, CONNECTIONS_MAX)
         host, port = self._settings.http_host, self._settings.keda_port
         try:
             return await self._door.open(host, port)
@@ -105,7 +112,35 @@ class ExternalScaler:
         await self._server.stop(END_WITHIN_S)  # until then calls are answered, so through the door
         if self._door is not None:
             await self._door.close()
+        if self._watching is not None:
+            self._watching.cancel()
+        self._clear()
         self._looking.shutdown(wait=False, cancel_futures=True)
+
+    def _private_socket(self) -> str:
+        """Have the server listen where nobody but the door comes: other users of this machine may reach any loopback port.
+
+        Raises:
+            SettingsError: there is no folder for it.
+        """
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="surescale-keda-"))  # only this user may enter it
+            inner = f"{self._folder}/socket"
+            if self._certificate is None:
+                self._server.add_insecure_port(f"unix:{inner}")
+            else:
+                self._server.add_secure_port(f"unix:{inner}", self._certificate.credentials())
+        except (OSError, RuntimeError) as error:
+            folder = self._folder or "a folder for temporary files"
+            self._clear()
+            raise SettingsError(
+                f"SURESCALE_KEDA_PORT: needs a socket in {folder} ({error}); set TMPDIR to a short path"
+            ) from None
+        return inner
+
+    def _clear(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _handlers(self) -> dict[str, Any]:
         ref, request = ScaledObjectRef.FromString, GetMetricsRequest.FromString
@@ -157,14 +192,17 @@ class _Certificate:
 
     def __init__(self, settings: StateSettings, log: logging.Logger) -> None:
         self._pair, self._authorities = (settings.http_certificate_file, settings.http_key_file), settings.keda_client_ca_file
-        self._log, self._stamp = log, stamps_of((*self._pair, self._authorities))
+        self._files = tuple(filter(None, (*self._pair, self._authorities)))
+        self._log, self._seldom = log, Throttle()
+        self._stamp: tuple[int, ...] = ()
         try:
-            self._configuration = self._read()
+            self._stamp, self._configuration = in_time(self._look, *self._files)
         except (OSError, ssl.SSLError) as error:
             raise SettingsError(
                 f"SURESCALE_HTTP_CERTIFICATE_FILE, _KEY_FILE, SURESCALE_KEDA_CLIENT_CA_FILE: cannot be used ({error}); "
                 "set them to PEM files"
             ) from None
+        self._news: Any = None
 
     def credentials(self) -> Any:
         """Return what the server shows, and asks for."""
@@ -172,18 +210,35 @@ class _Certificate:
             self._configuration, self._changed, require_client_authentication=bool(self._authorities)
         )
 
+    async def watch(self) -> NoReturn:
+        """Take files that have changed, until cancelled. gRPC asks while a connection waits, so nobody looks at the disk then."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                stamp, found = await asyncio.to_thread(in_time, self._look, *self._files)
+            except (OSError, ssl.SSLError) as error:
+                if self._seldom.is_time():
+                    self._log.warning(
+                        "the certificate for KEDA has changed and cannot be used, the one before it stays: %s", error
+                    )
+                continue
+            if stamp != self._stamp:
+                self._stamp, self._news = stamp, found
+
     def _changed(self) -> Any:
         """Return files that have changed, for connections from now on; None: those before stay."""
-        try:
-            stamp = in_time(lambda: stamps_of((*self._pair, self._authorities)))
-            if stamp == self._stamp:
-                return None
-            self._stamp = stamp
-            self._configuration = in_time(self._read)
-        except (OSError, ssl.SSLError) as error:
-            self._log.warning("the certificate for KEDA has changed and cannot be used, the one before it stays: %s", error)
-            return None
-        return self._configuration
+        news, self._news = self._news, None
+        return news
+
+    def _look(self) -> tuple[tuple[int, ...], Any]:
+        """Return what the files are now, and what gRPC makes of them if they are not as they were.
+
+        Raises:
+            OSError: one cannot be read.
+            ssl.SSLError: one is not what it should be.
+        """
+        stamp = stamps_of(self._files)
+        return stamp, (None if stamp == self._stamp else self._read())
 
     def _read(self) -> Any:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import os
 import shutil
+import stat
 import struct
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -16,7 +18,7 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from surescale.contracts import topics
+from surescale.contracts import foreign_files, topics
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.messages import Quiet
@@ -27,6 +29,7 @@ from surescale.runtime.ports import free_port
 from surescale.services.state.connection import connect
 from surescale.services.state.keda import door, server
 from surescale.services.state.keda.answers import Target, target_of
+from surescale.services.state.keda.messages import SERVICE
 from surescale.services.state.keda.server import METRIC, ExternalScaler
 from surescale.services.state.read.queries import Queries
 from surescale.services.state.settings import StateSettings
@@ -245,8 +248,11 @@ def test_while_redis_is_away_there_is_no_figure_but_still_a_target(view: View) -
     assert answered(view, "GetMetricSpec", ASKED) == size(1)
 
 
-def test_with_tls_only_who_shows_a_certificate_of_the_authority_is_answered(view: View, tmp_path: Path) -> None:
+def test_with_tls_only_who_shows_a_certificate_of_the_authority_is_answered(
+    view: View, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also after the server's certificate has changed; a broken one leaves that of before in force."""
+    monkeypatch.setattr(server, "LOOK_EVERY_S", 0.05)
     make_certificates(tmp_path)
     (tmp_path / "other").mkdir()
     make_certificates(tmp_path / "other")
@@ -282,9 +288,73 @@ def test_with_tls_only_who_shows_a_certificate_of_the_authority_is_answered(view
             for name in ("broker", "broker-key"):
                 shutil.copy(other / f"{name}.pem", files[name])
             changed = client(other / "ca.pem", files["client-key"], files["client"])
-            assert await ask(port, "GetMetrics", field(1, ASKED), changed) == size(3)
+            async with asyncio.timeout(PATIENT_S):
+                while (answer := await answer_if_any(port, changed)) is None:
+                    await asyncio.sleep(0.02)
+            assert answer == size(3)
 
     asyncio.run(asked())
+
+
+async def answer_if_any(port: int, credentials: Any) -> bytes | None:
+    """Return an answer, None if the server does not show the certificate that the client believes."""
+    try:
+        return await ask(port, "GetMetrics", field(1, ASKED), credentials)
+    except grpc.aio.AioRpcError:
+        return None
+
+
+def test_a_certificate_on_a_disk_that_says_nothing_holds_up_no_connection(
+    view: View, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does it have ever more threads wait for it."""
+    make_certificates(tmp_path)
+    certificate = tmp_path / "broker.pem"
+    monkeypatch.setattr(server, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(foreign_files, "WHOLE_S", 0.2)
+    given = {"http_certificate_file": str(certificate), "http_key_file": str(tmp_path / "broker-key.pem")}
+    credentials = grpc.ssl_channel_credentials((tmp_path / "ca.pem").read_bytes())
+
+    def looks() -> list[threading.Thread]:
+        return [each for each in threading.enumerate() if each.name == "a look at a file"]
+
+    async def asked(pipe: Path) -> None:
+        async with serving(view, **given) as port, asyncio.timeout(PATIENT_S):
+            os.replace(pipe, certificate)  # whoever opens it waits
+            while not looks():
+                await asyncio.sleep(0.01)
+            for _ in range(30):
+                assert await ask(port, "GetMetrics", field(1, ASKED), credentials) == size(3)
+                assert len(looks()) <= 1
+                await asyncio.sleep(0.02)
+
+    os.mkfifo(tmp_path / "pipe")
+    asyncio.run(asked(tmp_path / "pipe"))
+    certificate.open("wb").close()  # lets go who waits
+    for each in looks():
+        each.join()
+
+
+def test_nobody_reaches_the_server_but_through_the_door(view: View) -> None:
+    """Other users of the machine reach every loopback port: there is no second one, and no file that they could open."""
+
+    def listening(kind: str, state: str) -> set[str]:
+        """Return where this process listens, as the kernel writes it."""
+        mine = {os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()}
+        rows = [line.split() for line in Path(f"/proc/net/{kind}").read_text().splitlines()[1:]]
+        of, inode, place = (3, 9, 1) if kind.startswith("tcp") else (3, 6, 7)
+        return {row[place] for row in rows if row[of] == state and f"socket:[{row[inode]}]" in mine}
+
+    async def opened() -> None:
+        before = listening("tcp", "0A") | listening("tcp6", "0A")
+        async with serving(view) as port:
+            after = listening("tcp", "0A") | listening("tcp6", "0A")
+            assert {each.partition(":")[2] for each in after - before} == {f"{port:04X}"}
+            (socket,) = map(Path, listening("unix", "00010000"))
+            assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
+        assert not socket.parent.exists()
+
+    asyncio.run(opened())
 
 
 def test_connections_that_say_nothing_end_and_there_are_not_more_than_a_number(
@@ -338,6 +408,31 @@ def test_one_address_cannot_take_all_connections(view: View, monkeypatch: pytest
                 await asyncio.sleep(0.02)
 
     asyncio.run(crowded())
+
+
+def test_one_address_cannot_take_all_calls(view: View) -> None:
+    """By halves of them, for which the server would wait for ever: whoever comes from elsewhere is answered."""
+
+    def half_calls(number: int) -> bytes:
+        """Return the headers of calls whose messages never come."""
+        path, kind = f"/{SERVICE}/GetMetrics".encode(), b"application/grpc"
+        given = ((b":path", path), (b":authority", b"x"), (b"content-type", kind), (b"te", b"trailers"))
+        named = b"".join(b"\0" + bytes((len(name),)) + name + bytes((len(value),)) + value for name, value in given)
+        headers = b"\x83\x86" + named  # POST, http
+        frames = (len(headers).to_bytes(3) + bytes((1, 4)) + (2 * each + 1).to_bytes(4) + headers for each in range(number))
+        return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)) + b"".join(frames)
+
+    async def crowded() -> bytes:
+        async with serving(view) as port, asyncio.timeout(PATIENT_S):
+            crowd = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)) for _ in range(30)]
+            for reader, writer in crowd:
+                with contextlib.suppress(ConnectionError):
+                    writer.write(half_calls(2_000))
+                    await writer.drain()
+                    await reader.read(1)
+            return await ask(port, "GetMetrics", field(1, ASKED))
+
+    assert asyncio.run(crowded()) == size(3)
 
 
 def test_calls_that_wait_for_the_view_hold_up_no_other_work(view: View, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The door of KEDA's port, before a server of its own."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ MUCH = 64 * 2**20
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_who_takes_nothing_of_its_answers_keeps_no_place(monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+def test_who_takes_nothing_of_its_answers_keeps_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
     """However much waits for it, and whether or not the server has ended the connection meanwhile."""
     monkeypatch.setattr(door, "OF_EACH_MAX", 1)
     monkeypatch.setattr(door, "TAKES_WITHIN_S", 0.2)
@@ -26,8 +27,8 @@ def test_who_takes_nothing_of_its_answers_keeps_no_place(monkeypatch: pytest.Mon
             writer.close()
 
     async def crowded() -> bytes:
-        inner = await asyncio.start_server(talk, "127.0.0.1", 0)
-        opened = Door(inner.sockets[0].getsockname()[:2], 10)
+        inner = await asyncio.start_unix_server(talk, tmp_path / "inner")
+        opened = Door(str(tmp_path / "inner"), 10)
         port = await opened.open("127.0.0.1", 0)
         _, deaf = await asyncio.open_connection("127.0.0.1", port, limit=1)
         answer = b""
