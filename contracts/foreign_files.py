@@ -2,12 +2,14 @@
 
 import errno
 import os
+import re
 import select
 import stat
 import threading
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -15,6 +17,15 @@ BYTES_MAX = 16 * 2**20
 SILENT_S = 5.0
 WHOLE_S = 30.0
 _PIECE_BYTES = 2**20
+KEY_PARTS_MAX = 64
+_BETWEEN_KEYS = frozenset("=,[]{}\n")
+_TOML_TOKENS = re.compile(
+    r'''"""(?:[^"\\]|\\.|"(?!""))*+(?:"{3,5})?|"(?:[^"\\\n]|\\.)*+"?'''
+    r"""|'''(?:[^']|'(?!''))*+(?:'{3,5})?|'[^'\n]*+'?"""
+    r"|#[^\n]*+|[.=,\[\]{}\n]",
+    re.DOTALL,
+)
+"""Texts and comments as a whole, and the signs between keys and values. A text that has no end takes all that follows."""
 
 
 def contents(path: str | Path, bytes_max: int = BYTES_MAX) -> bytes:
@@ -26,17 +37,25 @@ def contents(path: str | Path, bytes_max: int = BYTES_MAX) -> bytes:
     """
     given_up = threading.Event()
     try:
-        return in_time(lambda: _whole(path, bytes_max, given_up))
+        return in_time(lambda: _whole(path, bytes_max, given_up), path)
     finally:
         given_up.set()
 
 
-def in_time(look: Callable[[], T]) -> T:
-    """Return what a look at a file gives. A disk that no longer answers holds up whoever touches it, and no signal ends that.
+def in_time(look: Callable[[], T], *paths: str | Path) -> T:
+    """Return what a look at files gives. A disk that no longer answers holds up whoever touches it, and no signal ends that.
+
+    Args:
+        look: touches the files.
+        paths: their names. While a look at the same ones that was given up still waits for its disk, there is no other: whoever
+            looks again and again would have ever more threads.
 
     Raises:
         OSError: it has given nothing within half a minute.
     """
+    before = _given_up.get(paths)
+    if before is not None and before.is_alive():
+        raise OSError("what it lies on does not answer")
     found: list[T] = []
     failed: list[Exception] = []
 
@@ -52,8 +71,13 @@ def in_time(look: Callable[[], T]) -> T:
     if failed:
         raise failed[0]
     if not found:
+        _given_up[paths] = looking
         raise OSError(f"it has no end within {WHOLE_S:g} s, or what it lies on does not answer")
+    _given_up.pop(paths, None)
     return found[0]
+
+
+_given_up: dict[tuple[str | Path, ...], threading.Thread] = {}
 
 
 def _whole(path: str | Path, bytes_max: int, given_up: threading.Event) -> bytes:
@@ -80,6 +104,37 @@ def text(path: str | Path) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise ValueError(f"line {line} is no UTF-8; save the file as UTF-8") from None
+
+
+def toml(path: str | Path) -> dict[str, Any]:
+    """Return what a file of TOML says.
+
+    Raises:
+        OSError: as `contents`.
+        ValueError: it is none, or has a key of more parts than any that we read; names the line.
+        RecursionError: it is nested too deep.
+    """
+    return toml_in(text(path))
+
+
+def toml_in(given: str) -> dict[str, Any]:
+    """Return what a text of TOML says, as `toml`."""
+    if any(line.count(".") >= KEY_PARTS_MAX for line in given.split("\n")):
+        _check_keys(given)
+    return tomllib.loads(given)
+
+
+def _check_keys(given: str) -> None:
+    """Refuse a key of too many parts: the time that the library takes grows with the square of their number."""
+    line, dots = 1, 0
+    for token in _TOML_TOKENS.finditer(given):
+        if token[0] == ".":
+            dots += 1
+        elif token[0] in _BETWEEN_KEYS:
+            dots = 0
+        if dots >= KEY_PARTS_MAX:
+            raise ValueError(f"line {line}: a key has more than {KEY_PARTS_MAX} parts with dots between; no setting lies so deep")
+        line += token[0].count("\n")
 
 
 def is_plain(value: object) -> bool:

@@ -13,10 +13,11 @@ import msgspec
 from msgspec import inspect
 
 from surescale.contracts.errors import SettingsError, reason_of
-from surescale.contracts.foreign_files import in_time, text
+from surescale.contracts.foreign_files import in_time, text, toml
 from surescale.contracts.ids import JOB_LETTERS_MAX, NAME_LETTERS_MAX
 from surescale.contracts.plain_words import in_plain_words, words_of
 from surescale.contracts.wire import learned
+from surescale.runtime.printable import printable
 
 T = TypeVar("T")
 
@@ -43,16 +44,20 @@ class SettingsFile:
             SettingsError: it cannot be read or is invalid; names the setting, the file, the field and the fix in one
                 line.
         """
-        name, _, table = (str(path), "", "") if in_time(path.exists) else str(path).rpartition("#")
-        decode = msgspec.json.decode if (name or str(path)).endswith(".json") else msgspec.toml.decode
-        document: Any = None
         try:
-            document = decode(text(name or path))
+            name, _, table = (str(path), "", "") if in_time(path.exists, path) else str(path).rpartition("#")
+            is_json = (name or str(path)).endswith(".json")
+            document: Any = msgspec.json.decode(text(name or path)) if is_json else toml(name or path)
+        except OSError as error:
+            raise SettingsError(f"{self.at(path)} cannot be read ({reason_of(error)}); name a readable file") from None
+        except ValueError as error:
+            raise self._malformed(path, str(error)) from None
+        except RecursionError:
+            raise self._malformed(path, "it is nested too deep") from None
+        try:
             if table:
                 document = document.get(table, {})
             found = msgspec.convert(document, learned(form))
-        except OSError as error:
-            raise SettingsError(f"{self.at(path)} cannot be read ({reason_of(error)}); name a readable file") from None
         except msgspec.ValidationError as error:
             raise self._malformed(path, in_words(error, document, form)) from None
         except (ValueError, AttributeError) as error:  # also of a document that is no table
@@ -74,7 +79,7 @@ class SettingsFile:
         return f"{self.setting}: {path}"
 
     def _malformed(self, path: Path, what: str) -> SettingsError:
-        return SettingsError(f"{self.at(path)}: {what}; {self.page} shows the form")
+        return SettingsError(f"{self.at(path)}: {printable(what)}; {self.page} shows the form")
 
 
 _STEP = re.compile(r"\[\.\.\.\]|\[[0-9]+\]|\.[A-Za-z_]+")

@@ -18,7 +18,6 @@ A variable of the environment wins over the file, and an option over both.
 
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -28,7 +27,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from surescale.contracts.errors import UNREADABLE, SettingsError, SurescaleError, reason_of
-from surescale.contracts.foreign_files import is_plain, text
+from surescale.contracts.foreign_files import is_plain, toml
 from surescale.contracts.settings import PARTS, PipelineSettings, parse
 from surescale.contracts.suggestions import meant
 from surescale.runtime.logs import LogSettings
@@ -187,7 +186,7 @@ def read(path: Path) -> PipelineFile:
     """
     where = str(path)
     try:
-        document = tomllib.loads(text(path))
+        document = toml(path)
     except OSError as error:
         raise SettingsError(f"{where}: cannot be read ({reason_of(error)}); `surescale init` writes such a file") from None
     except UNREADABLE as error:

@@ -11,7 +11,6 @@ What a table does not name is left to the job's labels and its engine. Files own
 """
 
 import json
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -21,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from surescale.contracts.errors import UNREADABLE, SettingsError, reason_of
-from surescale.contracts.foreign_files import in_time, is_plain, text
+from surescale.contracts.foreign_files import in_time, is_plain, toml
 from surescale.contracts.job_labels import STEP, STEPS, read_limit
 from surescale.contracts.job_settings import SETTINGS, JobSettings
 from surescale.contracts.limits_in_words import READ_EACH, check_bounds, in_words, read_task
@@ -87,7 +86,7 @@ def read_entries(path: Path) -> list[Entry]:
         SettingsError: a file cannot be read, or has something unknown; names each such file in a line, with the entry.
     """
     try:
-        files = in_time(lambda: sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path])
+        files = in_time(lambda: sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path], path)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {reason_of(error)}") from None
     if not files:
@@ -114,7 +113,7 @@ def read_all(read: Callable[[T], R], given: Iterable[T]) -> list[R]:
 
 def _entries(file: Path) -> list[Entry]:
     try:
-        document = tomllib.loads(text(file))
+        document = toml(file)
     except OSError as error:
         raise SettingsError(f"{file}: cannot be read: {reason_of(error)}") from None
     except UNREADABLE as error:

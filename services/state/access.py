@@ -137,7 +137,7 @@ class _TokenFile:
 
     def _refresh(self) -> None:
         try:
-            seen = in_time(lambda: os.stat(self._path))
+            seen = in_time(lambda: os.stat(self._path), self._path)
             stamp = (seen.st_mtime_ns, seen.st_size, seen.st_ino)
             if stamp == self._stamp:
                 return
@@ -244,7 +244,7 @@ class ServedCertificate:
         that no longer answers holds up nobody.
         """
         try:
-            stamp, problem = await asyncio.to_thread(in_time, self._look)
+            stamp, problem = await asyncio.to_thread(in_time, self._look, *self._files)
             if stamp == self._stamp:
                 return None
             self._stamp = stamp  # not in the thread: a look that came too late would pass for one that was used

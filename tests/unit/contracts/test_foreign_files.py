@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import threading
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from surescale.contracts import foreign_files
 from surescale.contracts.errors import SettingsError, reason_of
-from surescale.contracts.foreign_files import BYTES_MAX, contents
+from surescale.contracts.foreign_files import BYTES_MAX, KEY_PARTS_MAX, contents, toml_in
 from surescale.policies.package import PackageRejected, read_file
 from surescale.services.state.access import Tokens
 
@@ -112,6 +113,61 @@ def test_neither_tokens_nor_packages_are_read_beyond_a_limit(odd: Path) -> None:
         Tokens(str(odd))
     with pytest.raises(PackageRejected, match=r"/odd cannot be read: "):
         read_file(odd.parent, "odd")
+
+
+def test_whoever_asks_a_silent_disk_again_and_again_has_one_thread_wait_for_it(
+    hung_mount: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount may be away for a day; other files are read meanwhile."""
+    monkeypatch.setattr(foreign_files, "WHOLE_S", 0.2)
+    before = threading.active_count()
+    for _ in range(20):
+        with pytest.raises(OSError, match="does not answer"):
+            contents(tmp_path / "mount" / "secret")
+    assert threading.active_count() <= before + 1
+    (tmp_path / "other").write_bytes(b"x")
+    assert contents(tmp_path / "other") == b"x"
+
+
+DEEP = KEY_PARTS_MAX + 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ".".join(["a"] * 50_000) + " = 1",
+        "[" + " . ".join(["a"] * 50_000) + "]",
+        "[[" + ".".join(['"\u2028"'] * 50_000) + "]]",
+        "x = {" + ".".join(["'a'"] * 50_000) + " = 1}",
+        'x = [""" a"""", {' + ".".join(["a"] * 50_000) + " = 1}]",
+        "x = [''' a''''', {" + ".".join(["a"] * 50_000) + " = 1}]",
+        'x = """\n"\n"""\n' + ".".join(["a"] * 50_000) + " = 1",
+        "x = '\\'\n" + ".".join(["a"] * 50_000) + " = 1",
+        '# "\n' + ".".join(["a"] * DEEP) + " = 1",
+    ],
+)
+def test_a_key_of_very_many_parts_is_refused_before_it_takes_minutes(given: str) -> None:
+    """Wherever a key may stand, and whatever text or comment stands before it."""
+    with pytest.raises(ValueError, match=r"^line \d+: a key has more than 64 parts with dots between"):
+        toml_in(given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ".".join(["a"] * KEY_PARTS_MAX) + " = 1",
+        "x = [" + "1.5, " * DEEP + "]",
+        'x = "' + "." * DEEP + '"',
+        'x = "\\"' + "." * DEEP + '"',
+        "x = '\\' # \"" + "." * DEEP,
+        'x = """' + "a.\n" * DEEP + '\\"""' + "." * DEEP + '"""""',
+        "x = '''" + "." * DEEP + "''" + "." * DEEP + "'''",
+        "# " + "." * DEEP,
+    ],
+)
+def test_points_that_are_part_of_no_key_are_not_counted(given: str) -> None:
+    """Texts and comments may have as many as they like."""
+    assert toml_in(given) == tomllib.loads(given)
 
 
 def test_a_file_of_exactly_the_limit_is_read(tmp_path: Path) -> None:
