@@ -21,6 +21,7 @@ busy = { query = 'parser_busy_seconds_total', task = "stage", subtask = ["pod"],
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -81,6 +82,22 @@ class WatchedJob:
     joined_by: JoinedBy = "buffers"
     fresh_ms: int = 120_000
     labels: dict[str, str] = field(default_factory=dict)
+    _upstream: dict[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
+    _followed: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Work out once, for all tasks together, which come before which: jobs may have a thousand."""
+        writers: dict[str, set[str]] = {}
+        for task, spec in self.tasks.items():
+            for topic in spec.writes:
+                writers.setdefault(topic, set()).add(task)
+        places = {task: place for place, task in enumerate(self.tasks)}
+        found: dict[str, tuple[str, ...]] = {}
+        for task, spec in self.tasks.items():
+            before = {*spec.upstream}.union(*(writers.get(topic, ()) for topic in spec.reads)) - {task}
+            found[task] = tuple(sorted(before & places.keys(), key=places.__getitem__))
+        object.__setattr__(self, "_upstream", found)
+        object.__setattr__(self, "_followed", frozenset(chain.from_iterable(found.values())))
 
     def series_of(self, task: str) -> str:
         """Return how the series call a task."""
@@ -88,16 +105,11 @@ class WatchedJob:
 
     def upstream(self, task: str) -> tuple[str, ...]:
         """Return the tasks right before a task, in the order of the file. Topics it writes itself do not count."""
-        this = self.tasks[task]
-        return tuple(
-            other
-            for other, spec in self.tasks.items()
-            if other != task and (other in this.upstream or set(this.reads).intersection(spec.writes))
-        )
+        return self._upstream[task]
 
     def is_last(self, task: str) -> bool:
         """Return whether no task comes after a task."""
-        return not any(task in self.upstream(other) for other in self.tasks)
+        return task not in self._followed
 
     def tasks_by_name(self, figure: Figure) -> dict[str, list[str]]:
         """Return which tasks a figure's label names: the one of that name, or those that read or write that topic."""

@@ -87,6 +87,9 @@ class Ledger:
     _moved: dict[FigureName, dict[str, dict[Key, float]]] = field(default_factory=dict)
     """By how much positions grew at the last look, by figure, task and series."""
     _look: int = 0
+    _unknown: dict[str, str] = field(default_factory=dict)
+    _unknown_of: int = 0
+    """The look that ``_unknown`` is of."""
     _seen: dict[tuple[FigureName, Key], int] = field(default_factory=dict)
     _counters: dict[tuple[FigureName, Key], Counter] = field(default_factory=dict)
     _totals: dict[_Of, float] = field(default_factory=dict)
@@ -146,18 +149,33 @@ class Ledger:
 
     def partly_unknown(self, task: str) -> str:
         """Return in one line which parts of what waits for a task are unknown; empty if all are known, or none."""
-        figures = [figure for (name, other, _), figure in self._now.items() if name == "queued" and other == task]
+        if self._unknown_of != self._look:
+            self._unknown, self._unknown_of = self._all_partly_unknown(), self._look
+        return self._unknown.get(task, "")
+
+    def _all_partly_unknown(self) -> dict[str, str]:
+        """Return those lines by task; for all tasks at once, since a job may have a thousand."""
         why = "Prometheus shows no fresh number; nothing may have been committed there, or look at its exporter"
-        read = {_partition(key) for other, key in self._counters if other == "records_in" and key.task == task}
-        # Where nothing was ever committed and nothing came for long, the reader has begun behind what is there.
-        old = {
-            each
-            for (other, each), came_ms in self._came_ms.items()
-            if other == task and each not in read and (self._at_ms or 0) - came_ms >= QUIET_MS
+        waiting: dict[str, list[_Figure]] = {}
+        for (name, task, _), figure in self._now.items():
+            if name == "queued":
+                waiting.setdefault(task, []).append(figure)
+        lacking = {
+            task: {_partition(key) for figure in figures for key in figure.unknown}
+            for task, figures in waiting.items()
+            if any(figure.parts for figure in figures)
         }
-        lacking = {_partition(key) for figure in figures for key in figure.unknown}
-        unknown = dict.fromkeys(lacking - old, why)
-        return in_words(unknown) if any(figure.parts for figure in figures) else ""
+        read = {(key.task, _partition(key)) for name, key in self._counters if name == "records_in" and lacking.get(key.task)}
+        # Where nothing was ever committed and nothing came for long, the reader has begun behind what is there.
+        return {
+            task: in_words({each: why for each in parts if (task, each) in read or not self._is_old((task, each))})
+            for task, parts in lacking.items()
+        }
+
+    def _is_old(self, partition: tuple[str, Partition]) -> bool:
+        """Say whether nothing came for long into what a task reads there."""
+        came_ms = self._came_ms.get(partition)
+        return came_ms is not None and (self._at_ms or 0) - came_ms >= QUIET_MS
 
     def share(self, name: FigureName, task: str, subtask: Subtask) -> float | None:
         """Return a figure that is a share of 1, None if it is unknown."""
@@ -244,8 +262,9 @@ class Ledger:
         ]
         for name, key in old:
             del self._counters[name, key]
-            if name == "arrived":
-                self._came_ms.pop((key.task, _partition(key)), None)
+        if any(name == "arrived" for name, _ in old):
+            left = {(key.task, _partition(key)) for name, key in self._counters if name == "arrived"}
+            self._came_ms = {each: at for each, at in self._came_ms.items() if each in left}
 
     def _figure(self, name: FigureName, key: Key) -> _Figure:
         return self._now.setdefault(self._of(name, key), _Figure())

@@ -1,6 +1,7 @@
 """The file that names jobs, tasks and expressions: what it means, and one line for each way to get it wrong."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +157,13 @@ def test_a_file_that_is_none_is_one_line(tmp_path: Path, text: str) -> None:
         read_jobs(path)
     with pytest.raises(SettingsError, match="cannot be read"):
         read_jobs(tmp_path)
+
+
+def test_a_thousand_tasks_are_read_in_no_time(tmp_path: Path) -> None:
+    """What comes before a task is worked out once for all: asked of each pair of tasks it would take minutes."""
+    links = "\n".join(f'[orders.tasks.t{n}]\nreads = ["a{n}"]\nwrites = ["a{n + 1}", "b{n}"]' for n in range(1_000))
+    began_s = time.thread_time()
+    job = job_of(tmp_path, f'[orders]\nmapping = "kafka-exporter"\n{links}\n')
+    assert time.thread_time() - began_s < 5.0
+    assert job.upstream("t500") == ("t499",)
+    assert [task for task in job.tasks if job.is_last(task)] == ["t999"]

@@ -123,6 +123,17 @@ def test_a_partition_without_a_commit_hides_nothing() -> None:
     assert ledger.partly_unknown("parse") == ""  # it began behind the 70 records that have lain there for ten minutes
 
 
+def test_a_series_that_takes_the_place_of_another_keeps_when_records_last_came() -> None:
+    """Once the old one is forgotten, what lies in the partition is still as old as it is."""
+    ledger, old, new, other = Ledger(OFFSETS), *(Key("parse", (), (part,)) for part in ("0", "00", "1"))
+    for minute in range(1, 90):
+        arrived = {old if minute < 20 else new: Reading(5.0, minute * MINUTE)}
+        waiting = {old: Reading(None, minute * MINUTE), other: Reading(1.0, minute * MINUTE)}
+        ledger.note({"records_in": {}, "queued": waiting, "arrived": arrived}, minute * MINUTE, is_other=False)
+        if minute > 11:
+            assert ledger.partly_unknown("parse") == "", minute
+
+
 def test_a_position_that_falls_is_told() -> None:
     """Somebody has set it back, or the topic was made anew; nothing was got through, and nothing taken away."""
     ledger = Ledger(OFFSETS)
