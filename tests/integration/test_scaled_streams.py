@@ -1,5 +1,7 @@
 """A real state service with Kafka and Redis sets jobs as ScaledStreams of a fake API server say, within the shipped rights."""
 
+import logging
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,10 @@ import yaml
 from surescale.contracts.settings import PipelineSettings
 from surescale.runtime.kafka import create_topics
 from surescale.runtime.ports import free_port
+from surescale.services.state.connection import connect
+from surescale.services.state.read.queries import Queries
+from surescale.services.state.scaled_streams.controller import StreamController, name_of_pipeline
+from surescale.services.state.settings import StateSettings
 from tests.conftest import KafkaForTests
 from tests.support import view_pipeline
 from tests.support.command_line import started
@@ -23,6 +29,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.integration
 settings, processes, service = view_pipeline.settings, view_pipeline.processes, view_pipeline.service
 ACCESS = Path(__file__).parents[2] / "compose/kubernetes/scaling/scaled-streams/access.yaml"
+LOG = logging.getLogger("test")
 FOLDER = "/apis/surescale.dev/v1alpha1/namespaces/shop/scaledstreams"
 
 
@@ -115,7 +122,8 @@ def test_a_resource_that_two_pipelines_follow_says_so_and_which(
     with cluster.serving() as server:
         given = {"SURESCALE_STREAM_NAMESPACES": "shop", "SURESCALE_KUBERNETES_URL": server.url}
         read = put(cluster, "clicks", max=3)
-        mine, other = (f"{each.bootstrap}/{each.topic_prefix}" for each in (settings, second))
+        mine, other = (name_of_pipeline(each) for each in (settings, second))
+        assert mine != other
         service(**given)
         tells(read, "True", "Set")
         service(**given, SURESCALE_HEALTH_PORT=str(free_port()))
@@ -134,6 +142,32 @@ def test_a_resource_that_two_pipelines_follow_says_so_and_which(
         wait_until(both_say_it, 120.0, what="each of the two to name the other")
         fix = "sets it too; name namespace shop in SURESCALE_STREAM_NAMESPACES of one pipeline only"
         assert said == {f"{one}: the pipeline {two} {fix}" for one, two in ((mine, other), (other, mine))}
+
+
+def test_one_pipeline_by_whatever_brokers_is_one_and_what_left_is_forgotten(
+    cluster: FakeApiServer, settings: PipelineSettings, redis_url: str
+) -> None:
+    """As while an update changes the list of brokers replica by replica; and as after months of resources that come and go."""
+    send(settings, *a_pipeline())
+    given = {"stream_namespaces": "shop", "topic_prefix": settings.topic_prefix, "redis_url": redis_url}
+    queries = Queries(connect(redis_url), settings.topic_prefix)
+    lists = (settings.bootstrap, f"{settings.bootstrap},{settings.bootstrap.replace('localhost', '127.0.0.1')},127.0.0.1:1")
+    with cluster.serving() as server:
+        made = [
+            StreamController(StateSettings(bootstrap=each, kubernetes_url=server.url, **given), queries, threading.Event(), LOG)
+            for each in lists
+        ]
+        read = put(cluster, "clicks", max=3)
+        for _ in range(2):
+            for each in made:
+                each.turn()
+                assert condition(read())["reason"] == "Set"
+        uid = read()["metadata"]["uid"]
+        assert all(uid in repr(vars(each)) for each in made)
+        del cluster.objects[f"{FOLDER}/clicks"]
+        for each in made:
+            each.turn()
+            assert uid not in repr(vars(each))
 
 
 def test_without_rights_nothing_is_set_or_let_go_and_the_service_goes_on(

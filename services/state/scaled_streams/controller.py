@@ -15,11 +15,15 @@ import msgspec
 import redis
 
 from surescale.contracts.errors import SettingsError
+from surescale.contracts.settings import PipelineSettings
 from surescale.engines.kubernetes.client import client_of
 from surescale.engines.kubernetes.errors import ApiUnavailable, Conflict, KubernetesError
 from surescale.runtime.backoff import Throttle
 from surescale.runtime.beats import beat, pause
+from surescale.runtime.kafka import REQUEST_TIMEOUT_S, admin_client
+from surescale.runtime.kafka_errors import readable_errors
 from surescale.runtime.metrics import Reading
+from surescale.runtime.printable import one_line
 from surescale.runtime.watchdog import Watchdog
 from surescale.services.job_settings.snapshot import read_jobs, write_all
 from surescale.services.state import metrics
@@ -51,6 +55,18 @@ _JOIN_WITHIN_S = 2.0
 _UNSEEN = Verdict(None, "Pending", "not looked at yet")
 
 
+def name_of_pipeline(settings: PipelineSettings) -> str:
+    """Return a pipeline's name: the same from wherever Kafka is reached, and whichever of its brokers are named.
+
+    Raises:
+        ConnectionError: Kafka does not answer.
+    """
+    with readable_errors(settings):
+        id_ = admin_client(settings).list_topics(timeout=REQUEST_TIMEOUT_S).cluster_id
+    where = f"on Kafka cluster {id_ or settings.bootstrap}"
+    return f"{settings.topic_prefix!r} {where}" if settings.topic_prefix else where
+
+
 class StreamController:
     """Follows the ScaledStreams of some namespaces."""
 
@@ -66,7 +82,7 @@ class StreamController:
         self._verdicts: dict[str, Verdict] = {}  # by uid
         self._set_s: float | None = None
         self._told: dict[str, set[str]] = {}  # identities of happenings, by uid
-        self._pipeline = f"{settings.bootstrap}/{settings.topic_prefix}"
+        self._pipeline = ""  # unknown until Kafka was asked
         self._shown: set[str] = set()  # uids of resources whose status was written by this process
         self._shared: dict[str, tuple[str, float]] = {}  # the other pipeline of a resource, and when it was seen, by uid
         self._seldom_shown: dict[str, Throttle] = {}  # by uid
@@ -107,7 +123,13 @@ class StreamController:
             except KubernetesError as problem:
                 self._say(f"the ScaledStreams of namespace {namespace} cannot be listed: {problem}")
                 continue
-            found[namespace] = [stream for stream in listed if stream.metadata.deletion_timestamp is None]
+            found[namespace] = [
+                stream
+                for stream in listed
+                if stream.metadata.namespace == namespace and stream.metadata.deletion_timestamp is None
+            ]
+        if len(found) == len(self._settings.namespaces):
+            self._forget({stream.metadata.uid for listed in found.values() for stream in listed})
         streams = sorted(
             (stream for listed in found.values() for stream in listed),
             key=lambda stream: (stream.metadata.creation_timestamp, stream.where),
@@ -124,6 +146,13 @@ class StreamController:
             if self._stop.is_set():
                 return
 
+    def _forget(self, there: Collection[str]) -> None:
+        """Forget resources that are there no more: in a service that runs for months they would fill the memory."""
+        self._shown &= frozenset(there)
+        for known in (self._told, self._shared, self._seldom_shown):
+            for uid in known.keys() - there:
+                del known[uid]
+
     # Settings
 
     def _set(self, streams: Sequence[ScaledStream], namespaces: Collection[str]) -> None:
@@ -136,6 +165,7 @@ class StreamController:
 
         try:
             known = read_jobs(self._settings)
+            self._pipeline = self._pipeline or name_of_pipeline(self._settings)
             verdicts, changes = plans_of(streams, known, namespaces, policy_names(self._settings.policy_folder))
             write_all(self._settings, [plan.after for plan in changes])
         except (ConnectionError, SettingsError) as problem:
@@ -170,7 +200,8 @@ class StreamController:
             verdict = Verdict(None, "OtherPipeline", why)
         job, told = self._looked_up(stream)
         now = rfc3339(round(time.time() * 1000)) or ""
-        status = {**status_of(stream.status, about.generation, verdict, job, now), "pipeline": self._pipeline}
+        pipeline = self._pipeline or stream.status.get("pipeline")
+        status = {**status_of(stream.status, about.generation, verdict, job, now), "pipeline": pipeline}
         is_news = {name: value for name, value in status.items() if value is not None} != stream.status
         if is_news and (not other or self._seldom_shown.setdefault(about.uid, Throttle(60.0)).is_time()):
             self._client.patch(f"{stream.path}/status", {"status": status}, about.resource_version, msgspec.Raw)
@@ -199,8 +230,8 @@ class StreamController:
     def _other_of(self, stream: ScaledStream) -> str:
         """Return the other pipeline that shows a resource since this one has, if there is one; its name."""
         uid, shows = stream.metadata.uid, stream.status.get("pipeline", self._pipeline)
-        if uid in self._shown and shows != self._pipeline:
-            self._shared[uid] = str(shows), time.monotonic()
+        if uid in self._shown and self._pipeline and shows != self._pipeline:
+            self._shared[uid] = one_line(str(shows)), time.monotonic()
         other, seen_s = self._shared.get(uid, ("", 0.0))
         return other if time.monotonic() - seen_s < SHARED_FOR_S else ""
 
