@@ -180,6 +180,7 @@ BENCH = Group(
             "agent": Command("Decisions per second, alone and behind Kafka", "benchmarks.pipeline.agent:command"),
             "projector": Command("Records per second from Kafka into Redis", "benchmarks.pipeline.projector:command"),
             "recovery": Command("Start-up of the pipeline, and recovery from kill -9", "benchmarks.pipeline.recovery:command"),
+            "threads": Command("How soon a thread that ended or hangs is noticed", "benchmarks.pipeline.threads:command"),
             "cost": Command("What a job costs: processor time and memory of each role", "benchmarks.pipeline.cost:command"),
         },
         "Reproduce a paper": {
