@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.fuzz.decoders import decoders
 from tests.fuzz.looks import looks
+from tests.fuzz.outsiders import outsiders
 from tests.fuzz.steps import steps
 from tests.fuzz.stores import stores
 from tests.fuzz.target import Declined, Target
@@ -40,7 +41,7 @@ class Count:
 
 def all_targets() -> dict[str, Target]:
     """Return every target by name."""
-    return {target.name: target for target in (*decoders(), *stores(), *steps(), *looks())}
+    return {target.name: target for target in (*decoders(), *stores(), *steps(), *looks(), *outsiders())}
 
 
 def tried(target: Target, raw: bytes, count: Count) -> None:

@@ -307,6 +307,32 @@ def test_a_simulated_engine_whose_loop_is_blocked_ends(roles: Roles) -> None:
     assert "the event loop of engine has not turned" in roles.log()
 
 
+def test_every_port_is_on_loopback_unless_somebody_asks_otherwise(roles: Roles) -> None:
+    """Of each role that listens: health, the API with its page, KEDA's scaler, the simulated engine."""
+    monitor, agent, rescaler, state, http, keda, engine, away = free_ports(8)
+    named = {"monitor": monitor, "agent": agent, "rescaler": rescaler, "state-service": state}
+    roles.settings = replace(
+        roles.settings, bootstrap=f"127.0.0.1:{away}", redis_url=f"redis://127.0.0.1:{away}/0", hung_after_s=0
+    )
+    given = {"SURESCALE_HTTP_PORT": str(http), "SURESCALE_KEDA_PORT": str(keda)}
+    together = roles.start("together", *(f"{role}:{port}" for role, port in named.items()), **given)
+    words = ("--job", "orders", "--bootstrap", "none", "--pace", "free", "--port", str(engine))
+    alone = roles.start("engine", *words)
+    for process, ports in ((together, {*named.values(), http, keda}), (alone, {engine})):
+
+        def listening(process: "subprocess.Popen[bytes]" = process) -> set[tuple[str, int]]:
+            every = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+            found = [each for one in every for each in one.net_connections("inet") if each.status == psutil.CONN_LISTEN]
+            return {(each.laddr.ip, each.laddr.port) for each in found}
+
+        wait_until(
+            lambda ports=ports, listening=listening: ports <= {port for _, port in listening()},
+            120,
+            f"ports {ports} in {roles.log()}",
+        )
+        assert {ip for ip, _ in listening()} == {"127.0.0.1"}
+
+
 def test_roles_whose_dependencies_are_away_are_alive(roles: Roles, tmp_path: Path) -> None:
     """No engine and no Redis from the start, and a broker that is killed: four roles wait for longer than a loop may hang."""
     broker, (monitor, agent, rescaler, state, http, engine, redis) = LocalBroker(tmp_path / "kafka"), free_ports(7)
