@@ -31,6 +31,7 @@ from surescale.contracts.foreign_files import is_plain, toml
 from surescale.contracts.settings import PARTS, PipelineSettings, parse
 from surescale.contracts.suggestions import meant
 from surescale.runtime.logs import LogSettings
+from surescale.runtime.printable import one_line
 
 PREFIX = "SURESCALE_"
 # Variables that no role reads as a setting: folders of the command line, image names, how tests run.
@@ -193,7 +194,7 @@ def read(path: Path) -> PipelineFile:
         raise SettingsError(f"{where}: is not TOML: {error}") from None
     for name, table in document.items():
         if name not in TABLES:
-            raise SettingsError(f"{where}: there is no table [{name}]; {meant(name, sorted(TABLES), '[{}]')}")
+            raise SettingsError(f"{where}: there is no table [{one_line(name)}]; {meant(name, sorted(TABLES), '[{}]')}")
         if not isinstance(table, dict):
             raise SettingsError(f"{where}: {name}: is not a table; write [{name}] and what belongs to it below")
     variables = dict(_variables(where, document.get(SETTINGS, {})))

@@ -25,6 +25,7 @@ from surescale.contracts.job_labels import STEP, STEPS, read_limit
 from surescale.contracts.job_settings import SETTINGS, JobSettings
 from surescale.contracts.limits_in_words import READ_EACH, check_bounds, in_words, read_task
 from surescale.contracts.suggestions import meant
+from surescale.runtime.printable import one_line
 from surescale.services.job_settings.changes import Applied, applied_to, changed, differences, value_in_words
 from surescale.services.job_settings.snapshot import KnownJobs, note
 
@@ -169,7 +170,7 @@ def _value(where: str, option: str, field: str, value: Any) -> object:
     except (SettingsError, msgspec.ValidationError, ValueError) as error:
         why = " ".join(str(error).split()).partition(" - at ")[0].removeprefix(f"--{option}: ")
         unit = f" ({SETTINGS[field].help.removesuffix('.')})" if isinstance(value, str) and why.startswith("must be a") else ""
-        raise SettingsError(f"{where}: {option} = {json.dumps(value)}: {why}{unit}") from None
+        raise SettingsError(f"{where}: {option} = {one_line(json.dumps(value))}: {why}{unit}") from None
 
 
 def plans(entries: Iterable[Entry], known: KnownJobs, name: str, by: str, *, prune: bool = False) -> list[Plan]:

@@ -16,7 +16,7 @@ class StateSettings(NotifySettings):
     """What the state service reads besides the shared settings."""
 
     http_host: str = "127.0.0.1"
-    """Address that the HTTP API listens on."""
+    """Address that the HTTP API listens on; `::` is IPv6 alone, empty both."""
     http_port: int = 8070
     """Port of the HTTP API."""
     http_token_file: str = ""

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from surescale.contracts.messages import TimeMs
 from surescale.contracts.plurals import counted
 from surescale.contracts.rescaler_state import Condition
+from surescale.runtime.printable import one_line
 from surescale.services.state.documents import JobDocument
 from surescale.services.state.read.decision_lines import progress_line
 from surescale.services.state.read.words import outcome_in_words
@@ -19,7 +20,7 @@ SET = "Set"
 TASKS_MAX = 100
 """A job of more tasks shows only their sum."""
 MESSAGE_MAX = 1024
-"""Letters of an event's message, which the API server limits."""
+"""Letters of a message: the API server limits those of events, and a refusal may repeat a resource that is as large as any."""
 _STATUS = {True: "True", False: "False", None: "Unknown"}
 
 
@@ -111,7 +112,7 @@ def _of(condition: Condition) -> dict[str, Any]:
 
 
 def _condition(kind: str, status: bool | None, reason: str, message: str) -> dict[str, Any]:
-    return {"type": kind, "status": _STATUS[status], "reason": reason or kind, "message": message}
+    return {"type": kind, "status": _STATUS[status], "reason": reason or kind, "message": one_line(message, MESSAGE_MAX)}
 
 
 def happenings(decisions: Iterable[DecisionDocument], commands: Iterable[CommandDocument]) -> Iterator[Happening]:

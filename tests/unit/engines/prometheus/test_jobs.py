@@ -159,6 +159,23 @@ def test_a_file_that_is_none_is_one_line(tmp_path: Path, text: str) -> None:
         read_jobs(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "text", ['{"j": {"tasks": {"a": {}}, "subtask": [1e999]}}', '{"\\u0000": {"tasks": {"a": {}}}}', '{"j": [1e999]}']
+)
+def test_what_json_lets_through_and_no_number_or_name_can_be_is_one_line(tmp_path: Path, text: str) -> None:
+    """Also where the decoder itself refuses it, before anybody knows what it was to be."""
+    with pytest.raises(SettingsError, match=r"docs/prometheus\.md") as wrong:
+        read_jobs(written(tmp_path, text, "jobs.json"))
+    assert str(wrong.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "x" * 5_000, "a\0b"])
+def test_a_name_that_no_file_can_have_is_one_line(tmp_path: Path, name: str) -> None:
+    """No trace of whoever asks whether there is such a file."""
+    with pytest.raises(SettingsError, match=r"^SURESCALE_PROMETHEUS_FILE: "):
+        read_jobs(tmp_path / name)
+
+
 def test_a_thousand_tasks_are_read_in_no_time(tmp_path: Path) -> None:
     """What comes before a task is worked out once for all: asked of each pair of tasks it would take minutes."""
     links = "\n".join(f'[orders.tasks.t{n}]\nreads = ["a{n}"]\nwrites = ["a{n + 1}", "b{n}"]' for n in range(1_000))

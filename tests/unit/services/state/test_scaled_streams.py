@@ -101,6 +101,15 @@ def test_what_somebody_changed_by_hand_is_taken_back_and_said() -> None:
     assert "bob had changed by hand, and it was taken back: max 12 -> 3" in verdicts["clicks"].message
 
 
+@pytest.mark.parametrize("given", [{"exclude": ["x"] * 100_000}, {"priority": "9" * 100_000}, {"policy": "a\n" * 50_000}])
+def test_a_refusal_does_not_repeat_a_resource_of_any_size(given: dict[str, Any]) -> None:
+    """With as much again in its status, the API server would keep none of it."""
+    verdict = planned(stream(**given))[0]["clicks"]
+    (held,) = status_of({}, 1, verdict, None, NOW)["conditions"]
+    assert (held["reason"], "\n" in held["message"]) == ("Refused", False)
+    assert len(held["message"]) <= MESSAGE_MAX
+
+
 @pytest.mark.parametrize(
     "odd",
     [5, True, 1e308, "Set", {"type": "Set"}, [None], [5], [["type"]], [{}], [{"type": ["x"]}], [{"type": {}}], [{"type": None}]],
