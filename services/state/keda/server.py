@@ -134,7 +134,7 @@ class ExternalScaler:
             folder = self._folder or "a folder for temporary files"
             self._clear()
             raise SettingsError(
-                f"SURESCALE_KEDA_PORT: needs a socket in {folder} ({error}); set TMPDIR to a short path"
+                f"SURESCALE_KEDA_PORT: needs a socket in {folder} ({error}); set TMPDIR to a short path that may be written"
             ) from None
         return inner
 

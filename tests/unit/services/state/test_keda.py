@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import struct
+import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
@@ -333,6 +334,21 @@ def test_a_certificate_on_a_disk_that_says_nothing_holds_up_no_connection(
     certificate.open("wb").close()  # lets go who waits
     for each in looks():
         each.join()
+
+
+@pytest.mark.parametrize("name", ["x" * 120, "absent"])
+def test_without_room_for_the_private_socket_there_is_one_line(
+    view: View, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A path of a socket has 107 letters at most. Nothing is left behind."""
+    folder = tmp_path / name
+    if name != "absent":
+        folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    with pytest.raises(SettingsError, match=r"^SURESCALE_KEDA_PORT: needs a socket in .*; set TMPDIR to a short path") as refused:
+        asyncio.run(ExternalScaler(StateSettings(), view.queries, LOG).start())
+    assert "\n" not in str(refused.value)
+    assert not folder.exists() or not list(folder.iterdir())
 
 
 def test_nobody_reaches_the_server_but_through_the_door(view: View) -> None:
