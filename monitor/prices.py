@@ -1,7 +1,6 @@
 """What hosts and workers cost, as ``SURESCALE_PRICES`` says, and what slots have cost. Pure."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -13,6 +12,8 @@ from surescale.contracts.rent import DAY_S, slot_price_per_s
 
 WORKER = "worker"
 """Stands for one worker of a consumer group, where the engine knows no hosts."""
+_KNOW_HOSTS = ("flink",)
+"""Engines that have no hosts for a while, and no workers."""
 HOUR_S = 3_600
 PRICE_MAX = 1e6
 """Dollars an hour."""
@@ -45,6 +46,8 @@ class PriceTable:
                 raise SettingsError(f"SURESCALE_PRICES: {entry!r}: write HOST=DOLLARS_AN_HOUR, like tm-*=0.192 or worker=0.05")
             if pattern in dict(found):
                 raise SettingsError(f"SURESCALE_PRICES: {entry!r}: {pattern} has a price already; name it once")
+            if wider := next((before for before, _ in found if _covers(before, pattern)), None):
+                raise SettingsError(f"SURESCALE_PRICES: {entry!r} never counts: {wider} stands before it; put it before that")
             found.append((pattern, price))
         return cls(tuple(found))
 
@@ -52,9 +55,17 @@ class PriceTable:
         """Return what a host costs, None if no pattern fits."""
         return next((price for pattern, price in self.entries if fnmatchcase(name, pattern)), None)
 
-    def unpriced(self, names: Iterable[str]) -> list[str]:
-        """Return the names that no pattern fits, sorted; none while nobody gave a price."""
-        return sorted(name for name in names if self.per_hour(name) is None) if self.entries else []
+    def unpriced(self, priced: ClusterTopology) -> list[str]:
+        """Return the names whose missing price leaves the cost of a slot unknown, sorted; none while nobody gave a price.
+
+        Those of hosts, or that of a worker, where the engine knows no hosts. ``priced``: as `priced` returned it.
+        """
+        if not self.entries or priced.engine.places == "commanded" or slot_price_per_s(priced) is not None:
+            return []
+        hosts = [host for host in priced.hosts if host.slots]
+        if not hosts:
+            return [] if priced.engine.engine in _KNOW_HOSTS else [WORKER]
+        return sorted(host.host for host in hosts if not host.price_per_s)
 
     def priced(self, topology: ClusterTopology) -> ClusterTopology:
         """Return the hosts with their prices; what no pattern fits keeps the engine's own."""
@@ -66,6 +77,14 @@ class PriceTable:
         )
         worker = self.per_hour(WORKER)
         return replace(topology, hosts=hosts, worker_price_per_s=None if worker is None else worker / HOUR_S)
+
+
+def _covers(wide: str, narrow: str) -> bool:
+    """Say whether each name that fits a pattern fits another one, too; patterns with brackets are not judged."""
+    if "[" in narrow:
+        return False
+    stars = ("", "\0", "\0\0\0\0")
+    return all(fnmatchcase(narrow.replace("?", "\1").replace("*", star), wide) for star in stars)
 
 
 NO_PRICES = PriceTable()

@@ -21,6 +21,7 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.messages import ClusterTopology, HourlyLoad, JobTopology, MinuteMarker
+from surescale.contracts.plurals import listed
 from surescale.contracts.restarts import RestartMeter, look_at
 from surescale.contracts.topics import CLOCK, CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS, TopicNames
 from surescale.contracts.topology import RESTING, check_topology, has_ended
@@ -164,6 +165,7 @@ WATCHERS_END_WITHIN_S = 3.0  # all together: one may hang in a request to an eng
 LOOK_FOR_JOBS_EVERY_S = 2.0
 RETRY_AFTER_S, RETRY_AFTER_FAULT_S = 1.0, 60.0  # the latter at most: the pause doubles with each fault in a row
 HOSTS_AGAIN_S = 600.0
+UNPRICED_SHOWN = 6
 T = TypeVar("T")
 TOPICS_USED = (TASK_METRICS, CLOCK, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, ENGINE_EVENTS)
 
@@ -405,9 +407,10 @@ class ClusterWatcher:
 
     def _say_unpriced(self, topology: ClusterTopology) -> None:
         """Name hosts without a price, once; what they cost is unknown, and so is what the cluster does."""
-        if unpriced := self._prices.unpriced(host.host for host in topology.hosts if host.slots):
+        if unpriced := self._prices.unpriced(topology):
             if unpriced[0] != self._told_unpriced:
-                _log.warning("no price for %s (%d hosts without one); add it to SURESCALE_PRICES", unpriced[0], len(unpriced))
+                names = listed(unpriced, UNPRICED_SHOWN)
+                _log.warning("no price for %s, so what jobs cost is unknown; add it to SURESCALE_PRICES", names)
             self._told_unpriced = unpriced[0]
 
 

@@ -13,7 +13,7 @@ class MonitorSettings(SourceSettings):
     trace_file: str = ""
     """File of recorded task metrics (JSON lines) to send; empty: ask the engine."""
     prices: str = ""
-    """Dollars an hour of each host, by patterns of their names, like tm-*=0.192,tm-gpu-*=2.5; worker=0.05 is one worker of a
+    """Dollars an hour of each host, by patterns of their names, like tm-gpu-*=2.5,tm-*=0.192; worker=0.05 is one worker of a
     consumer group. The first one that fits counts; empty: what the engine says, which only the simulated one does."""
 
     def __post_init__(self) -> None:

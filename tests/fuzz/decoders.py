@@ -250,10 +250,10 @@ def _prices(raw: bytes) -> None:
     names = ("tm-3", "worker", "", "a" * 253, "[a-c]?*", "\udcff")
     for price in map(table.per_hour, names):
         expect(price is None or 0 < price <= PRICE_MAX, "a price that is none")
-    expect(set(table.unpriced(names)) <= set(names), "a host that is none")
     cluster = MESSAGES["cluster"]
     assert isinstance(cluster, ClusterTopology)
     priced = table.priced(cluster)
+    expect(set(table.unpriced(priced)) <= {host.host for host in cluster.hosts} | {"worker"}, "a host that is none")
     expect(decode(encode(priced), ClusterTopology) == priced, "its readers get other prices")
 
 

@@ -5,13 +5,14 @@ savings come from the placement in the command that led to the topology's genera
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, timedelta
 from math import fsum
 from types import MappingProxyType
 from typing import Final
 
 from surescale.contracts.commands import RescheduleCommand
 from surescale.contracts.figures import known_count
-from surescale.contracts.messages import ClusterTopology, JobTopology, SlotPrice
+from surescale.contracts.messages import ClusterTopology, Host, JobTopology, SlotPrice
 from surescale.contracts.plurals import counted
 from surescale.contracts.rent import (
     DAY_S,
@@ -28,6 +29,7 @@ from surescale.contracts.topology import units_of
 from surescale.runtime.instants import to_the_minute
 from surescale.services.state.documents import JobRent, SummedCost
 from surescale.services.state.fleet_documents import ClusterRent
+from surescale.services.state.keys import DAYS_KEPT
 
 NO_SUMS: Mapping[str, str] = MappingProxyType({})
 DAY_MS: Final = DAY_S * 1000
@@ -79,13 +81,13 @@ def _slots_rent(
         slots=slots,
         saved_configured_per_day=None if configured is None else _per_day((configured - slots) * price),
         days=days,
-        month=_summed(days[:MONTH_DAYS]),
-        frees_no_host=_frees_no_host(cluster) if configured is not None and configured > slots else "",
+        month=_summed(_month(days)),
+        frees_no_host="" if configured is None else _frees_no_host(cluster, configured - slots),
     )
 
 
 def _days(sums: Mapping[str, str], prices: Sequence[SlotPrice], present: float) -> tuple[SummedCost, ...]:
-    """Return the days, the newest first. ``present``: dollars a second of a slot, where no price is remembered."""
+    """Return the last 31 days, the newest first. ``present``: dollars a second of a slot, where no price is remembered."""
     by_day: dict[int, dict[str, int]] = {}
     for place, told in sums.items():
         of_day, _, name = place.partition(".")
@@ -93,7 +95,10 @@ def _days(sums: Mapping[str, str], prices: Sequence[SlotPrice], present: float) 
         if number is not None and total is not None:
             by_day.setdefault(number, {})[name] = total
     found = []
+    newest = max(by_day, default=0)
     for day, of in sorted(by_day.items(), reverse=True):
+        if day <= newest - DAYS_KEPT:
+            break  # of a job that was away: the view forgets by the number of days
         price = _price_of(day, prices, present)
         saved = of.get("saved", 0) * MINUTE_S * price if of.get("compared") else None
         found.append(
@@ -119,6 +124,14 @@ def _number(told: str) -> int | None:
     return found if found is None or not told.startswith("-") else -found
 
 
+def _month(days: Sequence[SummedCost]) -> Sequence[SummedCost]:
+    """Return those of the 30 days that end with the newest; a job that was away has fewer."""
+    if not days:
+        return days
+    first = date.fromisoformat(days[0].since) - timedelta(days=MONTH_DAYS - 1)
+    return [day for day in days if date.fromisoformat(day.since) >= first]
+
+
 def _summed(days: Sequence[SummedCost]) -> SummedCost | None:
     if not days:
         return None
@@ -131,14 +144,39 @@ def _summed(days: Sequence[SummedCost]) -> SummedCost | None:
     )
 
 
-def _frees_no_host(cluster: ClusterTopology) -> str:
-    """Return why slots that are free save no money; empty where a host is free as a whole, or hosts come and go by themselves."""
+def _frees_no_host(cluster: ClusterTopology, without: int) -> str:
+    """Return why slots that a job does without save no money yet.
+
+    Empty where hosts that are free as a whole have as many slots, or hosts come and go by themselves.
+    """
     hosts = priced_hosts(cluster)
-    free = sum(host.free_slots or 0 for host in hosts)
-    if not free or any(host.free_slots == host.slots for host in hosts):
+    spare = [host for host in hosts if host.free_slots == host.slots]
+    loose = sum(host.free_slots or 0 for host in hosts) - _slots_in(spare)
+    if without <= _slots_in(spare) or not loose:
         return ""
-    held = f"{counted(free, 'slot')} of the cluster {'is' if free == 1 else 'are'} free, but no host is"
-    return f"{held}, so all of them are paid; have the engine pack them (surescale doctor says how)"
+    more = _hosts_in_excess(hosts, _slots_in(hosts) - _slots_in(spare) - loose) - len(spare)
+    if more <= 0 and spare:
+        return ""
+    where = "on hosts that are in use" if spare else "but no host is"
+    held = f"{counted(loose, 'slot')} of the cluster {'is' if loose == 1 else 'are'} free, {where}, so all of them are paid"
+    if more <= 0:
+        return f"{held}; they are too few to free a host"
+    return f"{held}; packed, they would free {counted(more, 'host')} (surescale doctor says if the engine spreads them)"
+
+
+def _slots_in(hosts: Iterable[Host]) -> int:
+    return sum(host.slots or 0 for host in hosts)
+
+
+def _hosts_in_excess(hosts: Sequence[Host], taken: int) -> int:
+    """Return how many hosts, the small ones first, a cluster could do without if the others held all slots that are taken."""
+    left, excess = _slots_in(hosts), 0
+    for slots in sorted(host.slots or 0 for host in hosts):
+        left -= slots
+        if left < taken:
+            break
+        excess += 1
+    return excess
 
 
 def cluster_rent(topologies: Iterable[JobTopology], cluster: ClusterTopology) -> ClusterRent | None:

@@ -1,8 +1,11 @@
 """Hosts and events on their way to Kafka, also from an engine that restarted."""
 
 import msgspec
+import pytest
 
+from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.messages import ClusterTopology, EngineEvent
+from surescale.monitor.prices import PriceTable
 from surescale.monitor.service import HOSTS_AGAIN_S, ClusterWatcher
 from tests.support.engine_stub import CLUSTER, EVENT
 
@@ -121,3 +124,15 @@ def test_hosts_of_an_engine_that_started_over_are_published_though_their_version
     engine.hosts = msgspec.structs.replace(CLUSTER, at_ms=5)
     watcher.publish_changes()
     assert box.taken == [engine.hosts]
+
+
+def test_what_has_no_price_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    """With what it means and where to add it."""
+    engine, box = Engine(), Box()
+    engine.hosts = msgspec.structs.replace(CLUSTER, engine=Capabilities(engine="kafka", acts="counts"), hosts=())
+    watcher = ClusterWatcher(engine, box, prices=PriceTable.of("tm-*=1"))  # type: ignore[arg-type]  # the methods that it uses
+    for _ in range(2):
+        watcher.publish_changes()
+    assert [each.getMessage() for each in caplog.records] == [
+        "no price for worker, so what jobs cost is unknown; add it to SURESCALE_PRICES"
+    ]

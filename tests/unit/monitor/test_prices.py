@@ -1,14 +1,17 @@
 """Prices of hosts and workers, as people write them."""
 
+import msgspec
 import pytest
 
-from surescale.contracts.capabilities import Capabilities
+from surescale.contracts.capabilities import SIMULATED, Capabilities
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.messages import SLOT_PRICES_MAX, ClusterTopology, Host
 from surescale.monitor.prices import NO_PRICES, PriceHistory, PriceTable
 from surescale.monitor.settings import MonitorSettings
 
-HOSTS = ClusterTopology(cluster="prod", version=1, at_ms=0, hosts=(Host(host="tm-1", slots=4), Host(host="gpu-1", slots=2)))
+FLINK = Capabilities(engine="flink", acts="counts")
+MANAGERS = (Host(host="tm-1", slots=4), Host(host="gpu-1", slots=2))
+HOSTS = ClusterTopology(cluster="prod", version=1, at_ms=0, hosts=MANAGERS, engine=FLINK)
 
 
 def test_the_first_pattern_that_fits_counts() -> None:
@@ -23,14 +26,38 @@ def test_hosts_get_their_price_a_second_and_unpriced_ones_are_named() -> None:
     priced = table.priced(HOSTS)
     assert [host.price_per_s for host in priced.hosts] == [pytest.approx(0.001), 0.0]
     assert priced.worker_price_per_s == pytest.approx(0.0001)
-    assert table.unpriced(host.host for host in HOSTS.hosts) == ["gpu-1"]
+    assert table.unpriced(priced) == ["gpu-1"]
     assert table.priced(table.priced(HOSTS)) == priced
 
 
 def test_without_prices_nothing_changes_and_nothing_is_missed() -> None:
     """Most clusters give none."""
     assert NO_PRICES.priced(HOSTS) is HOSTS
-    assert NO_PRICES.unpriced(["tm-1"]) == []
+    assert NO_PRICES.unpriced(HOSTS) == []
+
+
+GROUPS = ClusterTopology(cluster="shop", version=1, at_ms=0, hosts=(), engine=Capabilities(engine="kafka", acts="counts"))
+HERE = msgspec.structs.replace(GROUPS, hosts=(Host(host="here", slots=8),))
+
+
+@pytest.mark.parametrize(
+    ("text", "cluster", "missing"),
+    [
+        ("tm-*=1", GROUPS, ["worker"]),
+        ("worker=0.05", GROUPS, []),
+        ("*=1", GROUPS, []),
+        ("worker=0.05", HERE, []),
+        ("here=1", HERE, []),
+        ("tm-*=1", HERE, ["here"]),
+        ("TM-*=1", HOSTS, ["gpu-1", "tm-1"]),
+        ("tm-*=1", msgspec.structs.replace(HOSTS, hosts=()), []),
+        ("tm-*=1", msgspec.structs.replace(HERE, engine=SIMULATED), []),
+    ],
+)
+def test_what_leaves_the_cost_unknown_is_named(text: str, cluster: ClusterTopology, missing: list[str]) -> None:
+    """A worker's price is enough where no host has one; a Flink whose TaskManagers are still to come misses none."""
+    table = PriceTable.of(text)
+    assert table.unpriced(table.priced(cluster)) == missing
 
 
 @pytest.mark.parametrize(
@@ -46,6 +73,30 @@ def test_a_host_that_has_two_prices_is_refused() -> None:
     """Only the first would ever count."""
     with pytest.raises(SettingsError, match=r"SURESCALE_PRICES: 'tm-\*=2': tm-\* has a price already; name it once"):
         MonitorSettings(prices="tm-*=1, worker=3, tm-*=2")
+
+
+@pytest.mark.parametrize(
+    ("text", "wider"),
+    [
+        ("tm-*=1, tm-gpu=2.5", "tm-*"),
+        ("*=1, worker=0.05", "*"),
+        ("tm-*=1, tm-?=2", "tm-*"),
+        ("[ab]-*=1, a-1=2", "[ab]-*"),
+        ("a=1, *-3=2, tm-*-3=3", "*-3"),
+    ],
+)
+def test_a_price_that_never_counts_is_refused(text: str, wider: str) -> None:
+    """The first that fits counts, so an exception behind its rule would be charged by the rule."""
+    with pytest.raises(SettingsError) as refused:
+        MonitorSettings(prices=text)
+    entry = text.rpartition(", ")[2]
+    assert str(refused.value) == f"SURESCALE_PRICES: {entry!r} never counts: {wider} stands before it; put it before that"
+
+
+@pytest.mark.parametrize("text", ["tm-?=1, tm-*=2", "tm-*=1, *-3=2", "a-?*=1, a-*=2", "tm-a=1, tm-[ab]=2", "tm=1, TM=2"])
+def test_prices_of_which_each_may_count_are_taken(text: str) -> None:
+    """Patterns may overlap."""
+    assert len(PriceTable.of(text).entries) == 2
 
 
 DAY_MS = 86_400_000

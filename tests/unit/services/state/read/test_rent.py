@@ -66,6 +66,7 @@ def test_a_cluster_pays_a_shared_host_once() -> None:
     assert rent == ClusterRent(hosts=("m1",), per_s=0.25, per_day=21_600)
 
 
+PAID = "so all of them are paid"
 ITSELF = Capabilities(engine="flink", acts="counts", places="itself")
 TASKS = (
     TaskSpec(task="source", parallelism=2, configured_parallelism=2),
@@ -117,22 +118,31 @@ def test_days_are_summed_at_the_price_of_now_where_no_other_is_remembered() -> N
         "20001.slots": "240",
         "20001.compared": "0",
         "20001.saved": "0",
+        "19975.minutes": "1440",
+        "19975.slots": "1440",
+        "19975.compared": "1",
+        "19975.saved": "-60",
+        "19971.minutes": "1440",
+        "19971.slots": "1440",
+        "19971.compared": "1",
+        "19971.saved": "0",
+        "19970.minutes": "1440",
+        "19970.slots": "1440",
         "19000.minutes": "1440",
         "19000.slots": "1440",
-        "19000.compared": "1",
-        "19000.saved": "-60",
         "oops": "x",
     }
     rent = job_rent(FLINK, cluster, None, sums)
     assert rent is not None
-    assert [day.since for day in rent.days] == ["2024-10-05", "2024-10-04", "2022-01-08"]
-    newest, full, old = rent.days
+    assert [day.since for day in rent.days] == ["2024-10-05", "2024-10-04", "2024-09-09", "2024-09-05"]
+    newest, full, old, oldest = rent.days
     assert (newest.dollars, newest.minutes, newest.saved_configured) == (pytest.approx(4 * 0.1), 60, None)
     assert (full.dollars, full.saved_configured) == (pytest.approx(4 * 0.1 * 24), pytest.approx(5 * 0.1 * 24))
     assert old.saved_configured == pytest.approx(-0.1)
     assert rent.month is not None
-    assert (rent.month.since, rent.month.minutes) == ("2022-01-08", 2940)
-    assert rent.month.dollars == pytest.approx(sum(day.dollars for day in rent.days))
+    assert (rent.month.since, rent.month.minutes) == ("2024-09-09", 2940), "the oldest day is the 31st"
+    assert rent.month.dollars == pytest.approx(sum(day.dollars for day in (newest, full, old)))
+    assert oldest.minutes == 1440
     assert rent.month.saved_configured == pytest.approx(11.9)
     assert Prices(cluster).saved_per_day(FLINK) == rent.saved_configured_per_day
 
@@ -140,15 +150,20 @@ def test_days_are_summed_at_the_price_of_now_where_no_other_is_remembered() -> N
 @pytest.mark.parametrize(
     ("free", "words"),
     [
-        ((1, 2), "3 slots of the cluster are free, but no host is, so all of them are paid"),
-        ((0, 1), "1 slot of the cluster is free, but no host is"),
+        ((1, 2), f"3 slots of the cluster are free, but no host is, {PAID}; they are too few to free a host"),
+        ((0, 1), f"1 slot of the cluster is free, but no host is, {PAID}; they are too few to free a host"),
+        ((2, 2), f"4 slots of the cluster are free, but no host is, {PAID}; packed, they would free 1 host"),
+        ((3, 3, 3), f"9 slots of the cluster are free, but no host is, {PAID}; packed, they would free 2 hosts"),
+        ((4, 2, 2), f"4 slots of the cluster are free, on hosts that are in use, {PAID}; packed, they would free 1 host"),
         ((4, 1), ""),
+        ((4, 4, 3, 3), ""),
         ((0, 0), ""),
     ],
 )
-def test_freed_slots_that_free_no_host_are_said(free: tuple[int, int], words: str) -> None:
-    """Only of a job that does without some."""
-    cluster = where_the_engine_places(manager("a", free=free[0]), manager("b", free=free[1]))
+def test_freed_slots_that_free_no_host_are_said(free: tuple[int, ...], words: str) -> None:
+    """Only of a job that does without more than the free hosts have: here five slots, and a host has four."""
+    hosts = [manager(f"tm-{number}", free=each) for number, each in enumerate(free)]
+    cluster = where_the_engine_places(*hosts)
     rent = job_rent(FLINK, cluster, None)
     assert rent is not None
     assert rent.frees_no_host.startswith(words)
