@@ -277,6 +277,17 @@ def covers(period: ExcludedPeriod, at_ms: int) -> bool:
     return (time >= period.starts and _is_on(period, local)) or (time < period.ends and _is_on(period, local - timedelta(days=1)))
 
 
+def is_over(period: ExcludedPeriod, at_ms: int) -> bool:
+    """Return whether a period's last day has passed, so that it never comes again.
+
+    >>> is_over(ExcludedPeriod(last_day="1970-01-01"), 86_399_999), is_over(ExcludedPeriod(last_day="1970-01-01"), 86_400_000)
+    (False, True)
+    """
+    if period.last_day is None or covers(period, at_ms):
+        return False
+    return period.last_day < f"{datetime.fromtimestamp(at_ms / 1000, zone_of(period.zone)):%Y-%m-%d}"
+
+
 @lru_cache(maxsize=64)
 def zone_of(name: str) -> tzinfo:
     """Return a time zone by its IANA name; UTC for a name that this machine does not know (``surescale job`` refuses those)."""

@@ -26,6 +26,7 @@ HOW_WITHIN = "write PERIOD: BOUNDS, like 'mon-fri 07:30-09:00 Europe/Berlin: min
 HOW_TASK = "write NAME=MIN..MAX, NAME=MIN.., NAME=..MAX, NAME=pinned or NAME=free"
 _TIME = r"((?:[01][0-9]|2[0-3]):[0-5][0-9]|24:00)"
 _TIMES = re.compile(f"{_TIME}-{_TIME}")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DATES = re.compile(r"(\d{4}-\d\d-\d\d)?\.\.(\d{4}-\d\d-\d\d)?")
 _DAYS = re.compile(r"(mon|tue|wed|thu|fri|sat|sun)(?:-(mon|tue|wed|thu|fri|sat|sun))?")
 _BOUNDS = re.compile(r"([0-9]{0,9})\.\.([0-9]{0,9})")
@@ -37,7 +38,7 @@ def read_period(text: str) -> ExcludedPeriod:
     """Return an excluded period.
 
     Its parts come in any order and may be missing, but for at least one: weekdays (``mon-fri``, ``sat,sun``), local times, days
-    (``FROM..TO``), a time zone, and ``strict`` where even an overloaded task must wait.
+    (``FROM..TO``, or one), a time zone, and ``strict`` where even an overloaded task must wait.
 
     Raises:
         SettingsError: names the part and how to write it.
@@ -97,6 +98,8 @@ def _part(part: str, text: str) -> tuple[str, dict[str, object]]:
         return "times", {"starts": times[1], "ends": times[2]}
     if part != ".." and (dates := _DATES.fullmatch(part)):
         return "dates", {"first_day": dates[1], "last_day": dates[2]}
+    if _DATE.fullmatch(part):
+        return "dates", {"first_day": part, "last_day": part}
     if all(_DAYS.fullmatch(days) for days in part.split(",")):
         days = (day for days in part.split(",") for day in _weekdays(days))
         return "weekdays", {"days": tuple(dict.fromkeys(days))}

@@ -24,7 +24,7 @@ from surescale.contracts.foreign_files import in_time, is_plain, toml
 from surescale.contracts.job_labels import STEP, STEPS, read_limit
 from surescale.contracts.job_settings import SETTINGS, JobSettings
 from surescale.contracts.limits_in_words import READ_EACH, check_bounds, in_words, read_task
-from surescale.contracts.suggestions import meant
+from surescale.contracts.suggestions import meant, near
 from surescale.runtime.printable import one_line
 from surescale.services.job_settings.changes import Applied, applied_to, changed, differences, value_in_words
 from surescale.services.job_settings.snapshot import KnownJobs, note
@@ -191,8 +191,8 @@ def plans(entries: Iterable[Entry], known: KnownJobs, name: str, by: str, *, pru
     for entry in entries:
         jobs = entry.jobs(known.topologies)
         if not jobs:
-            near = ", ".join(sorted(known.topologies)[:3]) or "none yet"
-            raise SettingsError(f"{entry.where}: no job fits; correct or remove it (jobs known: {near})")
+            like = ", ".join(near(entry.name, sorted(known.topologies))) or "none yet"
+            raise SettingsError(f"{entry.where}: no job fits; correct or remove it (jobs known: {like})")
         for job in jobs:
             if job in chosen:
                 raise SettingsError(
@@ -236,8 +236,8 @@ def _made(job: str, wanted: Mapping[str, object], known: KnownJobs, why: str, by
     named: Any = wanted["tasks"] or {}
     for task in named if snapshot.known else ():
         if task not in tasks:
-            near = ", ".join(sorted(each for each in tasks if each))
-            raise SettingsError(f"task: there is no task {task!r}; known: {near}")
+            some = ", ".join(sorted(each for each in tasks if each))
+            raise SettingsError(f"task: there is no task {task!r}; known: {some}")
     after = changed(before, wanted, snapshot.known, by=by, at_ms=known.now_ms)
     by_hand = applied.by_hand(before) if applied else {}
     is_same = all(getattr(before, field) == getattr(after, field) for field in SETTINGS)

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from surescale.contracts.capabilities import UNKNOWN
 from surescale.contracts.errors import RecordRejected, SettingsError
 from surescale.contracts.ids import cluster_of, split_job
+from surescale.contracts.job_limits import is_over
 from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.limits_in_words import period_in_words
 from surescale.contracts.messages import ClusterTopology, JobTopology
 from surescale.contracts.modes import ModeInForce, mode_in_force
 from surescale.contracts.pauses import Pauses, all_jobs_of, is_of_all_jobs, pauses_of
+from surescale.contracts.plurals import listed
 from surescale.contracts.releases import Release, Releases
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.suggestions import near
@@ -202,7 +205,15 @@ def note(before: JobSettings, after: JobSettings, snapshot: SettingsSnapshot) ->
     owned = applied.by_hand(after).keys() & differences(before, after).keys() if applied and after.applied_from is None else ()
     again = f"{applied.name} sets this job: the next `surescale job apply` takes the change back" if applied and owned else None
     engine = (_no_actuator(before, after, snapshot), _cannot_rest(before, after, snapshot))
-    return "; ".join(filter(None, (effect, *engine, again))) or None
+    return "; ".join(filter(None, (effect, _over(before, after), *engine, again))) or None
+
+
+def _over(before: JobSettings, after: JobSettings) -> str | None:
+    """Return the new periods whose last day has passed; None where there is none."""
+    new = (*(after.excluded or ()), *(each.period for each in after.minimum_within or ()))
+    known = (*(before.excluded or ()), *(each.period for each in before.minimum_within or ()))
+    past = [period_in_words(each) for each in new if each not in known and is_over(each, after.set_at_ms)]
+    return f"{listed(map(repr, past))} {'is' if len(past) == 1 else 'are'} over, so nothing comes of it" if past else None
 
 
 def _no_actuator(before: JobSettings, after: JobSettings, snapshot: SettingsSnapshot) -> str | None:

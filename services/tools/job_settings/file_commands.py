@@ -82,6 +82,7 @@ def export(settings: "PipelineSettings", patterns: tuple[str, ...]) -> None:
     from fnmatch import fnmatchcase
 
     from surescale.contracts.errors import SettingsError
+    from surescale.contracts.suggestions import near
     from surescale.services.job_settings.changes import newest
     from surescale.services.job_settings.files import exported
     from surescale.services.job_settings.snapshot import read_jobs
@@ -92,7 +93,8 @@ def export(settings: "PipelineSettings", patterns: tuple[str, ...]) -> None:
     known = read_jobs(settings)
     for pattern in patterns:
         if not any(fnmatchcase(job, pattern) for job in known.names):
-            raise SettingsError(f"JOB: no job fits {pattern!r}; known: {', '.join(sorted(known.names)[:3]) or 'none yet'}")
+            like = ", ".join(near(pattern, sorted(known.names))) or "none yet"
+            raise SettingsError(f"JOB: no job fits {pattern!r}; known: {like}")
     chosen = [job for job in known.names if not patterns or any(fnmatchcase(job, pattern) for pattern in patterns)]
     click.echo(exported(newest(known.records.get(job, ()), job) for job in chosen), nl=False)
 

@@ -49,6 +49,7 @@ def test_a_period_in_words_is_read_as_the_same_period(period: ExcludedPeriod) ->
         ("2026-12-24..2026-12-26", ExcludedPeriod(first_day="2026-12-24", last_day="2026-12-26")),
         ("22:00-06:00 sat,sun strict", ExcludedPeriod(days=("sat", "sun"), starts="22:00", ends="06:00", emergencies=False)),
         ("2026-12-24..", ExcludedPeriod(first_day="2026-12-24")),
+        ("2026-12-24 09:00-10:00", ExcludedPeriod(starts="09:00", ends="10:00", first_day="2026-12-24", last_day="2026-12-24")),
     ],
 )
 def test_periods_are_written_like_this(text: str, period: ExcludedPeriod) -> None:
@@ -71,6 +72,9 @@ def test_periods_are_written_like_this(text: str, period: ExcludedPeriod) -> Non
         ("montag 09:00-10:00", "'montag'"),
         ("2026-12-26..2026-12-24", "never comes: it ends before it begins"),
         ("2026-02-30..", "never comes: no calendar has the day 2026-02-30"),
+        ("2026-02-30 09:00-10:00", "never comes: no calendar has the day 2026-02-30"),
+        ("2026-12-242026-12-25", "is not a day, time or time zone"),
+        ("mon 2026-12-25", "never comes: no mon is among its days"),
         ("mon,sun 2026-12-25..2026-12-26", "never comes: no mon or sun is among its days"),
     ],
 )

@@ -1,5 +1,6 @@
 """Settings of jobs as files, without Kafka: read, matched, compared, written back."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,25 @@ def test_a_pattern_is_for_all_jobs_that_fit(tmp_path: Path) -> None:
     """Each gets a record of its own."""
     made = planned(tmp_path, '[jobs."sim/*"]\nmax = 5\n')
     assert {job: plan.after.parallelism_max for job, plan in made.items()} == {"sim/clicks": 5, "sim/views": 5}
+
+
+def test_a_period_that_is_over_is_said_once(tmp_path: Path) -> None:
+    """It is 1970-01-01 00:01 UTC; one that runs, comes or has no last day is not over."""
+    periods = ["1969-12-24..1969-12-26", "1969-12-31 Asia/Tokyo", "1969-12-31 22:00-06:00", "1970-01-01", "mon", "..1969-01-01"]
+    text = f'[jobs."sim/clicks"]\nexclude = {json.dumps(periods)}\nwithin = ["1969-12-31 America/New_York: min 2"]\n'
+    plan = planned(tmp_path, text)["sim/clicks"]
+    over = "'1969-12-24..1969-12-26 UTC', '1969-12-31..1969-12-31 Asia/Tokyo', '..1969-01-01 UTC'"
+    assert plan.note == f"{over} are over, so nothing comes of it"
+    assert planned(tmp_path, text, applied(plan))["sim/clicks"].note is None
+
+
+def test_jobs_that_a_pattern_may_mean_are_named(tmp_path: Path) -> None:
+    """The nearest, whatever their case, and not the first of hundreds."""
+    jobs = (*(f"flink/a-{number}" for number in range(300)), "flink/orders", "kafka/views")
+    for pattern, meant in (("flink/oders*", "flink/orders"), ("Flink/ORDERS*", "flink/orders"), ("kafka/vews-?", "kafka/views")):
+        (tmp_path / NAME).write_text(f'[jobs."{pattern}"]\nmax = 3\n')
+        with pytest.raises(SettingsError, match=rf"no job fits; correct or remove it \(jobs known: {meant}"):
+            plans(read_entries(tmp_path / NAME), known(jobs=jobs), NAME, "ann")
 
 
 def test_the_same_again_is_no_change(tmp_path: Path) -> None:
@@ -133,7 +153,7 @@ def test_pruning_takes_back_what_the_file_no_longer_names_and_nothing_else(tmp_p
         ('[jobs."sim/clicks"]\nmin = 9\nmax = 3', '[jobs."sim/clicks"]: --min: 9 is more than --max 3'),
         ('[jobs."sim/clicks"]\ntask = ["nap=2.."]', "there is no task 'nap'; known: Map it, map, source"),
         ('[jobs."sim/clicks"]\nmax = 3\n[jobs."sim/c*"]\nmax = 4', '[jobs."sim/c*"]: sim/clicks has an entry already, '),
-        ('[jobs."sim/x*"]\nmax = 3', '[jobs."sim/x*"]: no job fits; correct or remove it (jobs known: sim/clicks, sim/views)'),
+        ('[jobs."sim/x*"]\nmax = 3', '[jobs."sim/x*"]: no job fits; correct or remove it (jobs known: sim/views, sim/clicks)'),
         ('[jobs."clicks"]\nmax = 3', "is no name of a job; write CLUSTER/NAME"),
         ("[job.x]\nmax = 3", "there is no 'job'; write [jobs.\"CLUSTER/NAME\"]"),
         ("[jobs]", "names no job"),
