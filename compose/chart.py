@@ -42,6 +42,9 @@ CHECKS = """\
 {{- if and .Values.flinkOperator.enabled (not .Values.flink.enabled) }}
 {{- fail "flinkOperator.enabled: set flink.enabled too, which says where the figures come from" }}
 {{- end }}
+{{- if and .Values.scaledStreams.enabled (not .Values.scaledStreams.namespaces) }}
+{{- fail "scaledStreams.namespaces: name the namespaces whose ScaledStreams set jobs" }}
+{{- end }}
 {{- if lt (int .Values.agent.replicas.max) (int .Values.agent.replicas.min) }}
 {{- fail "agent.replicas: max is less than min; set a max of at least that" }}
 {{- end }}
@@ -106,6 +109,7 @@ _OWN_PODS = {
 """In place of all pods of a namespace, which a release may share."""
 VALUES: dict[tuple[str, str], dict[str, Any]] = {
     ("Deployment", "rescaler"): {"/spec/replicas": Template("{{ .Values.rescaler.replicas }}")},
+    ("Deployment", "state"): {"/spec/replicas": Template("{{ .Values.state.replicas }}")},
     ("HorizontalPodAutoscaler", "agent"): {
         "/spec/minReplicas": Template("{{ .Values.agent.replicas.min }}"),
         "/spec/maxReplicas": Template("{{ .Values.agent.replicas.max }}"),

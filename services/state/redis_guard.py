@@ -19,6 +19,7 @@ ANSWER_BYTES_MAX = 512 * 2**20
 
 _NUMBER, _NONE = (int, float), type(None)
 _KINDS: Mapping[str, tuple[type, ...]] = {
+    "GET": (str, _NONE),
     "HGET": (str, _NONE),
     "HGETALL": (dict,),
     "HKEYS": (list,),
@@ -26,7 +27,9 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "HMGET": (list,),
     "HVALS": (list,),
     "INFO": (dict,),
+    "PEXPIRE": (bool,),
     "SCAN": (tuple, list),
+    "SET": (bool, _NONE),
     "SISMEMBER": (int,),
     "SMEMBERS": (set,),
     "TIME": (tuple,),

@@ -21,6 +21,8 @@ from surescale.runtime.metrics import READY
 from surescale.runtime.ports import free_port
 from surescale.services.doctor import checks
 from surescale.services.state import metrics
+from surescale.services.state.connection import connect
+from surescale.services.state.notify.lease import HELD_FOR_S, NAME, Lease
 from surescale.services.state.read.queries import Queries
 from surescale.services.state.write.view_store import ViewStore
 from tests.support import view_pipeline, webhook_receiver
@@ -164,6 +166,68 @@ def test_a_restart_tells_what_happened_meanwhile_and_no_history(
         for event in receiver.taken
     }
     assert all(len(same) == 1 for same in ids.values())
+
+
+def test_of_two_services_one_tells_and_the_other_goes_on(
+    settings: PipelineSettings,
+    store: ViewStore,
+    notifying: Callable[..., str],
+    receiver: Receiver,
+    processes: list["subprocess.Popen[bytes]"],
+) -> None:
+    """Each size once, also after the one that told was killed, and after the next one was stopped."""
+    send(settings, size(1, 2))
+    for _ in range(2):
+        api = notifying(SURESCALE_HEALTH_PORT=str(free_port()))
+        wait_until(lambda api=api: get(f"{api}/health")[0] == 200, what="a view that is caught up")  # type: ignore[misc]
+    begun(settings)
+    send(settings, size(3, 3), size(4, 4))
+    wait_until(lambda: sizes_told(receiver) == [3, 4], what="the sizes")
+    holder = next(each for each in processes if each.pid == teller(store))
+    holder.send_signal(signal.SIGKILL)
+    processes.remove(holder)
+    holder.wait(PATIENT_S)
+    send(settings, size(5, 5))
+    wait_until(lambda: sizes_told(receiver) == [3, 4, 5], what="the next size")
+    (other,) = processes
+    assert teller(store) == other.pid
+    notifying(SURESCALE_HEALTH_PORT=str(free_port()))
+    processes.remove(other)
+    other.terminate()
+    assert other.wait(PATIENT_S) == 0
+    send(settings, size(6, 6))
+    wait_until(lambda: sizes_told(receiver) == [3, 4, 5, 6], what="the last size")
+    assert teller(store) == processes[-1].pid
+    assert len({event["id"] for event in receiver.taken}) == len(receiver.taken)
+
+
+def teller(store: ViewStore) -> int:
+    """The process that holds the lease; 0: none."""
+    held = store.client.get(store.key(NAME))
+    return int(str(held).split("/")[1]) if held else 0
+
+
+def test_a_lease_has_one_holder(settings: PipelineSettings, store: ViewStore) -> None:
+    """It goes to another one when it is let go or lost, and a late renewal changes nothing; without Redis all stays as it was."""
+    away = connect(f"redis://127.0.0.1:{free_port()}/0")
+    one, two = Lease(store.client, store.key(NAME)), Lease(store.client, store.key(NAME))
+    for first, second in ((one, two), (two, one)):
+        for _ in range(2):
+            first.renew()
+            second.renew()
+            assert (first.is_ours, second.is_ours) == (True, False)
+        first.release()
+    one.renew()
+    store.client.delete(store.key(NAME))  # by a flush, or since it was not renewed in time
+    two.renew()
+    one.renew()
+    assert (one.is_ours, two.is_ours) == (False, True)
+    for each, tells in ((one, False), (two, True), (Lease(store.client, store.key(NAME)), True)):
+        each._client = away
+        each.renew()
+        assert each.is_ours is tells
+    assert 0 < store.client.pttl(store.key(NAME)) <= HELD_FOR_S * 1000
+    away.close()
 
 
 def test_a_receiver_that_is_killed_and_comes_back(settings: PipelineSettings, notifying: Callable[..., str]) -> None:

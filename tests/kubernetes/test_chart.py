@@ -167,6 +167,8 @@ def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> 
         ("prometheus.rules=yes", "'/prometheus/rules': got string, want boolean"),
         ("jobs.files.orders=x", "invalid propertyName 'orders'"),
         ("jobs.schedule=hourly", "'/jobs/schedule': 'hourly' does not match pattern"),
+        ("state.replicas=0", "'/state/replicas': minimum: got 0, want 1"),
+        ("scaledStreams.enabled=true", "scaledStreams.namespaces: name the namespaces whose ScaledStreams set jobs"),
         ("keda.namespace=Keda", "'/keda/namespace': 'Keda' does not match pattern"),
         ("ingress.enabled=true", "ingress.host: say under which name people reach the page"),
         ("flink.enabled=true,consumers.enabled=true", "flink.enabled, consumers.enabled: a release serves one cluster"),
