@@ -140,7 +140,8 @@ def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> 
     paths = {role: _path(namespace, role) for role in ROLES}
     for role, path in paths.items():
         wait_until(lambda path=path: _is_ready(cluster, path), TIMEOUT_S, what=f"the pods of {role}")  # type: ignore[misc]
-    cluster.helm("upgrade", "sizes", str(CHART), "--set=settings.SURESCALE_CLUSTER=other", "--set=rescaler.replicas=1", *where)
+    changed = ("settings.SURESCALE_CLUSTER=other", "rescaler.replicas=1", "state.replicas=2")
+    cluster.helm("upgrade", "sizes", str(CHART), *(f"--set={each}" for each in changed), *where)
     wait_until(lambda: _generation(cluster, paths["agent"]) == 2, TIMEOUT_S, what="the agents to be replaced")
     for role, path in paths.items():
         wait_until(lambda path=path: _is_ready(cluster, path), TIMEOUT_S, what=f"the new pods of {role}")  # type: ignore[misc]
@@ -150,6 +151,24 @@ def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> 
     assert not any(cluster.is_there(path) for path in paths.values())
     (claim,) = cluster.ask("GET", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims")["items"]
     assert claim["metadata"]["name"] == "checkpoint-sizes-spark-0"
+
+
+def test_with_keda_it_installs(cluster: LiveCluster, namespace: str) -> None:
+    """KEDA's namespace alone may come to the port that the service has for it."""
+    where = [f"--namespace={namespace}", f"--kubeconfig={cluster.kubeconfig}"]
+    files = [f"--values={CHART / name}.yaml" for name in ("production", "consumers", "keda")]
+    cluster.helm("install", "sizes", str(CHART), *files, "--set=keda.namespace=scalers", *where)
+    wait_until(lambda: _is_ready(cluster, _path(namespace, "state")), TIMEOUT_S, what="the pods of the state service")
+    service = cluster.ask("GET", f"/api/v1/namespaces/{namespace}/services/sizes-state")["spec"]["ports"]
+    assert {each["name"]: (each["port"], each["targetPort"]) for each in service}["keda"] == (8075, "keda")
+    settings = cluster.ask("GET", f"/api/v1/namespaces/{namespace}/configmaps/sizes-pipeline")["data"]
+    assert settings["SURESCALE_KEDA_PORT"] == "8075"
+    policy = cluster.ask("GET", f"/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies/sizes-keda")["spec"]
+    (rule,) = policy["ingress"]
+    assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "scalers"}}}]
+    assert [each["port"] for each in rule["ports"]] == ["keda"]
+    cluster.helm("uninstall", "sizes", "--wait", *where)
+    assert not cluster.is_there(_path(namespace, "state"))
 
 
 @pytest.mark.parametrize(
