@@ -8,7 +8,7 @@ They come in a fixed order, and a later one wins over an earlier one:
 4. ``backlog_hold``: no task shrinks while the job works off a backlog.
 5. ``unproven``: no task shrinks where the newest figures do not prove that it needs less (``policies.witness``).
 6. ``max_step``: no task changes by more than a factor at once, unless a timetable tells what comes; an overloaded one may grow
-   further.
+   further, and one that had nothing to do for long goes to its minimum.
 7. ``memory``: a task whose process is short of memory stays as it is (``policies.memory``).
 8. ``tied``: tasks on forward edges keep one parallelism, the widest of them.
 9. ``minimum_within``: in a period in which the owner wants a minimum, no task is below it.
@@ -38,6 +38,7 @@ from surescale.policies.measure import Measured, mean_of_last, or_zero
 
 FLOOR_MINUTES = 15  # known minutes that count as "the measured load"; five would chase noise and cost restarts
 OVERLOAD_BACKLOG_MINUTES = 2.0  # a task with this much work waiting is overloaded whatever its load
+REST_MINUTES = 45  # known ones without a record, from which on half a job is no safer a guess than the least of it
 OVERLOAD_STEP = 2  # an overloaded task may always double, however small the step
 FLOOR_MAX = 1_000_000  # the largest parallelism of any task; a counter gone wild asks for more than a number holds
 _EPSILON = 1e-9  # keeps 6 / 2.0 from becoming 3.0000000001 and then 4
@@ -51,7 +52,7 @@ class Situation:
     needs at once, 0 where nothing is; None: no task needs anything at once. ``unproven``: tasks that must not shrink, because
     nothing proves that they need less; None: there are none. ``cramped``: tasks whose process is short of memory; None: there are
     none. ``leap``: the least and the most that one decision may reach besides, since a timetable tells what comes; None: there is
-    none.
+    none. ``at_rest``: tasks that had nothing to do for ``REST_MINUTES``, and for which nothing waits; None: there are none.
     """
 
     graph: JobGraph
@@ -63,6 +64,7 @@ class Situation:
     unproven: Bool | None = None
     cramped: Bool | None = None
     leap: tuple[Int64, Int64] | None = None
+    at_rest: Bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,25 @@ def situation(measured: Measured, graph: JobGraph, current: Int64, busy_most: fl
     overloaded = graph.scalable & ((demand > carried(current, graph.deal)) | (backlog >= OVERLOAD_BACKLOG_MINUTES))
     silent = ~measured.reported[..., -1, :] | np.isnan(measured.load[..., -1:])
     unproven = silent if silent.any() else None
-    return Situation(graph, current, floor, overloaded, backlog_minutes=backlog, unproven=unproven)
+    at_rest = _at_rest(measured, graph)
+    return Situation(graph, current, floor, overloaded, backlog_minutes=backlog, unproven=unproven, at_rest=at_rest)
+
+
+def _at_rest(measured: Measured, graph: JobGraph) -> Bool | None:
+    """Return ``Situation.at_rest`` [.., N], by the known minutes since the last record, or since the window's beginning.
+
+    Of a job in which others are at work, a task is at rest that no record of the whole window reached.
+    """
+    load, waits = measured.load, measured.waiting_records > 0.0
+    at_rest: Bool = (measured.service_minutes == 0.0) & (measured.visits == 0.0) & ~waits
+    if at_rest.any():
+        at_rest &= measured.reported.sum(axis=-2) >= REST_MINUTES
+    if (load[..., -1] == 0.0).any():
+        since = np.cumsum((load > 0.0)[..., ::-1], axis=-1)[..., ::-1] == 0
+        rests = ((load == 0.0) & since).sum(axis=-1) >= REST_MINUTES
+        at_rest |= (rests & ~waits.any(axis=-1))[..., None]
+    at_rest &= graph.scalable
+    return at_rest if at_rest.any() else None
 
 
 def unmeasured(graph: JobGraph, current: Int64) -> Situation:
@@ -189,11 +209,19 @@ def step_range(seen: Situation, floor: Int64, limits: Limits) -> tuple[Int64, In
 
     Overload lifts the limit, but only upward, and only as far as twice the present size or as the measured load needs.
     """
-    nearest, farthest = one_step(seen.current, limits, seen.graph)
+    nearest, farthest = steps_of(seen, limits)
     if seen.leap is not None:
         nearest, farthest = np.minimum(nearest, seen.leap[0]), np.maximum(farthest, seen.leap[1])
     lifted = np.maximum(np.maximum(farthest, OVERLOAD_STEP * seen.current), floor)
     return nearest, np.where(seen.overloaded, lifted, farthest)
+
+
+def steps_of(seen: Situation, limits: Limits) -> tuple[Int64, Int64]:
+    """Return the same by the step factors alone; a task at rest may go all the way, unless its owner set a step."""
+    nearest, farthest = one_step(seen.current, limits, seen.graph)
+    if seen.at_rest is not None and limits.leaps_down:
+        nearest = np.where(seen.at_rest, 1, nearest)
+    return nearest, farthest
 
 
 def one_step(current: Int64, limits: Limits, graph: JobGraph) -> tuple[Int64, Int64]:

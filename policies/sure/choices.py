@@ -8,7 +8,7 @@ from surescale.policies.answer import Float64
 from surescale.policies.dealt import Dealt, carried, needed
 from surescale.policies.flows import Undivided
 from surescale.policies.graph import Bool, Int64, JobGraph
-from surescale.policies.guardrails import FLOOR_MINUTES, Situation, guard_rows, one_step, situation
+from surescale.policies.guardrails import FLOOR_MINUTES, Situation, guard_rows, situation, steps_of
 from surescale.policies.measure import Measured, busiest_of, mean_of_last, or_zero, widened_by
 from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.planning_input import Planning, PlanningInput
@@ -234,7 +234,7 @@ def _within_step(given: PlanningInput, seen: Situation, leap: tuple[Int64, Int64
     timetable allows a leap, it goes down no further than the load floor: the rest would take a second restart.
     """
     limits = given.limits
-    nearest, farthest = one_step(given.current, limits, given.graph)
+    nearest, farthest = steps_of(seen, limits)
     if leap is not None:
         nearest = np.maximum(np.minimum(nearest, leap[0]), np.minimum(seen.floor, given.current))
         farthest = np.maximum(farthest, leap[1])

@@ -228,6 +228,17 @@ def test_members_that_come_and_go_keep_no_group_wide(name: str, things: int, bus
     assert len(course.rescales) <= 4
 
 
+@pytest.mark.parametrize("name", ["sure", "target-utilisation"])
+@pytest.mark.parametrize(("engine", "things", "busy"), [("kafka", 24, 8.9), ("flink", 128, 40.0)])
+def test_where_nothing_comes_any_more_few_rescales_lead_to_the_minimum(engine: str, things: int, busy: float, name: str) -> None:
+    """Half of the way, in case that it is a pause, and then the rest: each step was half an hour and a restart before."""
+    begin = 12 if things == 24 else 64
+    course = run(Cell(engine, things, busy, 0.02, begin, 1, rise=(60, 0.0)), policy(name), 200)
+    late = [each for each in course.rescales if each[0] >= 60]
+    assert course.sizes[-1] == 1
+    assert len(late) <= 3
+
+
 def test_a_group_whose_members_come_and_go_grows_at_once() -> None:
     """A load that doubles does not wait for a minute without a change."""
     cell = Cell("kafka", 128, 20.0, 0.02, begin=28, seed=1, rise=(120, 2.0), gone=0.02)

@@ -25,6 +25,7 @@ from surescale.contracts.windows import (
 from surescale.contracts.wire import encode
 from surescale.policies.decide import decide, decide_if_due
 from surescale.policies.graph import job_graph
+from surescale.policies.guardrails import REST_MINUTES
 from surescale.policies.measure import measure
 from surescale.policies.question import Question
 from surescale.policies.rules.target_utilisation import TargetUtilisation
@@ -47,9 +48,9 @@ def without_records(window: Window, minutes: int, task: int | slice = slice(None
 @pytest.mark.parametrize("policy", EVERY)
 @pytest.mark.parametrize("minutes", [30, 59, 60])
 def test_a_job_that_gets_no_records_goes_to_its_minimum(policy: str, minutes: int) -> None:
-    """By every policy, with the window all zero or nearly: so a lower need that must last an hour is not taken back."""
+    """By every policy, with the window all zero or nearly: half of the way, and all of it once that has lasted."""
     wanted = sizes(decided(without_records(real_window(busy=0.6, subtasks=16), minutes), policy))
-    assert wanted == ([15, 15] if policy == "threshold" else [8, 8])
+    assert wanted == [15 if policy == "threshold" else 8 if minutes < REST_MINUTES else 1] * 2
 
 
 @pytest.mark.parametrize("policy", EVERY)
@@ -59,7 +60,21 @@ def test_a_group_without_busy_counters_that_gets_no_records_shrinks_too(policy: 
     window = without_records(real_window(subtasks=6, tasks=("group",)), minutes)
     for name in ("busy_ms", "idle_ms", "busy_ms_max"):
         window = written(window, name, np.nan, last=60)
-    assert sizes(decided(window, policy)) == ([5] if policy == "threshold" else [3])
+    assert sizes(decided(window, policy)) == [5 if policy == "threshold" else 3 if minutes < REST_MINUTES else 1]
+
+
+@pytest.mark.parametrize("policy", ["sure", "target-utilisation", "flink"])
+def test_a_job_at_rest_keeps_what_its_owner_says_of_size_and_steps(policy: str) -> None:
+    """A minimum, also after minutes that nobody counted; a step that was set; and half an hour of rest is too little."""
+    window = without_records(real_window(busy=0.6, subtasks=16, tasks=("group",)), 60)
+    window.figures[20:26] = np.nan
+    wants: tuple[tuple[dict[str, float], int], ...] = (({"parallelism_min": 3}, 3), ({"step_down_max": 2.0}, 8))
+    for limits, wanted in wants:
+        settings = msgspec.structs.replace(JobSettings(job=window.job), **limits)
+        assert sizes(decide(window, policy_named(policy), settings, seed=0)) == [wanted]
+    for name in ("records_in", "records_out", "arrived"):
+        window.figures[-30, 0, FIGURE[name]] = 5.0
+    assert sizes(decided(window, policy)) == [8]
 
 
 @pytest.mark.parametrize("busy", [0.000_1, 0.001, 0.01, 0.03, 0.045])
@@ -91,8 +106,18 @@ def test_a_load_of_zero_needs_ten_known_minutes() -> None:
 @pytest.mark.parametrize("policy", ["target-utilisation", "flink", "sure", "ds2"])
 def test_a_task_behind_a_silent_side_output_goes_to_its_minimum(policy: str) -> None:
     """Its parent sends all to another task; it gets nothing, does nothing, and says so."""
-    window = real_window(busy=0.7, subtasks=4)
-    assert sizes(decided(without_records(window, 60, task=1), policy))[1] == 2
+    window = real_window(busy=0.7, subtasks=8)
+    assert sizes(decided(without_records(window, 60, task=1), policy))[1] == 1
+
+
+@pytest.mark.parametrize("policy", ["target-utilisation", "flink", "sure", "ds2"])
+def test_a_counter_that_shows_no_work_for_records_is_no_rest(policy: str) -> None:
+    """Nor is a task that had records within the window."""
+    uncounted = real_window(busy=0.7, subtasks=8)
+    for name in ("busy_ms", "busy_ms_max"):
+        uncounted = written(uncounted, name, 0.0, task=1, last=60)
+    for window in (uncounted, without_records(real_window(busy=0.7, subtasks=8), 50, task=1)):
+        assert sizes(decided(window, policy))[1] >= 4
 
 
 def test_records_that_wait_are_no_silence() -> None:
