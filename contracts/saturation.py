@@ -46,7 +46,9 @@ shows with its next commit. More are an outage."""
 QUIET_MOST = 0.25
 """Minutes of what a task without a busy counter gets through that may wait for it while it keeps up: commits come in waves."""
 GROWN_LEAST = 0.1
-"""The same by which it must grow within a minute for the task to fall behind."""
+"""The same by which it must grow at a smaller size, within a minute or within some, for the task to fall behind."""
+STILL_LEAST = 7
+"""Minutes within which a task must work off some of what waits, or it falls behind, too."""
 UNEVEN_MOST = 2.0
 """Times the mean that the busiest subtask may do: beyond, what waits may all be its own, and says nothing of the others."""
 HOLDS_MOST_MS = HOURS * HOUR_MS
@@ -153,7 +155,7 @@ def never_rested(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Bool:
 
 
 def falls_behind(figures: Float32) -> Bool:
-    """Return [N] whether in the newest of minutes [m, N, F] more waits for a task than before, on fewer subtasks than lately.
+    """Return [N] whether in the newest of minutes [m, N, F] more waits for a task than did before on as few, fewer than lately.
 
     A minute in which nothing was got through, or that follows one, tells of the restart that made them fewer, not of their size.
     """
@@ -163,10 +165,15 @@ def falls_behind(figures: Float32) -> Bool:
     )
     if len(figures) < 2:
         return np.zeros(figures.shape[1], dtype=np.bool_)
-    before, processed = read_or_emitted(into[-2:], out[-2:])
-    grown = (not_begun(waiting[-1], subtasks[-1]) > QUIET_MOST * processed) & (
-        waiting[-1] - waiting[-2] > GROWN_LEAST * processed
-    )
+    each = read_or_emitted(into, out)
+    before, processed = each[-2:]
+    alike = (each > 0) & ~(began > 0) & (subtasks == subtasks[-1])  # False where unknown
+    alike = np.logical_and.accumulate(alike[::-1], axis=0)[::-1]  # up to the newest minute
+    least = np.fmin(waiting[-2], np.where(alike, waiting, np.inf)[:-1].min(axis=0))  # a little more each minute is more, too
+    count = alike.sum(axis=0)
+    first = np.take_along_axis(waiting, np.minimum(len(waiting) - count, len(waiting) - 1)[None], axis=0)[0]
+    more = (waiting[-1] - least > GROWN_LEAST * processed) | ((count >= STILL_LEAST) & (waiting[-1] >= first))
+    grown = (not_begun(waiting[-1], subtasks[-1]) > QUIET_MOST * processed) & more
     runs = (before > 0) & (processed > 0) & ~(began[-1] > 0)  # False where unknown
     found: Bool = grown & (subtasks[-1] < np.fmax.reduce(subtasks[:-1])) & runs
     return found

@@ -14,6 +14,7 @@ from surescale.contracts.messages import JobTopology, Saturation, TaskSpec
 from surescale.contracts.saturation import (
     LATELY_MINUTES,
     SHOWN_MOST,
+    STILL_LEAST,
     evened,
     falls_behind,
     remembered,
@@ -188,6 +189,23 @@ def test_a_task_falls_behind_if_more_waits_on_fewer_subtasks_than_lately() -> No
     assert not found(minute(np.nan, waiting=290.0, subtasks=5), minute(np.nan, waiting=380.0))
     assert not found(minute(np.nan, waiting=100.0), minute(np.nan, waiting=300.0))
     assert not found(before, minute(np.nan, waiting=np.nan))
+
+
+@pytest.mark.parametrize(("more", "minutes"), [(50.0, 3), (20.0, 6), (12.0, 9)])
+def test_a_task_falls_behind_that_is_a_little_too_small(more: float, minutes: int) -> None:
+    """By two to five per cent of what it gets through: it took up to an hour, until a minute's work was waiting."""
+    larger = [minute(np.nan, subtasks=5)]
+
+    def found(waits: list[float]) -> bool:
+        figures = [each["calls"] for each in (*larger, *(minute(np.nan, waiting=each) for each in waits))]
+        return bool(falls_behind(np.stack(figures)[:, None])[0])
+
+    grows = [300.0 + more * each for each in range(minutes + 1)]
+    assert found(grows)
+    assert found([300.0] * STILL_LEAST)
+    assert not found([300.0] * (STILL_LEAST - 1))
+    assert not found([each - 100.0 for each in grows[:3]])
+    assert not found([1_000.0 - more * each for each in range(10)])  # what a restart left is worked off, however slowly
 
 
 def test_a_task_that_is_gone_and_comes_back_starts_anew() -> None:
