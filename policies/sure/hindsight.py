@@ -22,11 +22,12 @@ from surescale.policies.graph import Bool
 from surescale.policies.limits import Limits
 from surescale.policies.sure.choices import Choices, Work, calmness
 from surescale.policies.sure.outlook import SURGE_MAX, Expected
-from surescale.policies.sure.past import DAY_HOURS, Past
+from surescale.policies.sure.past import DAY_HOURS, WEEK_HOURS, Past
 from surescale.policies.sure.planning_input import Planning
 from surescale.policies.sure.queue_delay import waiting_at, waiting_by_bursts, waiting_by_surges
 
 KNOWN_HOURS_MIN = 66  # fewer cannot tell whether following pays
+KNOWN_SHARE = 0.9  # of a week's hours; fewer cannot tell what a constant scores over it
 CALM_HOURS_MIN = 3  # fewer cannot tell that a load is constant
 CALM_WIDTH = 0.15  # a day counts as constant below this logarithm of its highest over its lowest hour
 HEADROOM = 1.1  # a constant load is sized as if it were ten per cent higher
@@ -47,8 +48,10 @@ def hindsight(
     as many more, at most a day. For any other job it grows with the reward by which following lost against the best constant: 0
     up to ``hindsight_margin``, 1 from twice that. ``curve`` is the delay by the bursts of the last hour [B, U].
 
-    Where a restart is long, the past days are taken at the level of the last twelve hours: a constant has to be right for the day
-    that comes, and undoing it costs too much to wait until the load has shown that.
+    Where a restart is long, a constant has to be right for the day that comes, and undoing it costs too much to wait until the
+    load has shown that. So the last days are taken at the level of the last twelve hours. From five minutes on the last week
+    counts instead, and its same day as much as all of it: on a Monday the last days know nothing of workdays. That is where it
+    is known and the load is still as it was.
     """
     past = expected.past
     counted = known_hours(past)
@@ -63,16 +66,27 @@ def hindsight(
         return heed, days, np.zeros(choices.capacity.shape)
     coming = expected
     if planning.forced_restart > 0:
-        loads, peaks = past.loads * past.level, past.peaks * past.level
-        coming = replace(expected, past=replace(past, loads=loads, peaks=peaks))
+        coming = replace(expected, past=replace(past, loads=past.loads * past.level, peaks=past.peaks * past.level))
     counted[:, :-DAY_HOURS] &= (calm == 0)[:, None]
-    scored = np.where(counted[:, None], _scored(planning, coming, curve, choices, calm > 0), 0.0)
-    constant: Float64 = scored.sum(axis=-1) / np.maximum(counted.sum(axis=1), 1)[:, None]
+    constant = _mean_of(counted, _scored(planning, coming, curve, choices, calm > 0))
+    if planning.looks_back_a_week:
+        of_week = replace(past, loads=past.week, peaks=past.week_peaks)
+        known = known_hours(of_week) & (calm == 0)[:, None]
+        is_known = known[:, :DAY_HOURS].all(axis=1) & (known.sum(axis=1) >= KNOWN_SHARE * WEEK_HOURS)
+        scored = _scored(planning, replace(expected, past=of_week), curve, choices, calm > 0)
+        same_day = _mean_of(known[:, :DAY_HOURS], scored[..., :DAY_HOURS])
+        constant = np.where(is_known[:, None], (_mean_of(known, scored) + same_day) / 2.0, constant)
     return heed, days, constant
 
 
+def _mean_of(counted: Bool, scored: Float64) -> Float64:
+    """Return [B, C] the mean reward of the hours that count [B, n], from rewards [B, C, n]; 0 where none does."""
+    mean: Float64 = np.where(counted[:, None], scored, 0.0).sum(axis=-1) / np.maximum(counted.sum(axis=1), 1)[:, None]
+    return mean
+
+
 def known_hours(past: Past) -> Bool:
-    """Return [B, 72] which hours have both load and peak, and a record.
+    """Return [B, n] which hours have both load and peak, and a record.
 
     An hour without one tells nothing of constant sizes: in it the job goes to its least, whatever sizes are worth over days.
     """

@@ -15,6 +15,8 @@ DAY_HOURS = 24
 _CHANGE_MAX = 1.2  # no hour is expected above "3.3 times the one before"
 LEVEL_HOURS = 12  # that two days are compared over
 LEVEL_MAX = 1.6  # a day further above or below another is another kind of day: as far as this, no further
+WEEK_HOURS = 7 * DAY_HOURS
+WEEK_ALIKE = 1.25  # hours further above or below those a week before: the load is no longer what it was
 _BEYOND = 1.05  # the last minutes are outside the last day's range beyond this factor
 
 
@@ -34,6 +36,9 @@ class Past:
         usual: bool [B], the last minutes are within the range of the last day's hours and peaks.
         level: float64 [B, 72], the mean of the last ``LEVEL_HOURS`` whole hours over that of the same hours on each hour's own
             day; 1 where fewer than half of them are known, or all are 0.
+        week: float64 [B, 168], mean load of each hour of a week, beginning with the present hour a week ago; NaN where the last
+            hours are beyond ``WEEK_ALIKE`` of what they were a week before.
+        week_peaks: float64 [B, 168], their largest means of five minutes.
     """
 
     loads: Float64
@@ -44,6 +49,8 @@ class Past:
     falling: Float64
     usual: npt.NDArray[np.bool_]
     level: Float64
+    week: Float64
+    week_peaks: Float64
 
 
 def past_of(load: Float64, hourly_load: npt.NDArray[np.floating], hourly_peak: npt.NDArray[np.floating]) -> Past:
@@ -54,6 +61,7 @@ def past_of(load: Float64, hourly_load: npt.NDArray[np.floating], hourly_peak: n
     five, fifteen = (mean_of_last(load, minutes) for minutes in (5, 15))
     low, high = np.fmin.reduce(day, axis=1), np.fmax.reduce(highest, axis=1)
     loads, before = hours[:, -PAST_HOURS:], hours[:, -PAST_HOURS - 1 : -1]
+    is_alike = (np.abs(np.log(np.maximum(_lead(hours, WEEK_HOURS), TINY))) <= np.log(WEEK_ALIKE))[:, None]
     return Past(
         loads=loads,
         peaks=peaks[:, -PAST_HOURS:],
@@ -63,20 +71,28 @@ def past_of(load: Float64, hourly_load: npt.NDArray[np.floating], hourly_peak: n
         falling=fifteen / np.maximum(five, TINY),
         usual=(np.fmax(five, fifteen) * _BEYOND > low) & (np.fmin(five, fifteen) < _BEYOND * high),
         level=_level(hours),
+        week=np.where(is_alike, hours[:, -WEEK_HOURS:], np.nan),
+        week_peaks=np.where(is_alike, peaks[:, -WEEK_HOURS:], np.nan),
     )
 
 
 def _level(hours: Float64) -> Float64:
     """Return ``Past.level`` [B, 72] from whole hours [B, n]."""
-    last = hours[:, -LEVEL_HOURS:]
-    levels = []
-    for day in range(PAST_HOURS // DAY_HOURS, 0, -1):
-        before = hours[:, -LEVEL_HOURS - DAY_HOURS * day : -DAY_HOURS * day]
-        known = ~np.isnan(last) & ~np.isnan(before)
-        now, then = (np.where(known, each, 0.0).sum(axis=1) for each in (last, before))
-        ratio = (now / np.maximum(then, TINY)).clip(1.0 / LEVEL_MAX, LEVEL_MAX)
-        levels.append(np.where((known.sum(axis=1) >= LEVEL_HOURS // 2) & (now + then > 0.0), ratio, 1.0))
+    days = range(PAST_HOURS // DAY_HOURS, 0, -1)
+    levels = [_lead(hours, DAY_HOURS * day).clip(1.0 / LEVEL_MAX, LEVEL_MAX) for day in days]
     return np.repeat(np.stack(levels, axis=1), DAY_HOURS, axis=1)
+
+
+def _lead(hours: Float64, earlier: int) -> Float64:
+    """Return [B] the mean of the last ``LEVEL_HOURS`` of hours [B, n] over that of as many, so many hours earlier.
+
+    It is 1 where fewer than half of them are known, or all are 0.
+    """
+    last, before = hours[:, -LEVEL_HOURS:], hours[:, -LEVEL_HOURS - earlier : -earlier]
+    known = ~np.isnan(last) & ~np.isnan(before)
+    now, then = (np.where(known, each, 0.0).sum(axis=1) for each in (last, before))
+    lead: Float64 = np.where((known.sum(axis=1) >= LEVEL_HOURS // 2) & (now + then > 0.0), now / np.maximum(then, TINY), 1.0)
+    return lead
 
 
 def _usual_growth(growth: Float64) -> Float64:

@@ -30,6 +30,7 @@ from surescale.policies.measure import NOTHING_MINUTES
 from surescale.policies.sure.choices import Choices, Work, calmness, choices_of, is_falling, is_young, leap_of, reach_of
 from surescale.policies.sure.hindsight import hindsight
 from surescale.policies.sure.outlook import Expected
+from surescale.policies.sure.past import DAY_HOURS
 from surescale.policies.sure.planning_input import Planning, PlanningInput
 from surescale.policies.sure.queue_delay import (
     LEAST,
@@ -207,10 +208,18 @@ def _are_enough(given: PlanningInput, work: Work, load: Float64) -> Bool:
 
 
 def _is_far_too_wide(planning: Planning, expected: Expected, choices: Choices) -> Bool:
-    """Return ``Planned.wide`` [B], whatever scores say. Never where a restart is no longer than those of the calibration."""
+    """Return ``Planned.wide`` [B], whatever scores say. Never where a restart is no longer than those of the calibration.
+
+    Where it is longer still, nor below what the day that comes needed a week ago: what a quiet Sunday spares, Monday takes back
+    with a second restart.
+    """
     if planning.forced_restart <= 0.0:
         return np.zeros(len(choices.subtasks), dtype=np.bool_)
-    return _spares_a_good_part(expected, choices, np.full(len(choices.subtasks), -1))
+    wide = _spares_a_good_part(expected, choices, np.full(len(choices.subtasks), -1))
+    if planning.looks_back_a_week:
+        then = np.fmax.reduce(expected.past.week_peaks[:, :DAY_HOURS], axis=1)
+        wide &= ~(WIDE_BUSY * choices.capacity[:, -1] < then)  # not where NaN
+    return wide
 
 
 def _spares_a_good_part(expected: Expected, choices: Choices, which: Int64) -> Bool:

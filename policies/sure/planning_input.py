@@ -17,6 +17,7 @@ from surescale.policies.policy import SPAN_MINUTES
 from surescale.policies.sure.outlook import Expected
 
 LATER_POWER = 2.0  # of a restart's length, in the price of a later one
+WEEK_RESTART_MINUTES = 5  # a shorter restart, or one of unknown length, is undone soon enough by what the last days show
 RESTART_STAGE_MINUTES = 20.0  # over which the minutes that a later restart puts above a bound are spread
 GAIN_POWER = 1.5  # of a restart's length, in what a change must gain
 WEIGHTS: dict[Objective, float] = {"cost": 0.3, "latency": 0.7}
@@ -45,6 +46,11 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     hindsight_margin: Annotated[float, Meta(gt=0.0)] = 0.025  # the best constant must have won by this much reward to count
     forced_restart: float = 0.0  # price of a restart that the load floor forces, beyond that of a shipped one; 0: not counted
     bound: Bound | None = None  # of the job's owner, never of a package: minutes above it count, in place of latency
+
+    @property
+    def looks_back_a_week(self) -> bool:
+        """Return whether a restart is so long that sizes have to suit the week, and not only the last days."""
+        return self.forced_restart > 0 and self.restart_minutes >= WEEK_RESTART_MINUTES
 
 
 def with_restart(shipped: Planning, restart_seconds: float | None) -> Planning:

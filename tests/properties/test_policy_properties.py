@@ -280,7 +280,9 @@ def pasts(draw: st.DrawFn) -> Past:
     peaks, expected = loads * draw(st.floats(1.0, 8.0)), np.roll(loads, 1, axis=1)
     change, width, falling = (np.array([draw(st.floats(0, 3) | st.just(np.nan))]) for _ in range(3))
     level = np.full(loads.shape, draw(st.floats(1 / LEVEL_MAX, LEVEL_MAX)))
-    return Past(loads, peaks, expected, change, width, falling, np.array([draw(st.booleans())]), level)
+    week = np.tile(np.array([draw(day)]), 7)
+    usual = np.array([draw(st.booleans())])
+    return Past(loads, peaks, expected, change, width, falling, usual, level, week, week * draw(st.floats(1.0, 8.0)))
 
 
 @st.composite

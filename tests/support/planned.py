@@ -9,7 +9,7 @@ from surescale.policies.graph import JobGraph, job_graph
 from surescale.policies.guardrails import Limits
 from surescale.policies.measure import Measured
 from surescale.policies.sure.outlook import Expected
-from surescale.policies.sure.past import PAST_HOURS, Past
+from surescale.policies.sure.past import PAST_HOURS, WEEK_HOURS, Past
 from surescale.policies.sure.plan import Planned, plan
 from surescale.policies.sure.planning_input import Planning, PlanningInput
 
@@ -41,6 +41,7 @@ def past(**parts: np.ndarray) -> Past:
     unknown = np.full((1, PAST_HOURS), np.nan)
     nothing = {"change": np.array([np.inf]), "width": np.array([np.nan]), "falling": np.ones(1), "usual": np.array([True])}
     nothing["level"] = np.ones((1, PAST_HOURS))
+    nothing |= dict.fromkeys(("week", "week_peaks"), np.full((1, WEEK_HOURS), np.nan))
     return Past(**{"loads": unknown, "peaks": unknown, "expected": unknown, **nothing, **parts})
 
 

@@ -10,12 +10,12 @@ from surescale.policies.guardrails import Limits
 from surescale.policies.sure.choices import Choices, Work
 from surescale.policies.sure.hindsight import FLOOR_SHARE, hindsight
 from surescale.policies.sure.outlook import Expected
-from surescale.policies.sure.past import Past
+from surescale.policies.sure.past import PAST_HOURS, Past, past_of
 from surescale.policies.sure.planning_input import Planning
 from surescale.policies.sure.queue_delay import waiting_by_bursts
 from tests.support.planned import CALM, CHAIN, expecting, measured, past
 
-LONG = msgspec.structs.replace(CALM, forced_restart=1e-9)  # a long restart whose price is nothing
+LONG = msgspec.structs.replace(CALM, restart_minutes=5, forced_restart=1e-9)  # a long restart whose price is nothing
 SIZES = np.array([[[1, 3, 2], [1, 6, 3], [1, 10, 5]]])
 
 
@@ -129,6 +129,44 @@ def test_where_restarts_are_long_constants_are_judged_at_the_level_of_the_day() 
     whole = past(loads=loads, peaks=peaks, expected=np.roll(loads, 1, axis=1), change=np.array([0.4]), width=np.ones(1))
     np.testing.assert_allclose(long, heeded(whole, surges)[1], atol=1e-6)
     assert usual.argmax() < long.argmax()
+
+
+def test_where_restarts_are_long_the_week_counts_and_its_same_day_as_much_as_all_of_it() -> None:
+    """After a quiet weekend the last days would have the small size; what came on last week's Monday keeps the one with room."""
+    loads, peaks = bursting()
+    surges = np.where(np.arange(24) < 10, 4.0, 1.0)[None]
+    facts = {"expected": np.roll(loads, 1, axis=1) / 2, "change": np.array([0.4]), "width": np.ones(1)}
+    quiet = past(loads=loads / 2, peaks=peaks / 2, **facts)
+    factors = np.repeat([2.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.5], 24)
+    known = {"week": factors * np.tile(loads[:, :24], 7), "week_peaks": factors * np.tile(peaks[:, :24], 7)}
+    before, after = heeded(quiet, surges, LONG)[1], heeded(replace(quiet, **known), surges, LONG)[1]
+    assert before.argmax() < after.argmax()
+    of_day = {factor: heeded(_repeated(factor, facts), surges, LONG)[1] for factor in (2.0, 1.0, 0.5)}
+    of_week = (of_day[2.0] + 4.0 * of_day[1.0] + 2.0 * of_day[0.5]) / 7.0
+    np.testing.assert_allclose(after, (of_week + of_day[2.0]) / 2.0)
+    for shorter in (CALM, msgspec.structs.replace(LONG, restart_minutes=4)):
+        np.testing.assert_array_equal(*(heeded(each, surges, shorter)[1] for each in (replace(quiet, **known), quiet)))
+    unknown = {name: np.where(np.arange(168) == 7, np.nan, hours) for name, hours in known.items()}
+    np.testing.assert_array_equal(heeded(replace(quiet, **unknown), surges, LONG)[1], before)
+
+
+def _repeated(factor: float, facts: dict[str, np.ndarray]) -> Past:
+    loads, peaks = (factor * np.tile(hours[:, :24], 3) for hours in bursting())
+    return past(loads=loads, peaks=peaks, **facts)
+
+
+@pytest.mark.parametrize(("now", "counts"), [(1.0, True), (0.85, True), (1.2, True), (0.7, False), (1.5, False)])
+def test_a_week_ago_says_nothing_where_the_load_is_no_longer_as_it_was(now: float, counts: bool) -> None:
+    """A third less than at the same hours is no quiet weekend: then last week's Monday says nothing of the one that comes."""
+    hours = np.full((1, 192), 100.0)
+    hours[:, -PAST_HOURS:] *= now
+    hours[:, 23] = 150.0  # the present hour a week ago
+    found = past_of(np.full((1, 60), 100.0 * now), hours, 1.1 * hours)
+    if counts:
+        np.testing.assert_array_equal(found.week[0, :2], [150.0, 100.0])
+        np.testing.assert_allclose(found.week_peaks, 1.1 * found.week)
+    else:
+        assert np.isnan([found.week, found.week_peaks]).all()
 
 
 def test_a_constant_pays_for_each_hour_in_which_the_load_floor_would_have_raised_it() -> None:

@@ -325,6 +325,9 @@ def test_a_job_far_too_wide_shrinks_whatever_a_long_restart_costs() -> None:
     assert (answer.acts[0], answer.wide[0]) == (True, True)
     assert answer.wanted.tolist() == [[1, 5, 5]]
     assert not planned((10, 10), surging(little, 30.0, highest=1_500.0), planning=long).acts[0], "the last day needed it"
+    last_week = replace(little, past=past(week=np.full((1, 168), 60.0), week_peaks=np.full((1, 168), 400.0)))
+    assert not planned((10, 10), last_week, planning=long).acts[0], "the day that comes needed it a week ago"
+    assert planned((10, 10), last_week, planning=with_restart(PLANNING, 180.0)).acts[0], "three minutes are undone sooner"
     assert not planned((10, 10), little, measured(known=10), planning=long).acts[0], "too little is known of it"
     assert not planned((4, 2), expecting(*[60.0] * 4), planning=long).wide[0]
     assert not planned((10, 10), little).wide[0], "scores tell it where restarts are short"
