@@ -137,8 +137,8 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
     if planned.heed[0] > 0:
         load += ", taking the last days into account"
     if planned.idle[0]:
-        comes = "no record" if high < 0.5 else "next to nothing"
-        return f"{load}: {comes} comes, so the fewest subtasks that the limits allow are enough."
+        little = "no record comes" if high < 0.5 else "that is next to no work"
+        return f"{load}: {little}, so the fewest subtasks that the limits allow are enough."
     present = f"the present {counted(have, 'subtask')}"
     holding, changing, best = float(planned.holding[0]), float(planned.changing[0]), int(planned.best[0])
     if planned.forced[0]:

@@ -144,6 +144,18 @@ def test_on_a_real_engine_an_unknown_restart_counts_as_long_and_is_said_to_be_as
     assert unknown.action == "act", "a job with four times the subtasks that it needs need not stay so"
 
 
+@pytest.mark.parametrize(("load", "words"), [(0.0, "no record comes, so"), (20.0, "that is next to no work, so")])
+def test_a_job_of_little_work_goes_to_its_least_and_many_records_are_not_called_none(
+    sure: SurePolicy, make_window: WindowMaker, load: float, words: str
+) -> None:
+    """Twenty records a minute were called "next to nothing" that comes; it is their work that is."""
+    window = make_window(load=load, parallelism=(4, 4))
+    topology = msgspec.structs.replace(window.topology, engine="kafka")
+    decision = decide(replace(window, topology=topology), sure, JobSettings(job="sim/chain", parallelism_max=20), seed=0)
+    assert decision.action == "act"
+    assert f": {words} the fewest subtasks that the limits allow are enough." in decision.reason
+
+
 @pytest.mark.parametrize(("load", "cut"), [(400.0, True), (80.0, False)])
 def test_a_plan_beyond_the_step_is_kept_beside_what_the_step_left(
     sure: SurePolicy, make_window: WindowMaker, load: float, cut: bool
