@@ -57,15 +57,20 @@ def with_restart(shipped: Planning, restart_seconds: float | None) -> Planning:
     """Return the constants of a plan for a job whose restart takes this long; None: as shipped.
 
     The plan simulates whole minutes. What waits after a restart grows with its length, and so does the time to work it off, so
-    prices grow with the square. A shorter restart is not cheaper than the shipped one: nothing was calibrated there. What is paid
-    beyond the shipped price counts for restarts that the load floor forces, too: they were part of what was calibrated.
+    prices of later ones go with the square: a rebalance of a second costs next to nothing, but no less than a change must gain.
+    What is paid beyond the shipped price counts for restarts that the load floor forces, too: they were part of what was
+    calibrated. A change need not gain less where a restart is short: what the load may do is as uncertain.
     """
-    if not restart_seconds:
+    if restart_seconds is None:
         return shipped
-    times = max(1.0, restart_seconds / 60.0 / max(shipped.restart_minutes, 1))
+    minutes = restart_seconds / 60.0
+    times = minutes / max(shipped.restart_minutes, 1)
+    if times < 1.0:
+        later = max(shipped.later_restart * times**LATER_POWER, min(shipped.gain_min, shipped.later_restart))
+        return msgspec.structs.replace(shipped, restart_minutes=round(minutes), later_restart=later)
     return msgspec.structs.replace(
         shipped,
-        restart_minutes=math.ceil(restart_seconds / 60.0),
+        restart_minutes=math.ceil(minutes),
         later_restart=shipped.later_restart * times**LATER_POWER,
         gain_min=shipped.gain_min * times**GAIN_POWER,
         forced_restart=shipped.later_restart * (times**LATER_POWER - 1.0),

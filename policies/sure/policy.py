@@ -163,8 +163,10 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
         if planned.falling[0]:
             return f"{load}: no task shrinks while the load still falls, and no larger size {stays}."
         return f"{load}: no change {stays}."
-    charged = f"charged with {planning.restart_minutes} min without service{assumed}"
-    gain = f"{changing - holding:+.4f} with the change {charged}, {float(planned.gain_needed[0]):.4f} is needed"
+    change = f"the change charged with {planning.restart_minutes} min without service{assumed}"
+    if planning.restart_minutes == 0:
+        change = "a change that takes less than half a minute"
+    gain = f"{changing - holding:+.4f} with {change}, {float(planned.gain_needed[0]):.4f} is needed"
     now = f"the present {have} {'scores' if have == 1 else 'score'} {holding:.3f}"
     scores = f"{counted(best, 'subtask')} should score {changing:.3f} and {now}: {gain}"
     return f"{load}: {scores}." if planned.acts[0] else f"{load}: {scores}. Too little to change."

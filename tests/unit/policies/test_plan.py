@@ -279,16 +279,27 @@ def test_constants_travel_with_the_card() -> None:
     assert msgspec.json.decode(msgspec.json.encode(PLANNING), type=Planning) == PLANNING
 
 
-def test_a_longer_restart_has_a_higher_price_and_a_shorter_one_no_lower() -> None:
-    """Three minutes: nine times the price of a later restart; a second and an unknown one: as shipped."""
-    long, short = with_restart(PLANNING, 180.0), with_restart(PLANNING, 1.0)
+def test_a_longer_restart_has_a_higher_price_and_a_shorter_one_a_lower() -> None:
+    """Three minutes: nine times the price of a later restart; a second: no minute without service, and hardly a price."""
+    long, half, short = (with_restart(PLANNING, seconds) for seconds in (180.0, 50.0, 1.0))
     assert long.restart_minutes == 3 * PLANNING.restart_minutes
     assert long.later_restart == pytest.approx(9 * PLANNING.later_restart)
     assert long.gain_min > PLANNING.gain_min
     assert long.forced_restart == pytest.approx(8 * PLANNING.later_restart)
-    assert (short.later_restart, short.gain_min) == (PLANNING.later_restart, PLANNING.gain_min)
-    assert short.forced_restart == PLANNING.forced_restart == 0.0
-    assert with_restart(PLANNING, None) is PLANNING
+    assert (half.restart_minutes, half.later_restart) == (1, pytest.approx(PLANNING.later_restart * 25 / 36))
+    assert (short.restart_minutes, short.later_restart) == (0, PLANNING.gain_min) < (1, half.later_restart)
+    assert short == with_restart(PLANNING, 0.0)
+    for cheap in (half, short):
+        assert (cheap.gain_min, cheap.forced_restart) == (PLANNING.gain_min, 0.0)
+    assert with_restart(PLANNING, 60.0) == with_restart(PLANNING, None) == PLANNING
+
+
+@pytest.mark.parametrize(("load", "sizes"), [(180.0, (5, 3)), (200.0, (6, 4)), (230.0, (6, 4))])
+def test_a_change_that_stops_nothing_pays_where_a_minute_without_service_does_not(load: float, sizes: tuple[int, int]) -> None:
+    """A job that has a little more than its load needs gives it back where a rebalance takes a second."""
+    free, minute = (planned(sizes, expecting(*[load] * 4), planning=with_restart(PLANNING, seconds)) for seconds in (1.0, 60.0))
+    assert (free.acts[0], minute.acts[0]) == (True, False)
+    assert free.choices.capacity[0][(free.choices.sizes[0] == free.wanted[0]).all(axis=-1)].max() >= load
 
 
 def test_where_the_load_floor_forces_a_long_restart_the_plan_chooses_what_it_leads_to() -> None:
