@@ -9,9 +9,16 @@ sleep 0.1
 PYTHONPATH=/build/setuptools /build/uv/bin/uv pip install --quiet --no-cache --python "$home/bin/python" --no-build-isolation \
     ${PYPI_INDEX:+--default-index "$PYPI_INDEX"} "$@"
 find "$home" ! -type d ! -cnewer /began -delete
-# Tests and headers; Spark's shell for remote sessions; the state store that the snapshot stage does not use.
-find "$home" -type d \( -name tests -o -name include -o -name connect-repl \) -prune -exec rm -rf {} +
-find "$home" -name 'rocksdbjni-*.jar' -delete
+# Tests, headers and types; Spark's shell for remote sessions; the state store that the snapshot stage does not use; what colours
+# source code, compiles Fortran, converts networks or asks a schema registry; and libraries that are there twice (zstandard's for
+# PyPy, onnxruntime's for C).
+find "$home" -type d \( -name tests -o -name include -o -name connect-repl -o -path '*/pygments/lexers' \
+    -o -path '*/numpy/f2py' -o -path '*/numpy/distutils' -o -path '*/confluent_kafka/schema_registry' \
+    -o -path '*/onnxruntime/transformers' -o -path '*/onnxruntime/quantization' -o -path '*/onnxruntime/tools' \) \
+    -prune -exec rm -rf {} +
+find "$home" \( -name 'rocksdbjni-*.jar' -o -name '*.pyi' -o -path '*/zstandard/_cffi.*.so' -o -path '*/capi/libonnxruntime.so.*' \) \
+    -delete
+python3 /build/strip.py "$home"
 # Check by content, since copying may change times.
 find "$home" -name site-packages -exec python3 -m compileall -q -j 2 --invalidation-mode unchecked-hash {} +
 find "$home" -mindepth 1 -type d -empty -delete
