@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from surescale.contracts.errors import SettingsError
+from surescale.contracts.plurals import counted
 from surescale.engines.ports.findings import Finding, in_words
 from surescale.engines.prometheus import PrometheusSettings
 from surescale.engines.prometheus.client import PrometheusClient, PrometheusUnavailable, QueryRefused, replicas_of
@@ -75,7 +76,9 @@ def _job(prometheus: PrometheusClient, job: WatchedJob) -> Iterator[Finding]:
     if is_well:
         age = in_words(max(ages_ms) / 1000)
         yield Finding(
-            "ok", _SUBJECT, f"{job.name}: {len(job.figures)} figures of {len(job.tasks)} tasks, the oldest from {age} ago"
+            "ok",
+            _SUBJECT,
+            f"{job.name}: {counted(len(job.figures), 'figure')} of {counted(len(job.tasks), 'task')}, the oldest from {age} ago",
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import FeatureDrift
+from surescale.contracts.plurals import counted
 from surescale.contracts.windows import Float32
 from surescale.policies.answer import RATIO_MAX, RATIO_MIN, Answer, Float64, PolicyFailed, answer_in_ratios
 from surescale.policies.drift import drift_of, in_words
@@ -54,7 +55,7 @@ class PaperPolicy:
         figures = _full(question.figures, card.window_minutes)
         measured = question.measured_over(figures)
         if measured.silent_minutes > card.stale_minutes:
-            return PolicyFailed(f"the figures are stale: nothing new for {measured.silent_minutes} minutes")
+            return PolicyFailed(f"the figures are stale: nothing new for {counted(measured.silent_minutes, 'minute')}")
         encoded = encode(
             figures, graph, np.array(window.window_end_ms, dtype=np.int64), window.hourly_load, measured, width=SURE_WIDTH
         )

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surescale.contracts.plurals import records
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
 from surescale.policies.rules.reading import Estimate, Reading, RuleWithoutModel
@@ -48,8 +47,7 @@ class DRS(RuleWithoutModel):
 
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
-        rate = float(reading.rate(self.estimate))
-        return f"At {records(rate)} a minute a record should stay at most {self.sojourn:g} times its service time."
+        return f"At {reading.rate_in_words(self.estimate)} a record should stay at most {self.sojourn:g} times its service time."
 
 
 def sojourns(offered: Float64, first: Int64, extra: int) -> Float64:

@@ -12,7 +12,6 @@ when a task needs more than ``need`` above its present size, max over i of lambd
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surescale.contracts.plurals import records
 from surescale.policies.graph import Int64
 from surescale.policies.rules.reading import Estimate, Reading, RuleWithoutModel, SizedFor, changed_where, sized_for_each
 from surescale.policies.sizing import Constants, Sizing, target_size, worth_a_restart
@@ -36,8 +35,8 @@ class DS2(RuleWithoutModel):
 
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
-        rate = float(reading.rate(self.estimate))
-        return f"Sized for {records(rate)} a minute at {reading.aim(self.utilisation):.0%} busy."
+        load = reading.rate_in_words(self.estimate)
+        return f"Sized for {load} at {reading.aim(self.utilisation):.0%} busy."
 
 
 NO_CATCH_UP = 1e9  # minutes: DS2 has no term for backlog
@@ -85,5 +84,5 @@ class GatedDS2(RuleWithoutModel):
 
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
-        rate = float(reading.rate(self.estimate, self.span_minutes))
-        return f"Sized for {records(rate)} a minute at {reading.aim(self.utilisation):.0%} busy."
+        load = reading.rate_in_words(self.estimate, self.span_minutes)
+        return f"Sized for {load} at {reading.aim(self.utilisation):.0%} busy."

@@ -24,7 +24,7 @@ from surescale.contracts.saturation import NEVER_RESTS
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
 from surescale.policies.measure import mean_of_last, waiting_told
-from surescale.policies.rules.reading import Reading, RuleWithoutModel, changed_where
+from surescale.policies.rules.reading import Reading, RuleWithoutModel, changed_where, mean_in_words
 
 UTILISATION_MIN = 0.05  # lower bound of u - boundary
 
@@ -72,4 +72,5 @@ class FlinkAutoscaler(RuleWithoutModel):
         rate, aim = float(mean_of_last(reading.measured.load, self.metrics_minutes)), reading.aim(self.utilisation)
         stopped = reading.restart_minutes
         restart = "the restart" if stopped is None else f"a restart of {60.0 * stopped:.3g} s"
-        return f"Capacity for {records(rate)} a minute at {aim:.0%} busy, plus the backlog and {restart}."
+        load = f"{records(rate)} a minute ({mean_in_words(self.metrics_minutes)})"
+        return f"Capacity for {load} at {aim:.0%} busy, plus the backlog and {restart}."

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from surescale.contracts.job_limits import is_simulated
 from surescale.contracts.job_settings import LatencyBound
+from surescale.contracts.plurals import records
 from surescale.contracts.windows import FIGURE, Float32
 from surescale.policies.answer import Answer, Float64, RawAnswer
 from surescale.policies.dealt import carried
@@ -28,6 +29,7 @@ from surescale.policies.sizing import Constants, Sizing, SizingRows, target_size
 Estimate = Literal["mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up"]
 ESTIMATES: tuple[Estimate, ...] = ("mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up")
 _MEAN_MINUTES = {"mean-60": 60, "mean-15": 15, "mean-10": 10}
+_ORDER_IN_WORDS = {"p90": "nine of ten minutes have no more", "peak": "the busiest minute"}
 AFTER_RESTART_MINUTES = 30  # in which a job works off what a restart left waiting
 RECOVERING_MOST = 0.1  # minutes of its load by which more may wait than a minute before, or noise would count
 QUICK_UP_MINUTES = 10  # or a shorter span; of its mean and that of three times as long the larger counts: quick up, slow down
@@ -101,6 +103,16 @@ class Reading:
             minutes = min(span_minutes, QUICK_UP_MINUTES)
             return np.maximum(mean_of_last(load, minutes), mean_of_last(load, 3 * minutes))
         return _order_statistic(load, 0.9 if estimate == "p90" else 1.0)
+
+    def rate_in_words(self, estimate: Estimate, span_minutes: int = QUICK_UP_MINUTES) -> str:
+        """Return a rate with what it is: the load beside it in a decision is another mean, of five minutes."""
+        rate = float(self.rate(estimate, span_minutes))
+        if estimate == "quick-up":
+            short = min(span_minutes, QUICK_UP_MINUTES)
+            minutes = short if float(mean_of_last(self.measured.load, short)) == rate else 3 * short
+        else:
+            minutes = _MEAN_MINUTES.get(estimate, 0)
+        return f"{records(rate)} a minute ({mean_in_words(minutes) if minutes else _ORDER_IN_WORDS[estimate]})"
 
     def sized_for(self, estimate: Estimate, span_minutes: int) -> SizedFor:
         """Return what ``rate`` says and, where that is for few minutes and has much noise, the load without.
@@ -292,6 +304,15 @@ def _is_recovering(question: Question) -> bool:
     queued = question.figures[-since:, question.graph.by_level[0], FIGURE["queued_records_last"]].sum(axis=-1)
     grows = np.diff(queued) > RECOVERING_MOST * question.measured.load[len(question.figures) - since + 1 :]  # False where unknown
     return not grows.any()
+
+
+def mean_in_words(minutes: int) -> str:
+    """Return which minutes a load is the mean of.
+
+    >>> mean_in_words(1), mean_in_words(3)
+    ('the last minute', 'mean of 3 minutes')
+    """
+    return "the last minute" if minutes == 1 else f"mean of {minutes} minutes"
 
 
 def _order_statistic(load: Float64, share: float) -> Float64:

@@ -7,7 +7,6 @@ let it remove no subtask.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surescale.contracts.plurals import records
 from surescale.policies.graph import Int64
 from surescale.policies.rules.reading import Estimate, Reading, RuleWithoutModel, SizedFor, changed_where, sized_for_each
 from surescale.policies.sizing import CALIBRATED, Constants, Sizing, exact_subtasks, target_size, worth_a_restart
@@ -53,5 +52,5 @@ class TargetUtilisation(RuleWithoutModel):
 
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""
-        rate = float(reading.rate(self.estimate, self.span_minutes))
-        return f"Sized to keep tasks {reading.aim(self.sizing.utilisation):.0%} busy at {records(rate)} a minute."
+        load = reading.rate_in_words(self.estimate, self.span_minutes)
+        return f"Sized to keep tasks {reading.aim(self.sizing.utilisation):.0%} busy at {load}."

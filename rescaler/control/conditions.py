@@ -141,7 +141,7 @@ def _degraded(memory: JobMemory, topology: JobTopology, balance: BalanceMemory |
         return _failed(memory.failures)
     short = balance.under_replicated.get(memory.job, 0) if isinstance(balance, BalanceMemory) else 0
     if short:
-        return "Degraded", True, "UnderReplicated", f"{short} units lack standbys because no host is free"
+        return "Degraded", True, "UnderReplicated", f"no host is free for the standbys of {counted(short, 'unit')}"
     has_state = any(spec.stateful and spec.units for spec in topology.tasks)
     if standbys and has_state and not memory.standby.ready_at_ms:
         return "Degraded", True, "StandbysWarming", "copies of state are not complete yet"

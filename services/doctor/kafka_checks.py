@@ -143,7 +143,7 @@ class KafkaChecks:
             wanted = mode(alike) if len(alike) > 1 else topic.partitions
             if found != wanted:
                 yield Finding(
-                    "problem", "topics", f"{self._full(topic.name)} has {found} partitions, not {wanted}",
+                    "problem", "topics", f"{self._full(topic.name)} has {counted(found, 'partition')}, not {wanted}",
                     "records of one key must stay in one partition: use a new prefix, or create the topic again while nothing "
                     "runs",
                 )  # fmt: skip

@@ -11,6 +11,7 @@ from surescale.contracts.job_settings import SETTINGS, Approval, JobSettings, La
 from surescale.contracts.limits_in_words import NONE, check_bounds, in_words, period_in_words
 from surescale.contracts.messages import JobTopology, TaskSpec
 from surescale.contracts.objectives import in_words as objective_in_words
+from surescale.contracts.plurals import counted
 from surescale.runtime.instants import to_the_second
 
 DEFAULT = "default"
@@ -107,7 +108,7 @@ def without_effect(before: JobSettings, after: JobSettings, topology: JobTopolog
         return above
     if bound is None or bound == before.parallelism_max or bound <= most:
         return None
-    return f"the engine allows at most {most} subtasks of a task, so --max {bound} has no effect"
+    return f"the engine allows at most {counted(most, 'subtask')} of a task, so --max {bound} has no effect"
 
 
 def _above_max(settings: JobSettings) -> str | None:
@@ -116,7 +117,7 @@ def _above_max(settings: JobSettings) -> str | None:
     own = [each.parallelism_max for each in (settings.tasks or {}).values() if each.parallelism_max is not None]
     if safe is None or most is None or safe <= (most := max((most, *own))):
         return None
-    return f"no task may have more than {most} subtasks, so --safe-size {safe} counts as {most}"
+    return f"no task may have more than {counted(most, 'subtask')}, so --safe-size {safe} counts as {most}"
 
 
 def _weaker_within(settings: JobSettings) -> str | None:

@@ -7,6 +7,7 @@ from typing import Self
 
 import msgspec
 
+from surescale.contracts.plurals import counted
 from surescale.contracts.rent import RentCost
 from surescale.services.engine.documents import EngineReport, ReportedJob
 from surescale.services.local_stack.pipeline_figures import Counts, Freshness, Rescaling
@@ -193,7 +194,7 @@ def _job(job: str, figures: ReportedJob, gate: str | None) -> str:
     elif figures.state != "running":
         words.append(figures.state)
     load, subtasks = figures.load_records_per_minute, figures.parallelism[-1]
-    return f"{job}: {load:,.0f} records/min on {subtasks} subtasks" + (f" ({', '.join(words)})" if words else "")
+    return f"{job}: {load:,.0f} records/min on {counted(subtasks, 'subtask')}" + (f" ({', '.join(words)})" if words else "")
 
 
 def _all_jobs(jobs: Mapping[str, ReportedJob], gates: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ import click
 
 from surescale.contracts.errors import RecordRejected, SettingsError
 from surescale.contracts.free_text import checked_text
+from surescale.contracts.plurals import counted
 from surescale.contracts.rescaler_state import memory_key
 from surescale.contracts.topics import DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, SNAPSHOTS, TOPICS
 from surescale.runtime import options
@@ -152,7 +153,8 @@ def create(*, leave: tuple[str, ...], **given: object) -> None:
     with readable_errors(settings):
         created = create_topics(settings, settings.topics())
         once = kept_once(settings)
-    click.echo(f"{len(created)} topics created, {len(TOPICS) - len(created)} were there")
+    kept = len(TOPICS) - len(created)
+    click.echo(f"{counted(len(created), 'topic')} created, {kept} {'was' if kept == 1 else 'were'} there")
     for name in sorted(settings.left):
         click.echo(f"{name} is left to the broker: {LEFT_TO_THE_BROKER[name]}; set SURESCALE_TOPICS_LEAVE for `surescale doctor`")
     if once:
@@ -187,7 +189,7 @@ def show(*, check: bool, bootstrap: str | None, topic_prefix: str | None) -> Non
     missing = sum(topic.name not in there for topic in topics)
     if check and missing:
         prefix = f" --prefix {settings.topic_prefix}" if settings.topic_prefix else ""
-        raise SettingsError(f"{missing} topics are missing; create them with `surescale topics create{prefix}`")
+        raise SettingsError(f"{counted(missing, 'topic')} missing; create what is missing with `surescale topics create{prefix}`")
 
 
 def _partitions_in_kafka(settings: "PipelineSettings") -> dict[str, int]:
@@ -209,4 +211,4 @@ def _partitions_in_kafka(settings: "PipelineSettings") -> dict[str, int]:
 def _partitions_in_words(partitions: int | None, wanted: int) -> str:
     if partitions is None:
         return "missing"
-    return "yes" if partitions == wanted else f"{partitions} partitions"
+    return "yes" if partitions == wanted else counted(partitions, "partition")

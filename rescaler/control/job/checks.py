@@ -138,7 +138,7 @@ def _total_objection(wanted: dict[str, int], topology: JobTopology, settings: Jo
     total = total_limit(settings, topology.engine)
     if total is None or after <= max(total, before):
         return None
-    return Objection(OutcomeReason.ABOVE_TOTAL_LIMIT, f"tasks: {after} subtasks in all, allowed {total}")
+    return Objection(OutcomeReason.ABOVE_TOTAL_LIMIT, f"tasks: {counted(after, 'subtask')} in all, allowed {total}")
 
 
 MINUTES_KNOWN_MIN = 5
@@ -182,7 +182,7 @@ def _blind(decision: Decision) -> Objection | None:
     smaller = [task.task for task in decision.tasks if task.desired < task.current]
     if not smaller or (decision.load_records_per_minute is not None and decision.minutes_known >= MINUTES_KNOWN_MIN):
         return None
-    detail = f"{smaller[0]}: the load of the last minutes is not known ({decision.minutes_known} minutes are)"
+    detail = f"{smaller[0]}: the load of the last minutes is not known (known minutes: {decision.minutes_known})"
     return Objection(OutcomeReason.UNKNOWN_LOAD, detail)
 
 

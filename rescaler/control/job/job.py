@@ -17,6 +17,7 @@ from surescale.contracts.commands import NOT_REPORTED, Progress, RescheduleComma
 from surescale.contracts.decisions import Decision, TaskDecision
 from surescale.contracts.messages import EngineEvent, JobTopology
 from surescale.contracts.own_acts import OwnAct
+from surescale.contracts.plurals import counted
 from surescale.contracts.topology import has_ended, required_of, running_of
 from surescale.policies import stateful_limits as limits
 from surescale.rescaler.control.counts import together
@@ -405,9 +406,10 @@ def _wait_for_units(context: JobContext, gate: Gate, pending: PendingAct) -> Non
         context.promise(pending, OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS, give_up_ms)
         return
     least = max(target.lower for target in gate.state.targets.values())
-    detail = f"the widest task needs at least {least} parallel units, {gate.state.slots} are usable"
+    slots = gate.state.slots
+    detail = f"the widest task needs at least {counted(least, 'parallel unit')}, {slots} {'is' if slots == 1 else 'are'} usable"
     if context.world.by_counts:
-        detail = f"the widest task needs at least {least} subtasks, and slots are missing"
+        detail = f"the widest task needs at least {counted(least, 'subtask')}, and slots are missing"
     at_ms = max(give_up_ms, gate.state.entered_at_ms)
     context.finish(pending, "refused", OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS, at_ms=at_ms, detail=detail)
     _settle(context)

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from surescale.contracts.plurals import counted
 from surescale.runtime import options, terminal
 from surescale.services.state.fleet_documents import ClusterInfo, FragmentDocument, WorkerDocument
 
@@ -70,8 +71,9 @@ def _headline(info: ClusterInfo) -> str:
     units = sum(len(worker.parallel_units) for worker in info.workers)
     used = len({unit for fragment in info.fragments for unit in fragment.parallel_units} - set(info.unknown_units))
     return (
-        f"{info.cluster}: generation {info.generation}, {len(info.workers)} workers, {used} of {units} units in use, "
-        f"{len(info.fragments)} fragments, {info.vnodes} vnodes"
+        f"{info.cluster}: generation {info.generation}, {counted(len(info.workers), 'worker')}, "
+        f"{used} of {counted(units, 'unit')} in use, "
+        f"{counted(len(info.fragments), 'fragment')}, {counted(info.vnodes, 'vnode')}"
     )
 
 

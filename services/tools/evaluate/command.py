@@ -222,7 +222,7 @@ def show(report: EvaluationReport, console: Console) -> None:
     restart = f"restart {report.restart_s:.4g} s, " if report.restart_s != MINUTE_S else ""
     objective = f"objective {report.objective}, " if report.objective else ""
     say(
-        f"{report.job} ({report.tasks} tasks) under {report.workload}, mode {report.mode}, "
+        f"{report.job} ({counted(report.tasks, 'task')}) under {report.workload}, mode {report.mode}, "
         f"world {report.world}{seed}, {restart}lambda {report.latency_weight:g}, {objective}load factor {report.load_factor:.3g}"
     )
     part = report.calibration

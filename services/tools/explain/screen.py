@@ -10,7 +10,7 @@ from rich.text import Text
 from surescale.contracts.commands import Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
 from surescale.contracts.decisions import ChangeScore, Decision, PolicyUsed, TaskDecision
 from surescale.contracts.messages import EngineEvent
-from surescale.contracts.plurals import listed
+from surescale.contracts.plurals import counted, listed
 from surescale.contracts.releases import why_released
 from surescale.contracts.rent import DAY_S
 from surescale.policies.drift import in_words
@@ -114,7 +114,7 @@ def _facts(decision: Decision, load_minutes: int) -> list[tuple[str, str]]:
     facts = [
         (
             "window",
-            f"{decision.minutes_known} minutes known, {decision.completeness:.0%} complete, "
+            f"{counted(decision.minutes_known, 'minute')} known, {decision.completeness:.0%} complete, "
             f"{shown_load}, up to {to_the_second(decision.span_end_ms)}",
         ),
         ("policy", f"{policy.name} ({policy.sha256[:12] or 'rule'}), seed {decision.seed}{_chosen_by(policy)}"),
@@ -136,12 +136,12 @@ def _chosen_by(policy: PolicyUsed) -> str:
 
 
 def _scores(compared: ChangeScore) -> str:
-    present = f"the present {compared.present_subtasks} subtasks {compared.present_score:.4f}"
+    present = f"the present {counted(compared.present_subtasks, 'subtask')} {compared.present_score:.4f}"
     gain = compared.score - compared.present_score
     if gain <= 0:
         return f"{present}; no other size scores more"
     enough = "more than" if gain > compared.gain_needed else "less than"
-    best = f"{compared.subtasks} subtasks {compared.score:.4f}"
+    best = f"{counted(compared.subtasks, 'subtask')} {compared.score:.4f}"
     return f"{best}, {present}: {gain:+.4f}, {enough} the {compared.gain_needed:.4f} that a change must gain"
 
 
@@ -171,7 +171,7 @@ def _show_candidates(out: Console, decision: Decision, price: float | None) -> N
         columns.insert(2, Column("$/day", [f"{each * price * DAY_S:,.2f}" for each in slots], right=True))
     out.print(fitting(columns, out.width))
     if chosen not in sizes:
-        out.print(f"chosen: {chosen} subtasks, which are none of these, after the guardrails")
+        out.print(f"chosen: {counted(chosen, 'subtask')}, a size that is none of these, after the guardrails")
     late = f"with records that wait longer than {candidates.late_seconds:g} s, restart included"
     out.print(plain(f"late: of the next {candidates.minutes} minutes, {late}"))
     out.print(plain(f"rent: {_rent(price, bool(slots))}"))

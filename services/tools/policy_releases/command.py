@@ -69,7 +69,8 @@ def verify(name: str, policy_folder: str | None) -> None:
 
     policy = verified(name, options.pipeline_settings(policy_folder=policy_folder).policy_folder)
     what = f"package {policy.sha256}" if policy.sha256 else "rule"
-    click.echo(f"{policy.name}: {what}, decides every {policy.span_minutes} minutes; sound")
+    every = "minute" if policy.span_minutes == 1 else f"{policy.span_minutes} minutes"
+    click.echo(f"{policy.name}: {what}, decides every {every}; sound")
 
 
 @click.command("release")

@@ -7,6 +7,7 @@ from statistics import fmean
 import msgspec
 
 from surescale.contracts.errors import SettingsError
+from surescale.contracts.plurals import counted
 from surescale.contracts.suggestions import meant
 from surescale.policies.policy import Policy
 from surescale.policies.registry import Unavailable, load_policy, policy_names
@@ -32,7 +33,7 @@ class ScoreSummary:
         'mean reward 0.232 on 6 jobs (static 0.190)'
         """
         beside = ", ".join(f"{name} {reward:.3f}" for name, reward in self.beside)
-        return f"mean reward {self.reward:.3f} on {self.jobs} jobs" + (f" ({beside})" if beside else "")
+        return f"mean reward {self.reward:.3f} on {counted(self.jobs, 'job')}" + (f" ({beside})" if beside else "")
 
 
 def summary_of(scores: Scores) -> ScoreSummary | None:

@@ -265,3 +265,21 @@ def test_the_lag_rule_says_that_nobody_knows_of_a_backlog(make_window: WindowMak
     answer = Lag().answer(Question.of(window, JobSettings(job=window.job), 0))
     assert isinstance(answer, RawAnswer)
     assert answer.reason == "Nobody knows how many records wait, so sizes stay as they are."
+
+
+@pytest.mark.parametrize(
+    ("rule", "loads", "said"),
+    [
+        (TargetUtilisation(), [400.0] * 10, "400 records a minute (mean of 10 minutes)"),
+        (TargetUtilisation(), [10.0] * 10, "70 records a minute (mean of 30 minutes)"),
+        (TargetUtilisation(span_minutes=1), [400.0], "400 records a minute (the last minute)"),
+        (TargetUtilisation(span_minutes=1), [190.0, 10.0], "100 records a minute (mean of 3 minutes)"),
+        (TargetUtilisation(estimate="peak"), [400.0, 10.0], "400 records a minute (the busiest minute)"),
+        (GatedDS2(estimate="mean-60"), [160.0], "101 records a minute (mean of 60 minutes)"),
+        (DS2(estimate="p90"), [400.0] * 6, "100 records a minute (nine of ten minutes have no more)"),
+        (FlinkAutoscaler(metrics_minutes=10), [400.0] * 5, "250 records a minute (mean of 10 minutes)"),
+    ],
+)
+def test_a_reason_says_which_load_it_is_for(make_window: WindowMaker, rule: Rule, loads: list[float], said: str) -> None:
+    """Beside it a decision shows the mean of five minutes, which is another figure."""
+    assert said in rule.sentence(read(with_load(make_window(load=100.0), loads)))
