@@ -106,11 +106,19 @@ def middle_cut(text: str, width: int) -> str:
     return f"{text[: width - 1 - end]}…{text[-end:]}"
 
 
+def that_fit(columns: Iterable[Column], width: int) -> tuple[list[Column], list[Column]]:
+    """Return the columns of a table that fit a width, and those that are left out for it. Columns without content are neither."""
+    left = [column for column in columns if any(str(cell) for cell in column.cells)]
+    without: list[Column] = []
+    while sum(_least(column, width) for column in left) > width and any(column.rank for column in left):
+        without.append(max(reversed(left), key=lambda column: column.rank))
+        left.remove(without[-1])
+    return left, without
+
+
 def fitting(columns: Iterable[Column], width: int) -> Table:
     """Return a table of the columns that fit a width. Columns without any content are left out, too."""
-    left = [column for column in columns if any(str(cell) for cell in column.cells)]
-    while sum(_least(column, width) for column in left) > width and any(column.rank for column in left):
-        left.remove(max(reversed(left), key=lambda column: column.rank))
+    left, _ = that_fit(columns, width)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for column in left:
         table.add_column(plain(column.title), justify="right" if column.right else "left", no_wrap=column.rank > 0)

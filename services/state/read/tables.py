@@ -17,7 +17,7 @@ from surescale.contracts.rescaler_state import Condition
 from surescale.contracts.summaries import JobMinute, WindowSummary
 from surescale.runtime import terminal
 from surescale.runtime.instants import to_the_minute, to_the_second
-from surescale.runtime.terminal import Column, fitting, middle_cut, plain
+from surescale.runtime.terminal import Column, fitting, middle_cut, plain, that_fit
 from surescale.services.state.documents import JobDocument, JobOverview, JobRent, SummedCost
 from surescale.services.state.read.decision_lines import amended, progress_line
 from surescale.services.state.read.staleness import Stale, at_fault
@@ -60,6 +60,8 @@ def print_jobs(jobs: Sequence[JobOverview]) -> None:
     ends = [job.window_end_ms for job in jobs if job.window_end_ms is not None]
     if ends:
         console.print(f"as of {to_the_minute(max(ends))} UTC; `surescale job show JOB` shows one job")
+    if too_wide := {column.title for column in that_fit(columns, console.width)[1]}:
+        console.print(f"too narrow for {', '.join(column.title for column in columns if column.title in too_wide)}")
     for _, stale in at_fault(jobs):
         console.print(plain(stale.words, _BAD))
     for job in jobs:

@@ -80,6 +80,9 @@ def test_where_a_line_is_too_long_columns_are_left_out_and_nothing_is_cut(
     assert ("418" in shown) is (width >= 120)
     assert ("LAST DECISION" in shown) is (width >= 80)
     assert ("ds2 for sure" in shown) is (width >= 200)
+    assert ("too narrow for" in shown) is (width < 200)
+    for title in ("MODE", "LATENCY", "LAST DECISION", "POLICY", "GATE", "COMPLETE"):  # in the head, or named below
+        assert " ".join(shown.split()).count(title) == 1, title
 
 
 def job_with(*labels: str) -> JobDocument:
