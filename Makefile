@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help install install-train demo demo-consumers demo-flink flink-test faults check live test nightly model fuzz lint format locks sbom reference bench page page-figures up down clean
-.PHONY: chart compose-test constant-load-test dist docs kubernetes-test prometheus-test wheel-test
+.PHONY: chart compose-test constant-load-test dist docs first-action-test kubernetes-test prometheus-test wheel-test
 
 PYTHON ?= python3
 VENV   := .venv
@@ -67,6 +67,9 @@ prometheus-test: install ## The whole pipeline with figures from a real Promethe
 
 constant-load-test: install ## Real consumer groups and Flink jobs under a constant load for hours of the pipeline's clock; minutes
 	@$(PYTEST) tests/e2e/test_constant_load.py tests/e2e/test_constant_load_flink.py -m nightly $(PYTEST_ARGS)
+
+first-action-test: install ## From a running Kafka and group through `surescale init` and `up` to the first action; says how long; minutes
+	@$(PYTEST) -s tests/integration/test_init.py -m nightly $(PYTEST_ARGS)
 
 compose-test: install ## The actuator compose on the container engine that answers, by the whole contract; minutes
 	@$(PYTEST) tests/integration/test_compose_actuator.py -m "nightly or not nightly" $(PYTEST_ARGS)

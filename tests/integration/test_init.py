@@ -5,9 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 import tomllib
+import urllib.error
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -171,3 +174,91 @@ def test_up_says_at_once_what_does_not_answer_and_ends_with_the_variable(
     assert waits.startswith("waiting ")
     assert ends.startswith(f"surescale: {away.capitalize()} at ")
     assert ends.endswith(f"{variable} ([settings] {name} of surescale.toml)")
+
+
+ARRIVALS, WORK_S = 40, 0.05  # records a second, and what one of them takes
+WORKER = f"""
+import signal, sys, time
+from confluent_kafka import Consumer
+
+ending = []
+signal.signal(signal.SIGTERM, lambda *_: ending.append(True))
+bootstrap, group, topic = sys.argv[1:]
+consumer = Consumer({{"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}})
+consumer.subscribe([topic])
+while not ending:
+    record = consumer.poll(0.5)
+    if record is not None and record.error() is None:
+        time.sleep({WORK_S})
+consumer.close()
+"""
+
+
+@contextmanager
+def arriving(kafka: KafkaForTests, topic: str) -> Iterator[None]:
+    """Send records at a constant rate to all partitions in turn."""
+    producer, is_over = Producer({"bootstrap.servers": kafka.bootstrap}), threading.Event()
+
+    def send() -> None:
+        began_s, sent = time.monotonic(), 0
+        while not is_over.wait(0.1):
+            for number in range(sent, int(ARRIVALS * (time.monotonic() - began_s))):
+                producer.produce(topic, str(number), partition=number % PARTITIONS)
+                sent = number + 1
+            producer.poll(0)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        sender.join()
+        producer.flush(30)
+
+
+@pytest.mark.nightly("waits for the first action on the wall's clock")
+def test_from_a_running_group_to_its_first_action(kafka: KafkaForTests, tmp_path: Path) -> None:
+    """One file, one command: a group of one member that gets twice what it can do has more members. Prints how long it took."""
+    topic = f"{kafka.topic_prefix()}orders"
+    group, (http,) = f"{topic}-parse", free_ports(1)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+    (tmp_path / "worker.py").write_text(WORKER)
+    command = [sys.executable, "worker.py", kafka.bootstrap, group, topic]
+    with arriving(kafka, topic):
+        own = subprocess.Popen(command, cwd=tmp_path)
+        try:
+            ready = ("init", "--yes", "--bootstrap", kafka.bootstrap, "--group", group, "--command", " ".join(command))
+            given = (*ready, "--mode", "act", "--cluster", "shop")
+            wait_until(lambda: run(tmp_path, *given, SURESCALE_TOPIC_PREFIX=kafka.topic_prefix()).returncode == 0, 60.0, "init")
+        finally:
+            own.terminate()
+            own.wait(PATIENT_S)
+        began_s = time.monotonic()
+        with (tmp_path / "up.log").open("wb") as log:
+            up = subprocess.Popen(
+                surescale("up", "--http-port", str(http), "--wait", "3600"), cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT
+            )
+        said = tmp_path / "up.log"
+
+        address = f"http://127.0.0.1:{http}/jobs/shop/{group}/commands?limit=1"
+
+        def first_action() -> str:
+            """Return how far the newest command is."""
+            assert up.poll() is None, said.read_text()[-3000:]
+            with suppress(urllib.error.HTTPError):  # nobody knows the job yet
+                for reported in [each["progress"] for each in fetch_json(address)]:
+                    return str(reported[-1]["record"]["status"]) if reported else ""
+            return ""
+
+        try:
+            wait_until(lambda: b"Ctrl-C stops" in said.read_bytes() or up.poll() is not None, 900.0, "the roles")
+            roles_s = time.monotonic() - began_s
+            wait_until(lambda: first_action() == "applied", 900.0, "the first action")
+            print(f"{group}: roles after {roles_s:.0f} s, first action after {time.monotonic() - began_s:.0f} s")
+            print(run(tmp_path, "job", "decisions", f"shop/{group}", "--limit", "6").stdout)
+        finally:
+            run(tmp_path, "workers", "stop", group)
+            up.send_signal(signal.SIGTERM)
+            up.wait(PATIENT_S)
