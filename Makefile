@@ -140,8 +140,8 @@ docs: $(DOCS)/.installed ## Build the site of docs/ into build/docs; open index.
 bench: install ## Run every benchmark (more than half an hour); each prints the machine, the seed and its targets
 	@for name in agent assign cost coverage gate "headroom --load clarknet --job payments --draw 1" \
 	    "inference --states 50" "placement --scale-only" \
-	    "policies --quick" projector rescale reschedule recovery simulator spark step "tournament --world calm --days 1" tracing \
-	    "worlds --quick"; do \
+	    "policies --quick" projector rescale reschedule recovery simulator spark step threads \
+	    "tournament --world calm --days 1" tracing "worlds --quick"; do \
 	  echo "== surescale dev bench $$name"; $(BIN)/surescale dev bench $$name || exit 1; \
 	done
 

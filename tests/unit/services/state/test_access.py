@@ -18,7 +18,7 @@ def test_a_look_at_a_certificate_that_comes_too_late_does_not_count(tmp_path: Pa
     shown = tmp_path / "broker.pem"
     served = ServedCertificate(str(shown), str(tmp_path / "broker-key.pem"))
 
-    def late(look: Callable[[], Any]) -> Any:
+    def late(look: Callable[[], Any], *_: str) -> Any:
         look()
         raise OSError("no end in time")
 
