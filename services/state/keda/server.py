@@ -19,7 +19,7 @@ from surescale.runtime.backoff import Throttle
 from surescale.runtime.printable import one_line
 from surescale.services.state.access import stamps_of
 from surescale.services.state.keda.answers import BadMetadata, NoSize, Target, is_active, size_of, target_of
-from surescale.services.state.keda.door import Door
+from surescale.services.state.keda.door import OF_EACH_MAX, Door
 from surescale.services.state.keda.messages import (
     SERVICE,
     GetMetricSpecResponse,
@@ -40,9 +40,11 @@ T = TypeVar("T")
 
 METRIC = "surescale-desired-parallelism"
 LOOK_EVERY_S = 5.0
-CALLS_MAX = 1_000
-CALLS_OF_A_CONNECTION = 100
-"""At once. One address may have a few connections only, so it cannot take all calls and keep them, as by halves of requests."""
+CALLS_OF_A_CONNECTION = 1_000
+"""At once. KEDA's operator has one connection for all its ScaledObjects, and each with a push trigger keeps a call open."""
+CALLS_MAX = (OF_EACH_MAX + 1) * CALLS_OF_A_CONNECTION
+"""More than one address has connections for, so it cannot take all calls and keep them, as by halves of requests. A call that
+waits takes 18 KB."""
 CONNECTIONS_MAX = 100
 """KEDA's operator keeps one; without a limit, whoever reaches the port could take every descriptor of the process."""
 GREETS_WITHIN_S = 5.0
@@ -86,6 +88,9 @@ class ExternalScaler:
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", REQUEST_BYTES_MAX),
             ("grpc.max_concurrent_streams", CALLS_OF_A_CONNECTION),
+            # gRPC would otherwise refuse calls at random while more than a thousand are new.
+            ("grpc.server.max_pending_requests", CALLS_MAX),
+            ("grpc.server.max_pending_requests_hard_limit", CALLS_MAX),
             ("grpc.max_allowed_incoming_connections", CONNECTIONS_MAX),
             ("grpc.server_handshake_timeout_ms", int(GREETS_WITHIN_S * 1_000)),
             ("grpc.max_connection_idle_ms", int(IDLE_S * 1_000)),

@@ -241,6 +241,23 @@ def test_a_stream_says_when_that_changes(view: View, monkeypatch: pytest.MonkeyP
     assert asyncio.run(followed()) == [b"", field(1, 1), b""]
 
 
+def test_an_operator_of_many_scaled_objects_is_answered_while_each_has_a_stream(view: View) -> None:
+    """All over one connection, as KEDA does with push triggers."""
+    many = 500
+
+    async def crowded() -> tuple[set[bytes], bytes]:
+        async with serving(view) as port, grpc.aio.insecure_channel(f"localhost:{port}") as channel:
+            method = channel.unary_stream("/externalscaler.ExternalScaler/StreamIsActive")
+            streams = [method(ASKED, timeout=PATIENT_S) for _ in range(many)]
+            said = set(await asyncio.gather(*(stream.read() for stream in streams)))
+            answer = await channel.unary_unary("/externalscaler.ExternalScaler/GetMetrics")(field(1, ASKED), timeout=PATIENT_S)
+            for stream in streams:
+                stream.cancel()
+            return said, answer
+
+    assert asyncio.run(crowded()) == ({field(1, 1)}, size(3))
+
+
 def test_while_redis_is_away_there_is_no_figure_but_still_a_target(view: View) -> None:
     """KEDA leaves a trigger out of its HorizontalPodAutoscaler that cannot say its target."""
     view.queries = Queries(connect(f"redis://127.0.0.1:{free_port()}/0"), PREFIX)
