@@ -10,10 +10,10 @@ PYTHONPATH=/build/setuptools /build/uv/bin/uv pip install --quiet --no-cache --p
     ${PYPI_INDEX:+--default-index "$PYPI_INDEX"} "$@"
 find "$home" ! -type d ! -cnewer /began -delete
 # Tests, headers and types; Spark's shell for remote sessions; the state store that the snapshot stage does not use; what colours
-# source code, compiles Fortran, converts networks or asks a schema registry; and libraries that are there twice (zstandard's for
-# PyPy, onnxruntime's for C).
+# source code, builds numpy's extensions, converts networks or asks a schema registry; and libraries that are there twice
+# (zstandard's for PyPy, onnxruntime's for C). numpy's compiler of Fortran stays: `from numpy import *`, as in scipy, loads it.
 find "$home" -type d \( -name tests -o -name include -o -name connect-repl -o -path '*/pygments/lexers' \
-    -o -path '*/numpy/f2py' -o -path '*/numpy/distutils' -o -path '*/confluent_kafka/schema_registry' \
+    -o -path '*/numpy/distutils' -o -path '*/confluent_kafka/schema_registry' \
     -o -path '*/onnxruntime/transformers' -o -path '*/onnxruntime/quantization' -o -path '*/onnxruntime/tools' \) \
     -prune -exec rm -rf {} +
 find "$home" \( -name 'rocksdbjni-*.jar' -o -name '*.pyi' -o -path '*/zstandard/_cffi.*.so' -o -path '*/capi/libonnxruntime.so.*' \) \

@@ -1,5 +1,6 @@
-"""What images cut off their shared libraries."""
+"""What images cut off their shared libraries, and leave out of their packages."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -35,3 +36,14 @@ def test_what_is_no_library_stays(tmp_path: Path) -> None:
         path.write_bytes(held)
         assert strip(path) == 0
         assert path.read_bytes() == held
+
+
+def test_nothing_loads_what_images_leave_out() -> None:
+    """Not even ``from PACKAGE import *``, as scipy loads numpy."""
+    script = (Path(__file__).parents[3] / "compose/install.sh").read_text()
+    left_out = [path.replace("/", ".") for path in re.findall(r"-path '\*/([a-z_]+/[a-z_0-9]+)'", script)]
+    assert "numpy.distutils" in left_out
+    load = f"import sys\nfor each in {left_out}:\n    sys.modules[each] = None\n"
+    load += "from numpy import *\nfrom confluent_kafka import *\n"
+    load += "import confluent_kafka.admin, onnxruntime, rich.progress, scipy.optimize"
+    subprocess.run([sys.executable, "-c", load], check=True)
