@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
+from redis.client import Pipeline
 
 from surescale.contracts import topics
 from surescale.contracts.job_settings import JobSettings, Pause
@@ -228,6 +229,25 @@ def test_a_lease_has_one_holder(settings: PipelineSettings, store: ViewStore) ->
         assert each.is_ours is tells
     assert 0 < store.client.pttl(store.key(NAME)) <= HELD_FOR_S * 1000
     away.close()
+
+
+def test_a_lease_that_another_takes_meanwhile_is_not_renewed(store: ViewStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor let go: it ended between the look at it and the change."""
+    key = store.key(NAME)
+    lease, multi = Lease(store.client, key), Pipeline.multi
+
+    def late(pipe: Pipeline) -> None:
+        store.client.set(key, "another", px=60_000)
+        multi(pipe)
+
+    for act in (lease.renew, lease.release):
+        store.client.delete(key)
+        lease.renew()
+        with monkeypatch.context() as patched:
+            patched.setattr(Pipeline, "multi", late)
+            act()
+        assert (lease.is_ours, store.client.get(key)) == (False, "another")
+        assert store.client.pttl(key) > HELD_FOR_S * 1000
 
 
 def test_a_receiver_that_is_killed_and_comes_back(settings: PipelineSettings, notifying: Callable[..., str]) -> None:

@@ -29,9 +29,7 @@ class Lease:
         """Take it or keep it, if nobody else has it."""
         held_ms = round(HELD_FOR_S * 1000)
         try:
-            is_ours = bool(self._client.set(self._key, self._me, nx=True, px=held_ms))
-            if not is_ours and self._client.get(self._key) == self._me:
-                is_ours = bool(self._client.pexpire(self._key, held_ms))
+            is_ours = bool(self._client.set(self._key, self._me, nx=True, px=held_ms)) or self._kept(held_ms)
         except redis.RedisError:
             is_ours = self.is_ours or not self.is_known
         else:
@@ -41,8 +39,21 @@ class Lease:
     def release(self) -> None:
         """Let another one take it at once."""
         try:
-            if self.is_ours and self._client.get(self._key) == self._me:
-                self._client.delete(self._key)
+            if self.is_ours:
+                self._kept(0)
         except redis.RedisError:
             pass  # it ends by itself
         self.is_ours = False
+
+    def _kept(self, for_ms: int) -> bool:
+        """Keep what is ours for so long, 0: no more, and say whether it is: another one may take it while we look."""
+        with self._client.pipeline() as pipe:
+            pipe.watch(self._key)
+            if pipe.get(self._key) != self._me:
+                return False
+            pipe.multi()
+            pipe.pexpire(self._key, for_ms)
+            try:
+                return bool(pipe.execute()[0])
+            except redis.WatchError:
+                return False
