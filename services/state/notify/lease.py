@@ -48,7 +48,7 @@ class Lease:
     def _kept(self, for_ms: int) -> bool:
         """Keep what is ours for so long, 0: no more, and say whether it is: another one may take it while we look."""
         with self._client.pipeline() as pipe:
-            pipe.watch(self._key)
+            pipe.watch(self._key)  # type: ignore[no-untyped-call]
             if pipe.get(self._key) != self._me:
                 return False
             pipe.multi()
