@@ -48,7 +48,7 @@ QUIET_MOST = 0.25
 GROWN_LEAST = 0.1
 """The same by which it must grow at a smaller size, within a minute or within some, for the task to fall behind."""
 STILL_LEAST = 7
-"""Minutes within which a task must work off some of what waits, or it falls behind, too."""
+"""Minutes within which a task must work off some of what waits beyond what did on more subtasks, or it falls behind, too."""
 UNEVEN_MOST = 2.0
 """Times the mean that the busiest subtask may do: beyond, what waits may all be its own, and says nothing of the others."""
 HOLDS_MOST_MS = HOURS * HOUR_MS
@@ -172,7 +172,10 @@ def falls_behind(figures: Float32) -> Bool:
     least = np.fmin(waiting[-2], np.where(alike, waiting, np.inf)[:-1].min(axis=0))  # a little more each minute is more, too
     count = alike.sum(axis=0)
     first = np.take_along_axis(waiting, np.minimum(len(waiting) - count, len(waiting) - 1)[None], axis=0)[0]
-    more = (waiting[-1] - least > GROWN_LEAST * processed) | ((count >= STILL_LEAST) & (waiting[-1] >= first))
+    on_more = (each > 0) & ~(began > 0) & (subtasks > subtasks[-1])
+    usual = np.fmax.reduce(np.where(on_more, waiting, -np.inf))  # who commits twice a minute always seems to have some waiting
+    is_still = (count >= STILL_LEAST) & (waiting[-1] >= first) & (waiting[-1] - usual > GROWN_LEAST * processed)
+    more = (waiting[-1] - least > GROWN_LEAST * processed) | is_still
     grown = (not_begun(waiting[-1], subtasks[-1]) > QUIET_MOST * processed) & more
     runs = (before > 0) & (processed > 0) & ~(began[-1] > 0)  # False where unknown
     found: Bool = grown & (subtasks[-1] < np.fmax.reduce(subtasks[:-1])) & runs

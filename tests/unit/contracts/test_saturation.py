@@ -206,6 +206,9 @@ def test_a_task_falls_behind_that_is_a_little_too_small(more: float, minutes: in
     assert not found([300.0] * (STILL_LEAST - 1))
     assert not found([each - 100.0 for each in grows[:3]])
     assert not found([1_000.0 - more * each for each in range(10)])  # what a restart left is worked off, however slowly
+    larger = [minute(np.nan, subtasks=5, waiting=300.0)] * 3
+    assert not found([300.0] * STILL_LEAST)  # as much seemed to wait before, since it commits seldom
+    assert found([500.0] * STILL_LEAST)
 
 
 def test_a_task_that_is_gone_and_comes_back_starts_anew() -> None:
