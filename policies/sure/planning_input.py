@@ -67,7 +67,7 @@ def with_restart(shipped: Planning, restart_seconds: float | None) -> Planning:
     times = minutes / max(shipped.restart_minutes, 1)
     if times < 1.0:
         later = max(shipped.later_restart * times**LATER_POWER, min(shipped.gain_min, shipped.later_restart))
-        return msgspec.structs.replace(shipped, restart_minutes=round(minutes), later_restart=later)
+        return msgspec.structs.replace(shipped, restart_minutes=math.floor(minutes + 0.5), later_restart=later)
     return msgspec.structs.replace(
         shipped,
         restart_minutes=math.ceil(minutes),

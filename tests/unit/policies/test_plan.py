@@ -289,6 +289,7 @@ def test_a_longer_restart_has_a_higher_price_and_a_shorter_one_a_lower() -> None
     assert (half.restart_minutes, half.later_restart) == (1, pytest.approx(PLANNING.later_restart * 25 / 36))
     assert (short.restart_minutes, short.later_restart) == (0, PLANNING.gain_min) < (1, half.later_restart)
     assert short == with_restart(PLANNING, 0.0)
+    assert [with_restart(PLANNING, seconds).restart_minutes for seconds in (29.9, 30.0)] == [0, 1]
     for cheap in (half, short):
         assert (cheap.gain_min, cheap.forced_restart) == (PLANNING.gain_min, 0.0)
     assert with_restart(PLANNING, 60.0) == with_restart(PLANNING, None) == PLANNING
