@@ -85,9 +85,9 @@ def demanded(figures: Float32, queued_before: npt.NDArray[np.floating]) -> npt.N
 
     Back pressure holds a source back, so what it lets in is not what came. ``arrived`` counts that where engine or broker know
     it. Else it is what entered plus the growth of the queue, if the queue is known. What entered is what the source reads, or
-    what it emits if it does not count that (Flink's legacy sources). NaN where neither is known, where a source at work counts
-    nothing, and for a minute that is not whole where only what entered is known: one in which an attempt began, or of which the
-    source ran for less than ``WHOLE_LEAST``.
+    what it emits if it does not count that (Flink's legacy sources). NaN where neither is known, where a source that is at work
+    or held back counts nothing, and for a minute that is not whole where only what entered is known: one in which an attempt
+    began, or of which the source ran for less than ``WHOLE_LEAST``.
 
     What came was read or waits. Where many times as much seems to have come, the source's position was put forward, and records
     that nobody reads are no load.
@@ -101,7 +101,8 @@ def demanded(figures: Float32, queued_before: npt.NDArray[np.floating]) -> npt.N
         offered = subtasks * MINUTE_MS
         began = figures[..., FIGURE["restarts"]] > 0
         is_short = is_guess & (began | (busy + idle + held < WHOLE_LEAST * offered))  # False where unknown
-        entered[untold & (is_short | ((entered == 0.0) & (busy > BUSY_LEAST * offered)))] = np.nan
+        at_work = busy + np.nan_to_num(held) > BUSY_LEAST * offered
+        entered[untold & (is_short | ((entered == 0.0) & at_work))] = np.nan
     grown = np.nan_to_num(queued - queued_before)
     through = np.maximum(entered + grown, 0.0)
     has_jumped = (arrived > JUMPED_LEAST * through + JUMPED_RECORDS) & (read > 0) & ~is_guess

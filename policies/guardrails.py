@@ -97,7 +97,8 @@ def situation(measured: Measured, graph: JobGraph, current: Int64, busy_most: fl
 def _at_rest(measured: Measured, graph: JobGraph) -> Bool | None:
     """Return ``Situation.at_rest`` [.., N], by the known minutes since the last record, or since the window's beginning.
 
-    Of a job in which others are at work, a task is at rest that no record of the whole window reached.
+    Of a job in which others are at work, a task is at rest that no record of the whole window reached. A source that lets nothing
+    in may hang, and looks silent where nobody knows what waits for it: such a job is not known to be at rest.
     """
     load, waits = measured.load, measured.waiting_records > 0.0
     at_rest: Bool = (measured.service_minutes == 0.0) & (measured.visits == 0.0) & ~waits
@@ -106,7 +107,8 @@ def _at_rest(measured: Measured, graph: JobGraph) -> Bool | None:
     if (load[..., -1] == 0.0).any():
         since = np.cumsum((load > 0.0)[..., ::-1], axis=-1)[..., ::-1] == 0
         rests = ((load == 0.0) & since).sum(axis=-1) >= REST_MINUTES
-        at_rest |= (rests & ~waits.any(axis=-1))[..., None]
+        rests &= ~waits.any(axis=-1)
+        at_rest |= (rests if measured.queues_told is None else rests & measured.queues_told)[..., None]
     at_rest &= graph.scalable
     return at_rest if at_rest.any() else None
 

@@ -54,6 +54,7 @@ class Measured:
         hot_share: float64 [.., N], share of a task's work that belongs to its hottest key, so to one subtask; 0 where unknown.
         spread: float64 [.., N], standard deviation of the log of the coming service time (``policies.capacity``).
         undivided: the work that each subtask has to do, of tasks with broadcast edges; None: there are none.
+        queues_told: bool [..], whether each source told in some minute what waits for it; None: all of them did.
     """
 
     reported: Bool
@@ -66,6 +67,7 @@ class Measured:
     hot_share: Float64
     spread: Float64
     undivided: Undivided | None = None
+    queues_told: Bool | None = None
 
     def demand(self, load: Float64) -> Float64:
         """Return the busy subtasks [.., N] that a load [..] in records per minute needs; NaN where a factor is unknown."""
@@ -109,6 +111,7 @@ class Measured:
             hot_share=self.hot_share[chosen],
             spread=self.spread[chosen],
             undivided=self.undivided.rows(chosen) if self.undivided is not None else None,
+            queues_told=None if self.queues_told is None else np.asarray(self.queues_told)[chosen],
         )
 
     @property
@@ -153,6 +156,7 @@ def measured_of(figures: Float32, graph: JobGraph) -> Measured:
     lag[..., sources] = backlog[..., sources]
     service, spread = _present_service(figures, counters, _service(figures, each, graph), warming, sources)
     shares = _shares(came, load, reports, graph)
+    told = np.asarray((~np.isnan(figures[..., sources, FIGURE["queued_records_last"]])).any(axis=-2).all(axis=-1))
     lag = flows.carried(lag) - lag if lag.any() else lag
     resting = np.isnan(service) & graph.scalable & (backlog + lag == 0)
     if resting.any():
@@ -171,6 +175,7 @@ def measured_of(figures: Float32, graph: JobGraph) -> Measured:
         hot_share=_hot_share(figures[..., -SKEW_MINUTES:, :, :], graph),
         spread=np.where(graph.scalable, spread, 0.0),
         undivided=flows.undivided(reached),
+        queues_told=None if told.all() else told,
     )
 
 

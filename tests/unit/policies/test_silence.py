@@ -120,6 +120,17 @@ def test_a_counter_that_shows_no_work_for_records_is_no_rest(policy: str) -> Non
         assert sizes(decided(window, policy))[1] >= 4
 
 
+@pytest.mark.parametrize("policy", ["target-utilisation", "flink", "sure", "ds2"])
+def test_a_source_that_may_hang_is_not_known_to_be_silent(policy: str) -> None:
+    """Where nobody knows what waits for it, its job goes by steps; where it is held back, the job keeps its size."""
+    unknown = without_records(real_window(busy=0.6, subtasks=16), 60)
+    for name in ("arrived", "queued_records_last"):
+        unknown = written(unknown, name, np.nan, task=0, last=60)
+    assert sizes(decided(unknown, policy)) == [8, 8]
+    held = written(written(unknown, "idle_ms", 0.0, task=0, last=60), "backpressured_ms", 16.0 * MINUTE_MS, task=0, last=60)
+    assert sizes(decided(held, policy)) == [16, 16]
+
+
 def test_records_that_wait_are_no_silence() -> None:
     """A source that gets through nothing while records wait is stuck: its job keeps its size."""
     stuck = written(without_records(real_window(subtasks=16), 60), "queued_records_last", 500.0, task=0, last=60)
