@@ -29,7 +29,7 @@ _KILLED = "a Python worker was killed, perhaps because its machine or container 
 _BROKER_AWAY = ("org.apache.kafka.common.errors", "java.util.concurrent.TimeoutException")
 
 
-class BrokerRefuses(SurescaleError):
+class NoProgress(SurescaleError):
     """Kafka answers and keeps refusing the query's work, the store does not come back, or workers are killed again and again."""
 
 
@@ -69,7 +69,7 @@ class Restarts:
         """Pause before the query starts again, if its end means that Kafka or the store went away or a Python worker was killed.
 
         Raises:
-            BrokerRefuses: too many restarts in a row made no progress.
+            NoProgress: too many restarts in a row made no progress.
             CheckpointFull: what the query must remember cannot be written.
             RecordsLost: the query cannot go on where its checkpoint ends.
             BaseException: ``error`` itself, if it has another cause.
@@ -91,7 +91,7 @@ class Restarts:
             self._fruitless = 0
         reason = _KILLED if is_killed else _in_words(error)
         if self._fruitless >= FRUITLESS_MAX and not lacks_right(error):
-            raise BrokerRefuses(f"the query restarted {self._fruitless} times without progress: {reason}") from error
+            raise NoProgress(f"the query restarted {self._fruitless} times without progress: {reason}") from error
         self.count += 1
         lost_what = "" if is_killed else f"lost the {'store' if isinstance(error, StoreAway) else 'broker'} and "
         self._log.warning("the query %sstarts again: %s", lost_what, reason)
