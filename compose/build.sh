@@ -18,7 +18,7 @@ trap 'rm -f "$log"' EXIT
 
 # Send only this to the engine: no environment, no data, no history.
 context() {
-    tar --create --exclude=__pycache__ --exclude=node_modules --exclude='*.egg-info' pyproject.toml README.md LICENSE locks/bootstrap.txt locks/images \
+    tar --create --exclude=__pycache__ --exclude=node_modules --exclude='*.egg-info' pyproject.toml README.md LICENSE NOTICE locks/bootstrap.txt locks/images \
         compose/{Dockerfile,install.sh,strip.py,fetch_spark_jars.py,spark_executor.sh,licences.py,demo} \
         src contracts engines policies simulation runtime monitor spark_streaming services rescaler model_export
 }

@@ -1,9 +1,11 @@
 """The shell scripts of compose/ without a container engine: what is wrong is one line, and the exit code is not 0."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,17 @@ def run(script: str, *arguments: str, **environment: str) -> tuple[int, str]:
     nowhere = {"DOCKER_HOST": "unix:///nonexistent/engine.sock"}
     done = subprocess.run(command, env=kept | nowhere | environment, capture_output=True, text=True, check=False, timeout=60)
     return done.returncode, done.stderr
+
+
+def test_images_hold_the_licence_and_the_notices() -> None:
+    """The wheel in them takes along what pyproject.toml names, if it is sent to the engine."""
+    licences = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license-files"]
+    function = re.search(r"^context\(\) \{.*?^\}", (COMPOSE / "build.sh").read_text(), re.DOTALL | re.MULTILINE)
+    assert function is not None
+    sent = subprocess.run(
+        ["bash", "-c", f"{function[0]}\ncontext | tar --list"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert set(licences) <= set(sent.stdout.splitlines())
 
 
 def prepared(folder: Path, **environment: str) -> str:
