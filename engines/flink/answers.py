@@ -79,10 +79,10 @@ class IoMetrics(Part, frozen=True, rename="kebab"):
 
     @property
     def is_complete(self) -> bool:
-        """Return whether all counters have been fetched."""
+        """Return whether all counters have been fetched and can be used: one that cannot is not 0."""
         return (
             self.read_records_complete and self.write_records_complete and self.read_bytes_complete and self.write_bytes_complete
-        )
+        ) and None not in map(known, (self.read_records, self.write_records, self.read_bytes, self.write_bytes))
 
 
 class Vertex(Part, frozen=True, rename="camel"):

@@ -239,11 +239,12 @@ class FlinkJob:
         if by_operators is False or not (by_operators or says_nothing(own)):
             return own
         metrics = self._metrics(epoch, vertex, "operators", operators_named)
+        entered = entered_through(metrics)
         if by_operators is None:
-            if not entered_through(metrics):
+            if not entered:
                 return own
             epoch.by_operators[vertex] = True
-        return with_entered(own, entered_through(metrics)) if metrics and is_whole(own) else []
+        return with_entered(own, entered) if metrics and entered is not None and is_whole(own) else []
 
     def _backlog(self, epoch: _Epoch, vertex: str, as_of_ms: int) -> Backlog | None:
         """Return what arrived and what waits at a source; None if it does not read Kafka, or its broker does not tell."""

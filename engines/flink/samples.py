@@ -144,11 +144,17 @@ def operators_named(names: Iterable[str]) -> dict[str, str]:
     return {name: match["operator"] for name, match in found if match}
 
 
-def entered_through(metrics: Mapping[str, Metric]) -> int:
-    """Return the records that entered through the source operators of a vertex, of all its subtasks since its attempt began."""
+def entered_through(metrics: Mapping[str, Metric]) -> int | None:
+    """Return the records that entered through the source operators of a vertex, of all its subtasks since its attempt began.
+
+    None where a counter cannot be used: the sum of the others would look like a restart, and the next one like a burst.
+    """
     counts: dict[str, dict[str, int]] = {}
     for name, operator in operators_named(metrics).items():
-        counts.setdefault(operator, {})[name.rpartition(".")[2]] = known(metrics[name].sum) or 0
+        count = known(metrics[name].sum)
+        if count is None:
+            return None
+        counts.setdefault(operator, {})[name.rpartition(".")[2]] = count
     return sum(count.get(READ) or count.get(EMITTED, 0) for count in counts.values())
 
 

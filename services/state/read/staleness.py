@@ -13,9 +13,11 @@ from surescale.contracts.job_limits import minutes_known_min
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import ClockSegment, JobTopology
 from surescale.contracts.plurals import counted
+from surescale.contracts.topology import RESTING
 from surescale.runtime.instants import to_the_minute, to_the_second
 from surescale.services.state.record_documents import ViewDocument
 
+_MEASURED = ("running", RESTING)  # states in which each minute has a window
 FRESH_MINUTES = 2
 """What is older says nothing about now."""
 WHO = "`surescale doctor` says who is at fault: engine, monitor, Spark or Kafka"
@@ -88,9 +90,10 @@ class Signs:
 
 
 def stale_of(topology: JobTopology | None, signs: Signs, now: Present, span_minutes: int) -> Stale | None:
-    """Return what is due and has not come, for a job that should run; None if nothing is.
+    """Return what is due and has not come, for a job that should run, or is at rest; None if nothing is.
 
-    A role later on the way is judged only while those before it are at work.
+    A role later on the way is judged only while those before it are at work. A job at rest has its minutes, too: whoever should
+    wake it looks at them. Decisions on it are not due.
 
     Args:
         topology: of the job.
@@ -98,7 +101,7 @@ def stale_of(topology: JobTopology | None, signs: Signs, now: Present, span_minu
         now: the present time.
         span_minutes: from one decision to the next, at least.
     """
-    if topology is None or topology.state != "running" or signs.window_end_ms is None:
+    if topology is None or topology.state not in _MEASURED or signs.window_end_ms is None:
         return None
     if (behind := now.minutes_until(signs.window_end_ms)) > FRESH_MINUTES:
         words = f"the clock of the machine that answers is {_long(behind)} behind; set it right (NTP)"
@@ -107,6 +110,8 @@ def stale_of(topology: JobTopology | None, signs: Signs, now: Present, span_minu
     if silent > FRESH_MINUTES:
         is_seen = topology.at_ms > signs.window_end_ms + FRESH_MINUTES * MINUTE_MS
         return _stale("spark" if is_seen else "monitor", "no figures for", silent)
+    if topology.state == RESTING:
+        return None
     if signs.unanswered_ms is not None and (waits := now.minutes_since(signs.unanswered_ms)) > FRESH_MINUTES:
         return _stale("rescaler", "no answer for", waits)
     # A policy may have a span of its own, which only its decisions tell; those of emergencies come between.
@@ -167,7 +172,7 @@ def at_fault(jobs: Iterable[Overview]) -> list[tuple[str, Stale]]:
     """
     by_cluster: dict[str, list[Overview]] = {}
     for job in jobs:
-        if job.state == "running" and job.window_end_ms is not None:
+        if job.state in _MEASURED and job.window_end_ms is not None:
             by_cluster.setdefault(cluster_of(job.job), []).append(job)
     found = []
     for cluster, every in sorted(by_cluster.items()):

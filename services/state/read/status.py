@@ -62,11 +62,11 @@ def status_of(
     """Return the word. What an operator must act on comes first, then what surescale does about the job, then its mode."""
     if topology is None:
         return "unknown"
+    late = has_no_figures(stale)
     if topology.state == RESTING and gate is not None and (word := _without_members(gate)) is not None:
-        return word
+        return "unknown" if late and word == "resting" else word
     if topology.state in _BY_STATE:
         return _BY_STATE[topology.state]
-    late = has_no_figures(stale)
     ran = window.minute.ran if window and not late else None
     if (word := _down_or_moving(gate, ran)) is not None:
         return word

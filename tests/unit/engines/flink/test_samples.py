@@ -61,6 +61,13 @@ def test_what_flink_has_not_fetched_is_no_sample() -> None:
     assert samples_of(JOB, ATTEMPT, PARSE, vertex(running(0, missing), starting), Starts(), NOW) == []
 
 
+@pytest.mark.parametrize("unusable", ["NaN", "Infinity", -1, 1e300, None])
+@pytest.mark.parametrize("name", ["read_records", "write_records", "read_bytes", "write_bytes"])
+def test_a_subtask_with_a_counter_that_cannot_be_used_has_no_sample(name: str, unusable: object) -> None:
+    """Counted as 0, the next minute would be a burst of all that it ever read."""
+    assert samples_of(JOB, ATTEMPT, PARSE, vertex(running(0, metrics(**{name: unusable}))), Starts(), NOW) == []
+
+
 def test_not_a_number_is_unknown() -> None:
     """A legacy source does not know when it is busy, so its figures cannot be dated either."""
     figures = metrics(accumulated_busy_time="NaN")
@@ -105,7 +112,9 @@ def test_what_entered_is_what_each_source_operator_read_or_else_emitted() -> Non
     )  # fmt: skip
     assert set(operators_named(names)) == set(names[:4])
     counts = dict(zip(names, (0, 7, 5, 9, 100, 100, 3, 1), strict=True))
-    assert entered_through({name: Metric(id=name, sum=float(count)) for name, count in counts.items()}) == 12
+    told = {name: Metric(id=name, sum=float(count)) for name, count in counts.items()}
+    assert entered_through(told) == 12
+    assert entered_through(told | {"Source__b.numRecordsIn": Metric(id="Source__b.numRecordsIn", sum="NaN")}) is None
 
 
 @given(st.lists(st.integers(0, 1_000), min_size=2, max_size=9), st.integers(1, 5))

@@ -122,6 +122,30 @@ def test_a_job_that_has_left_is_no_longer_missed(client: redis.Redis, redis_url:
     assert told(redis_url).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("stopped", "role"),
+    [
+        (Stopped(), None),
+        (Stopped(monitor=25, spark=25, agent=25, rescaler=25), "monitor"),
+        (Stopped(spark=25), "spark"),
+        (Stopped(agent=25, rescaler=25), None),
+    ],
+    ids=["none", "all", "spark", "agent and rescaler"],
+)
+def test_a_job_at_rest_is_missed_while_nobody_looks_at_it(client: redis.Redis, stopped: Stopped, role: str | None) -> None:
+    """Who would wake it learns of no record. No decision on it is due."""
+    view_of(client, stopped)
+    seen_ms = (time.time_ns() // 1_000_000 // MINUTE_MS - stopped.monitor) * MINUTE_MS
+    rests = encode(replace(topology(), state="resting", version=8, at_ms=seen_ms))
+    at = {("job-topology", 0): 1_001}
+    records = project(Record(topics.JOB_TOPOLOGY, 0, 1_000, JOB.encode(), rests, time.time_ns() // 1_000_000))
+    assert ViewStore(client, PREFIX).write(condensed(list(records)), at, {("decisions", 0): 0})
+    queries = Queries(client, PREFIX)
+    (overview,) = queries.jobs()
+    assert (overview.state, overview.stale.role if overview.stale else None) == ("resting", role)
+    assert {each.role for each in queries.pipeline().stages if each.problem} == ({role} if role else set())
+
+
 def test_before_the_first_decision_is_due_nothing_is_missing(client: redis.Redis) -> None:
     """Then it is: the agent never came. A longer span gives it longer."""
     assert LIVED < 60
