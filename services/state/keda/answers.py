@@ -51,7 +51,7 @@ def size_of(queries: Queries, target: Target) -> int:
 
     Raises:
         NotFound: there is no such job, or it has no such task that may change its size.
-        NoSize: what is known of the job is not new, or nothing has been decided on it yet.
+        NoSize: what is known of the job is not new, nothing has been decided on it yet, or its size cannot be told in workers.
     """
     job = queries.overview(target.job)
     figures = {each.task: each for each in queries.task_figures([target.job])[0]}
@@ -61,7 +61,9 @@ def size_of(queries: Queries, target: Target) -> int:
         raise NoSize(f"{target.job}: {job.stale.words}")
     if job.status in GONE:
         raise NoSize(f"{target.job}: {'it has ended' if job.status == 'ended' else 'how it is now is not known'}")
-    desired = figures[target.task].desired
+    desired, fixed = figures[target.task].desired, figures[target.task].fixed
+    if fixed:
+        raise NoSize(f"{target.job}: task {target.task!r}: {fixed}")
     if desired is None:
         raise NoSize(f"{target.job}: nothing has been decided on task {target.task!r} yet")
     return desired

@@ -30,7 +30,8 @@ class TaskFigures:
         job: its id.
         task: its label, or its id if another task of the job has that label, or it has none.
         parallelism: subtasks that run.
-        desired: subtasks that the latest decision wants.
+        desired: subtasks that the latest decision wants; None also while no other size than the present one can be asked for.
+        fixed: why that is so, for people; empty: it is not.
         target_rate: records a minute that would come to it if nothing were held back: what it took in, times what came to the
             job over what the job let in.
         true_rate: records a minute that it would process if its subtasks never rested.
@@ -42,6 +43,7 @@ class TaskFigures:
     desired: int | None
     target_rate: float | None
     true_rate: float | None
+    fixed: str = ""
 
 
 def task_figures(
@@ -69,9 +71,10 @@ def _of_job(job: str, topology: JobTopology, decided: DecidedTasks) -> Iterable[
             job=job,
             task=names[spec.task],
             parallelism=0 if topology.state == RESTING else spec.parallelism,
-            desired=task.desired if task else None,
+            desired=task.desired if task and not spec.fixed else None,  # else what pods of three members run would be pods
             target_rate=None if taken is None or held_back is None else taken * held_back,
             true_rate=taken / busy if taken is not None and busy else None,
+            fixed=spec.fixed,
         )
 
 

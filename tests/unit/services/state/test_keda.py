@@ -48,9 +48,10 @@ DECIDED = 60 * MINUTE_MS
 LOG = logging.getLogger("test")
 
 
-def running(job: str, minute: int) -> Iterator[tuple[str, str, bytes]]:
-    """Yield what is known of a job whose newest figures are of a minute."""
-    found = replace(topology(), job=job, at_ms=DECIDED)
+def running(job: str, minute: int, fixed: str = "") -> Iterator[tuple[str, str, bytes]]:
+    """Yield what is known of a job whose newest figures are of a minute; ``fixed``: why its sizes are."""
+    tasks = tuple(replace(spec, fixed=fixed) for spec in topology().tasks)
+    found = replace(topology(), job=job, at_ms=DECIDED, tasks=tasks)
     yield topics.JOB_TOPOLOGY, job, encode(found)
     yield topics.SNAPSHOTS, job, encode_window(dataclasses.replace(window_at(minute), job=job, topology=found))
 
@@ -67,12 +68,14 @@ def resting(waiting: int, at_ms: int = DECIDED, why: str = "") -> Iterator[tuple
 
 
 def everything() -> Iterator[tuple[str, str, bytes]]:
-    """Yield records of a job that runs, one of which nothing comes, one without a decision, one that ended, and one at rest."""
+    """Yield records of a job that runs, and of one each that is silent, new, of fixed size, ended, and at rest."""
     yield from running(JOB, 60)
     yield topics.DECISIONS, "sim", encode(decision(6))
     yield from running("sim/silent", 30)
     yield topics.DECISIONS, "sim", encode(decision(3, job="sim/silent"))
     yield from running("sim/new", 60)
+    yield from running("sim/threes", 60, "4 workers are 12 members")
+    yield topics.DECISIONS, "sim", encode(decision(12, job="sim/threes"))
     yield topics.JOB_TOPOLOGY, "sim/ended", encode(replace(topology(), job="sim/ended", state="finished"))
     yield topics.DECISIONS, "sim", encode(decision(6, job="sim/ended"))
     yield from resting(0)
@@ -187,6 +190,7 @@ def test_the_figure_is_the_size_that_was_decided_and_the_target_is_one(view: Vie
         ({"job": "sim/silent", "task": "map"}, "FAILED_PRECONDITION", "sim/silent: no figures for 30 min"),
         ({"job": "sim/new", "task": "map"}, "FAILED_PRECONDITION", "sim/new: nothing has been decided on task 'map' yet"),
         ({"job": "sim/ended", "task": "map"}, "FAILED_PRECONDITION", "sim/ended: it has ended"),
+        ({"job": "sim/threes", "task": "map"}, "FAILED_PRECONDITION", "sim/threes: task 'map': 4 workers are 12 members"),
     ],
 )
 def test_without_a_figure_there_is_an_error_that_says_why(view: View, metadata: dict[str, str], code: str, words: str) -> None:

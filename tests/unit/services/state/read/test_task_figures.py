@@ -1,6 +1,7 @@
 """The figures of each task for a board."""
 
 from msgspec import convert, to_builtins
+from msgspec.structs import replace
 
 from surescale.contracts.decisions import TaskDecision
 from surescale.contracts.messages import JobTopology, TaskSpec
@@ -27,6 +28,13 @@ def test_a_task_has_what_runs_what_is_wanted_and_both_rates() -> None:
     """Its source lets in half of what comes: the target is twice what the task took in."""
     found = figures(1_200.0, decided("source", 600.0), decided("map", 300.0, 0.75))
     assert found == [TaskFigures(job="sim/clicks", task="map", parallelism=2, desired=4, target_rate=600.0, true_rate=400.0)]
+
+
+def test_a_size_that_cannot_be_asked_for_is_not_told_to_whoever_scales() -> None:
+    """Of three members a worker, what runs would be taken for workers: four become twelve, and twelve 36."""
+    fixed = replace(TOPOLOGY, tasks=tuple(replace(each, fixed="why") for each in TOPOLOGY.tasks))
+    (found,) = figures(600.0, decided("source", 600.0), decided("map", 600.0), of=fixed)
+    assert (found.desired, found.fixed) == (None, "why")
 
 
 def test_what_is_not_known_is_no_figure() -> None:
