@@ -167,7 +167,7 @@ class Transactions:
             except KafkaException as problem:
                 error: KafkaError = problem.args[0]
                 if error.code() in _FENCED:
-                    raise Fenced(f"another process is the rescaler of cluster {self._cluster!r} now") from None
+                    raise self._fenced() from None
                 if error.fatal():
                     raise
                 again = error.retriable() and not error.txn_requires_abort()
@@ -175,9 +175,15 @@ class Transactions:
                     raise self._given_up(error.str()) from None
                 self._stop.wait(PAUSE_S)
 
-    def _given_up(self, why: str) -> TransactionLost:
+    def _fenced(self) -> Fenced:
+        return Fenced(f"another process is the rescaler of cluster {self._cluster!r} now")
+
+    def _given_up(self, why: str) -> Fenced | TransactionLost:
+        """Abort what was begun. Who was fenced within a transaction may learn it only here (KIP-588)."""
         try:
             self._producer.abort_transaction(ATTEMPT_S)
         except KafkaException as problem:
+            if problem.args[0].code() in _FENCED:
+                return self._fenced()
             why = f"{why}; {problem.args[0].str()}"  # the broker aborts it after its timeout, or when it is fenced
         return TransactionLost(why)

@@ -13,7 +13,7 @@ from surescale.rescaler.control.effects import Effects
 from surescale.rescaler.service import transactions
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.traces import Traces
-from surescale.rescaler.service.transactions import TransactionLost, Transactions
+from surescale.rescaler.service.transactions import Fenced, TransactionLost, Transactions
 from tests.support.waiting import wait_until
 
 
@@ -59,6 +59,26 @@ def test_offsets_that_are_never_answered_end_the_session(monkeypatch: pytest.Mon
         released.set()
         gc.enable()
     assert calls == []
+
+
+class FencedProducer(HangingProducer):
+    """A client that learns that it is fenced only when it gives up what it began."""
+
+    def send_offsets_to_transaction(self, *_: Any) -> None:
+        """Be refused for a reason that does not tell."""
+        raise KafkaException(KafkaError(KafkaError.INVALID_TXN_STATE))
+
+    def abort_transaction(self, _timeout_s: float) -> None:
+        """Be refused as KIP-588 has it."""
+        raise KafkaException(KafkaError(KafkaError._FENCED))
+
+
+def test_who_learns_only_at_the_end_that_it_is_fenced_does_not_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taken for a lost transaction, its next session would fence whoever has taken over."""
+    monkeypatch.setattr(transactions, "producer", lambda *_, **__: FencedProducer())
+    monkeypatch.setattr(transactions, "partitions_of", lambda *_: [0])
+    with pytest.raises(Fenced, match="another process is the rescaler"):
+        written(SimpleNamespace(consumer_group_metadata=object))
 
 
 def written(members: Any) -> None:
