@@ -179,7 +179,7 @@ class Transactions:
         return Fenced(f"another process is the rescaler of cluster {self._cluster!r} now")
 
     def _given_up(self, why: str) -> Fenced | TransactionLost:
-        """Abort what was begun. Who was fenced within a transaction may learn it only here (KIP-588)."""
+        """Abort what was begun. An error that only asks for that may hide that another one has taken over; this one tells."""
         try:
             self._producer.abort_transaction(ATTEMPT_S)
         except KafkaException as problem:

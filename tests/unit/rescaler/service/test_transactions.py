@@ -69,7 +69,7 @@ class FencedProducer(HangingProducer):
         raise KafkaException(KafkaError(KafkaError.INVALID_TXN_STATE))
 
     def abort_transaction(self, _timeout_s: float) -> None:
-        """Be refused as KIP-588 has it."""
+        """Be refused, as by a coordinator that knows a newer one."""
         raise KafkaException(KafkaError(KafkaError._FENCED))
 
 
