@@ -310,7 +310,7 @@ class Job:
                 session.stop()
 
     def report(self) -> Mapping[str, Any]:
-        """Return the health: ready once the query has finished its first trigger."""
+        """Return the health: ready once the query has finished its first trigger. After it a JVM that hangs delays no answer."""
         query = self._query
         if query is not None and not self._has_triggered:
             self._has_triggered = _has_triggered(query)

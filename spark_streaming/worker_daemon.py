@@ -1,9 +1,9 @@
 """Starts Spark's Python workers with only folders on their module path.
 
 Spark adds ``pyspark.zip`` and its core jar to the path. Before every task a worker calls ``importlib.invalidate_caches``, and up
-to Python 3.12 that re-reads each archive's directory for every importer that uses it: 250 to 450 ms per task, more than the rest
-of a batch. The workers import the installed pyspark instead, which is the same code. ``spark.python.daemon.module`` names this
-module.
+to Python 3.12 that re-reads each archive's directory for every importer that uses it (docs/decisions/0003-snapshot-stage.md
+says what that costs). The workers import the installed pyspark instead, which is the same code. ``spark.python.daemon.module``
+names this module.
 """
 
 import os
