@@ -428,7 +428,7 @@ class ChainJob:
             useful_max=most,
             carries=_carries(group, remembered) if most is not None else (),
             hindrance=self._failing(self._chain.name, task) or words,
-            fixed=remembered.each.look(len(group.members), asked, now_ms),
+            fixed=remembered.each.look([member.id for member in group.members], asked, now_ms),
             backlog_partly_unknown=remembered.positions.partly_unknown,
         )
 

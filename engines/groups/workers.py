@@ -2,6 +2,7 @@
 
 import threading
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -29,27 +30,34 @@ class MembersEach:
     _asked: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=1_000))
     _looks: int = MEMBERS_LOOKS - 1  # at the first look nobody knows better, and nothing may be asked for before
 
-    def look(self, members: int, workers: int | None, now_ms: int) -> str:
+    _joined: dict[object, int] = field(default_factory=dict)
+
+    def look(self, members: Collection[object], workers: int | None, now_ms: int) -> str:
         """Return why no other size can be asked for and what to do, in one line; empty if it can.
 
         Args:
-            members: that run.
+            members: the ids of those that run.
             workers: that are asked for, None if nobody is asked.
             now_ms: the time.
         """
+        self._joined = {each: self._joined.get(each, now_ms) for each in members}
         if not workers:
             return ""
         self._asked.append((now_ms, workers))
         while self._asked[0][0] < now_ms - ASKED_MS:
             self._asked.popleft()
         most = max(count for _, count in self._asked)
-        self._looks = min(self._looks + 1, MEMBERS_LOOKS) if members > most else 0
+        # Who joined after so many were last asked for drains from nothing: one deployment may change both numbers.
+        more_ms = max((at_ms for at_ms, count in self._asked if count > workers), default=-1)
+        joined = sum(at_ms > more_ms for at_ms in self._joined.values())
+        count = len(members)
+        self._looks = min(self._looks + 1, MEMBERS_LOOKS) if count > most or joined > workers else 0
         if self._looks < MEMBERS_LOOKS:
             return ""
-        each = f", {members // workers} in each" if members % workers == 0 else ""
+        each = f", {count // workers} in each" if count % workers == 0 else ""
         asked = "1 worker is" if workers == 1 else f"{workers} workers are"
         return (
-            f"{members} members run where {asked} asked for{each}: sizes count members and are asked for in "
+            f"{count} members run where {asked} asked for{each}: sizes count members and are asked for in "
             "workers; run one member in each (one thread, a concurrency of 1), and none that is no worker's"
         )
 

@@ -304,7 +304,7 @@ class PrometheusJob:
             sharing_group=spec.sharing_group or (task if by_topics else "default"),
             inputs=tuple(Input(task=each, ship="hash") for each in upstream) if by_topics else (),
             required=asked,
-            fixed=self._each[task].look(count, asked, at_ms) if task in self._each else "",
+            fixed=self._each[task].look(self._rosters[task].members, asked, at_ms) if task in self._each else "",
             backlog_partly_unknown=self._ledger.partly_unknown(task),
             useful_max=spec.useful_max,
             hindrance=self._failing(self._watched.name, task) or silent,

@@ -2,7 +2,7 @@
 
 Beside the plan by units (`rescaler.control.units`). Three rules hold: tasks that are connected forward keep one parallelism,
 as half of the wider side would get no records otherwise; no more is asked for than there are slots, unless the engine adds hosts;
-and whatever a decision does not change stays as it was required.
+and whatever a decision does not change stays as it was required, as does what it wants to grow to fewer than that.
 """
 
 from __future__ import annotations
@@ -108,6 +108,8 @@ def plan_counts(topology: JobTopology, wanted: Mapping[str, int], *, whole: bool
     required, running, changes = required_of(topology), running_of(topology), []
     for spec in sized_tasks(topology):
         after = wanted.get(spec.task, required[spec.task])
+        if not (whole or spec.tied) and running[spec.task] < after < required[spec.task]:
+            continue  # growth takes nothing away: of more workers than members, those that are members might go
         if after != required[spec.task] and (whole or after != spec.parallelism):
             changes.append(TaskChange(task=spec.task, before=running[spec.task], after=after))
     return JobPlan(tuple(changes), {}, None)

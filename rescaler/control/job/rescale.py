@@ -58,7 +58,7 @@ def begin(
         close_gate(context, gate, gate.current, ok=False, at_ms=at_ms)
         return
     if not plan.changes and context.world.by_counts:
-        detail = f"{named(transition.parallelism or {}, context.topology)}: the engine is already asked for that"
+        detail = f"{named(transition.parallelism or {}, context.topology)}: the engine is already asked for as much"
         context.finish(act, "refused", OutcomeReason.NO_CHANGE, at_ms=at_ms, detail=detail)
         close_gate(context, gate, gate.current, ok=False, at_ms=at_ms)
         return

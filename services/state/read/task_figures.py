@@ -30,7 +30,8 @@ class TaskFigures:
         job: its id.
         task: its label, or its id if another task of the job has that label, or it has none.
         parallelism: subtasks that run.
-        desired: subtasks that the latest decision wants; None also while no other size than the present one can be asked for.
+        desired: subtasks that are to be asked for by the latest decision: as many as it wants, and where that is growth, no fewer
+            than are asked for already. None also while no other size than the present one can be asked for.
         fixed: why that is so, for people; empty: it is not.
         target_rate: records a minute that would come to it if nothing were held back: what it took in, times what came to the
             job over what the job let in.
@@ -65,13 +66,17 @@ def _of_job(job: str, topology: JobTopology, decided: DecidedTasks) -> Iterable[
         if not spec.scalable:
             continue
         task = by_task.get(spec.task)
+        running = 0 if topology.state == RESTING else spec.parallelism
+        desired = task.desired if task and not spec.fixed else None  # else what pods of three members run would be pods
+        if desired is not None and running < desired < (spec.required or 0):
+            desired = spec.required
         taken = task.records_per_minute if task else None
         busy = task.utilisation if task else None
         yield TaskFigures(
             job=job,
             task=names[spec.task],
-            parallelism=0 if topology.state == RESTING else spec.parallelism,
-            desired=task.desired if task and not spec.fixed else None,  # else what pods of three members run would be pods
+            parallelism=running,
+            desired=desired,
             target_rate=None if taken is None or held_back is None else taken * held_back,
             true_rate=taken / busy if taken is not None and busy else None,
             fixed=spec.fixed,

@@ -1,7 +1,7 @@
 """What sources say of the workers that are asked for, and of the actuator behind them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -106,7 +106,7 @@ Looks = list[tuple[int, int | None]]
 def fixed_by(looks: Looks) -> list[bool]:
     """Return whether a size could not be asked for, by looks a minute apart at members and at workers asked for."""
     each = MembersEach()
-    return [bool(each.look(members, asked, at * 60_000)) for at, (members, asked) in enumerate(looks)]
+    return [bool(each.look(range(members), asked, at * 60_000)) for at, (members, asked) in enumerate(looks)]
 
 
 @pytest.mark.parametrize(
@@ -130,13 +130,33 @@ def test_workers_that_are_several_members_cannot_be_sized(looks: Looks, fixed: l
     assert fixed_by(looks) == fixed
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "is_fixed"),
+    [
+        ((range(12), 12), (range(100, 112), 4), True),  # a concurrency of 3, and a third of the workers
+        ((range(12), 12), (range(100, 106), 4), True),
+        ((range(12), 12), (range(12), 4), False),  # they drain
+        ((range(12), 12), ([*range(8), *range(100, 104)], 4), False),  # and those that stay are replaced meanwhile
+        ((range(4), 4), (range(100, 108), 8), False),
+        ((range(6), 12), (range(100, 104), 4), False),
+    ],
+)
+def test_a_deployment_that_changes_members_a_worker_and_workers_at_once_is_seen(
+    before: tuple[Collection[int], int], after: tuple[Collection[int], int], is_fixed: bool
+) -> None:
+    """In the third minute: none of those that have come since was ever one of so many workers."""
+    each = MembersEach()
+    assert not each.look(*before, 0)
+    assert [bool(each.look(*after, minute * 60_000)) for minute in range(1, 5)] == [False, False, is_fixed, is_fixed]
+
+
 def test_what_to_do_about_members_that_are_no_workers_is_said_in_one_line() -> None:
     """With the factor, if it is one."""
-    assert MembersEach().look(12, 4, 0) == (
+    assert MembersEach().look(range(12), 4, 0) == (
         "12 members run where 4 workers are asked for, 3 in each: sizes count members and are asked for in workers; run one "
         "member in each (one thread, a concurrency of 1), and none that is no worker's"
     )
-    assert "asked for: sizes" in MembersEach().look(10, 4, 0)
+    assert "asked for: sizes" in MembersEach().look(range(10), 4, 0)
 
 
 def test_containers_of_compose_are_known_by_their_engine(tmp_path: Path) -> None:

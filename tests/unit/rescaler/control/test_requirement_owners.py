@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from surescale.contracts.job_settings import ExcludedPeriod, PeriodBounds, TaskLimits
+from surescale.rescaler.control.counts import plan_counts
 from tests.support.requirement_pipeline import AUTHOR, JOB, THEIRS, WIDER, pipeline, rescaled
 
 FEWER = {"parse": 1, "count": 2}
@@ -129,6 +130,28 @@ def test_a_task_that_a_decision_leaves_alone_keeps_what_is_required_of_it() -> N
     found.decide({"parse": 2})
     found.settle()
     assert found.required == {"parse": 2, "count": 4}
+
+
+def test_growth_asks_for_no_fewer_than_are_asked_for_already() -> None:
+    """Less than that runs, and of workers that are no members nobody knows which would go. What is tied stays at one size."""
+    found = pipeline()
+    found.decide({"parse": 4, "count": 4})
+    found.settle()
+    found.fake.slots = 2
+    found.go(60)
+    assert found.running == {"parse": 2, "count": 2}
+    found.decide({"count": 3, "parse": 3})
+    found.go(120)
+    assert found.required == {"parse": 4, "count": 4}
+    assert found.outcomes[-1].reason == "no_change"
+    assert found.topology is not None
+    tasks = tuple(msgspec.structs.replace(spec, tied="chain") for spec in found.topology.tasks)
+    plan = plan_counts(msgspec.structs.replace(found.topology, tasks=tasks), {"parse": 3, "count": 3})
+    assert [(each.task, each.after) for each in plan.changes] == [("parse", 3), ("count", 3)]
+    found.decide({"count": 1, "parse": 1})
+    found.go(120)
+    found.settle()
+    assert found.required == {"parse": 1, "count": 1}
 
 
 def test_adopt_by_setting_goes_on_from_theirs() -> None:

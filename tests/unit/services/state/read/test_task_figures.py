@@ -1,5 +1,6 @@
 """The figures of each task for a board."""
 
+import pytest
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
@@ -35,6 +36,14 @@ def test_a_size_that_cannot_be_asked_for_is_not_told_to_whoever_scales() -> None
     fixed = replace(TOPOLOGY, tasks=tuple(replace(each, fixed="why") for each in TOPOLOGY.tasks))
     (found,) = figures(600.0, decided("source", 600.0), decided("map", 600.0), of=fixed)
     assert (found.desired, found.fixed) == (None, "why")
+
+
+@pytest.mark.parametrize(("desired", "told"), [(3, 8), (4, 8), (8, 8), (9, 9), (2, 2), (1, 1)])
+def test_growth_takes_nothing_away_from_what_is_asked_for(desired: int, told: int) -> None:
+    """Two of eight workers are members: who asks for three of them must not get five workers fewer."""
+    asked = replace(TOPOLOGY, tasks=tuple(replace(each, required=8) for each in TOPOLOGY.tasks))
+    (found,) = figures(600.0, decided("map", 600.0, desired=desired), of=asked)
+    assert (found.parallelism, found.desired) == (2, told)
 
 
 def test_what_is_not_known_is_no_figure() -> None:
