@@ -60,7 +60,7 @@ class Reports:
     def __init__(self, client: Producer, stop: threading.Event) -> None:
         """Begin; ``stop`` ends it."""
         self.client, self._stop = client, stop
-        beside(self._run, "the delivery reports").start()
+        beside(self._run, "the delivery reports", stop.is_set).start()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -292,7 +292,8 @@ class Monitor:
         if watcher.is_done:
             return
         self._jobs[job] = watcher
-        self._watchers[job] = beside(partial(self._run_watcher, watcher), f"the watcher of {job}")
+        # It may end with its job: whoever looks for jobs begins another where one is still listed.
+        self._watchers[job] = beside(partial(self._run_watcher, watcher), f"the watcher of {job}", None)
         self._watchers[job].start()
         self._log.info("watching %s from %d", job, watcher.after_ms, extra={"job": job})
 

@@ -25,8 +25,8 @@ class Watched(Protocol):
         """A clock that only goes forward, in seconds."""
         ...
 
-    def thread(self, run: Callable[[], None], name: str) -> threading.Thread:
-        """Return a daemon thread that is a loop and is not started yet."""
+    def thread(self, run: Callable[[], None], name: str, over: Callable[[], bool] | None) -> threading.Thread:
+        """Return a daemon thread that is a loop and is not started yet. ``over``: whether it may return; None: at any time."""
         ...
 
 
@@ -86,10 +86,13 @@ def pause(event: threading.Event, seconds: float) -> bool:
     return event.is_set()
 
 
-def beside(run: Callable[[], None], name: str) -> threading.Thread:
-    """Return a daemon thread that is not started yet: a loop of its own, of the watchdog whose loop calls this."""
+def beside(run: Callable[[], None], name: str, over: Callable[[], bool] | None) -> threading.Thread:
+    """Return a daemon thread that is not started yet: a loop of its own, of the watchdog whose loop calls this.
+
+    ``over``: says whether it may return, and ends the process if it does all the same; None: it may at any time.
+    """
     loop = turning.get()
-    return loop.watchdog.thread(run, name) if loop is not None else background(run, name)
+    return loop.watchdog.thread(run, name, over) if loop is not None else background(run, name, over)
 
 
 def fault(words: str) -> None:

@@ -46,6 +46,7 @@ class HealthServer:
         Raises:
             SettingsError: the port is not available; names the setting and the fix.
         """
+        self._over = threading.Event()
         host, port = settings.health_host, settings.health_port
         shown = metrics.of(report, watchdog) if metrics else None
         try:
@@ -59,11 +60,12 @@ class HealthServer:
     def __enter__(self) -> "HealthServer":
         """Serve in a daemon thread."""
         if self._server:
-            background(self._server.serve_forever, "health").start()
+            background(self._server.serve_forever, "health", self._over.is_set).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Stop serving and free the port."""
+        self._over.set()
         if self._server:
             self._server.shutdown()
             self._server.server_close()

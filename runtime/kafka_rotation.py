@@ -97,7 +97,7 @@ def follow_password(
         is_first = not _followers
         _followers.setdefault(key, _Followers(settings, given.password)).add(client, change, given)
         if is_first:
-            background(_follow, "kafka-passwords").start()
+            background(_follow, "kafka-passwords", lambda: False).start()
 
 
 def _follow() -> None:
@@ -176,7 +176,7 @@ def ended_by_new_secrets(settings: PipelineSettings, stop: threading.Event, log:
             told.append(changed)
             stop.set()
 
-    watcher = background(watch, "kafka-secrets")
+    watcher = background(watch, "kafka-secrets", lambda: over.is_set() or stop.is_set())
     watcher.start()
     try:
         yield

@@ -85,7 +85,7 @@ def ended_by_new_topics(
             elif over.wait(LOOK_EVERY_S):
                 return
 
-    watcher = background(watch, "kafka-topics")
+    watcher = background(watch, "kafka-topics", lambda: over.is_set() or stop.is_set())
     watcher.start()
     try:
         yield

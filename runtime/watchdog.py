@@ -63,7 +63,7 @@ class Watchdog:
     def __enter__(self) -> "Watchdog":
         """Look every second, in a thread of its own."""
         if self._after_s:
-            background(self._run, "watchdog").start()
+            background(self._run, "watchdog", self._over.is_set).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,14 +80,14 @@ class Watchdog:
             finally:
                 turning.reset(token)
 
-    def thread(self, run: Callable[[], None], name: str) -> threading.Thread:
-        """Return a daemon thread that is a loop and is not started yet."""
+    def thread(self, run: Callable[[], None], name: str, over: Callable[[], bool] | None) -> threading.Thread:
+        """Return a daemon thread that is a loop and is not started yet. ``over``: whether it may return; None: at any time."""
 
         def watched() -> None:
             with self.loop(name):
                 run()
 
-        return background(watched, name)
+        return background(watched, name, over)
 
     @contextlib.contextmanager
     def apart(self, name: str, *, more_s: float = 0.0) -> Iterator[Loop]:

@@ -42,7 +42,7 @@ def work():
 settings = PipelineSettings(health_port=port, hung_after_s=limit_s)
 with Watchdog("bench", limit_s, logging.getLogger("bench")) as watchdog:
     with HealthServer(settings, lambda: {"ready": True}, watchdog), watchdog.loop("the main loop"):
-        watchdog.thread(work, "a thread").start()
+        watchdog.thread(work, "a thread", lambda: False).start()
         while True:
             beat()
             time.sleep(0.5)

@@ -100,7 +100,7 @@ class ReconcilerThread:
 
     def start(self) -> None:
         """Start; the thread ends with the process at the latest, the workers do not."""
-        self._thread = beside(self._run, self.log.name)
+        self._thread = beside(self._run, self.log.name, self._stop.is_set)
         self._thread.start()
 
     def stop(self) -> None:

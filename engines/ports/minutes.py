@@ -233,8 +233,11 @@ class MinuteCollector:
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = beside(self._run, f"the looks at {self._job}")
+            self._thread = beside(self._run, f"the looks at {self._job}", self._is_over)
             self._thread.start()
+
+    def _is_over(self) -> bool:
+        return self._closed.is_set() or self._ended is not None
 
     def _run(self) -> None:
         try:

@@ -107,7 +107,7 @@ class ActuatorThread:
         # Asked once: it never changes without a subscription, and the client lets no other thread in while one polls.
         self._group = self._consumer.consumer_group_metadata()
         self._stop = threading.Event()
-        self._thread = beside(self._run, "the actuator")
+        self._thread = beside(self._run, "the actuator", lambda: self._stop.is_set() or self._failed is not None)
         self._failed: BaseException | None = None
         self._open: dict[str, _Open] = {}  # by job
         self._read_to: int | None = None

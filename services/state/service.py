@@ -186,7 +186,7 @@ class _Projection:
 
     def start(self, watchdog: Watchdog) -> threading.Thread:
         """Begin, in a thread, which is returned."""
-        thread = watchdog.thread(self._run, "the projector")
+        thread = watchdog.thread(self._run, "the projector", lambda: self._stop.is_set() or self.failed is not None)
         thread.start()
         return thread
 

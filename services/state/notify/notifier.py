@@ -56,6 +56,7 @@ class Notifier:
         self._webhook.check()
         self._told, self._attempts = Tally(), Tally()
         self._failing_since_s: float | None = None
+        self._has_failed = False
         self._seldom = Throttle(60.0)
         self._redis = connect(settings.redis_url, Credentials.of(settings))
         self._lease = Lease(self._redis, Keys(settings.topic_prefix)(NAME))
@@ -64,10 +65,13 @@ class Notifier:
 
     def start(self, watchdog: Watchdog) -> None:
         """Begin."""
-        self._thread = watchdog.thread(self._run, "the notifier")
-        self._keeper = watchdog.thread(self._keep_lease, "the notifier's lease")
+        self._thread = watchdog.thread(self._run, "the notifier", self._is_over)
+        self._keeper = watchdog.thread(self._keep_lease, "the notifier's lease", self._is_over)
         self._thread.start()
         self._keeper.start()
+
+    def _is_over(self) -> bool:
+        return self._stop.is_set() or self._has_failed
 
     def join(self) -> None:
         """Wait a moment for the end, once told to stop."""
@@ -111,6 +115,7 @@ class Notifier:
             pass
         except Exception:  # a mistake of ours costs the notifications, and nothing else; the alert sees it
             self._fails()
+            self._has_failed = True
             self._log.exception("notifications have stopped; the rest of the state service continues")
         finally:
             self._webhook.close()

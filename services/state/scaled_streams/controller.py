@@ -91,7 +91,7 @@ class StreamController:
 
     def start(self, watchdog: Watchdog) -> None:
         """Begin."""
-        self._thread = watchdog.thread(self._run, "the controller of ScaledStreams")
+        self._thread = watchdog.thread(self._run, "the controller of ScaledStreams", self._stop.is_set)
         self._thread.start()
 
     def join(self) -> None:

@@ -194,7 +194,7 @@ def test_a_thread_beside_a_loop_is_a_loop_of_the_same_watchdog(timed: WatchedTim
         over.wait()
 
     with timed.watchdog.loop("the loop"):
-        thread = beside(run, "the thread")
+        thread = beside(run, "the thread", over.is_set)
     thread.start()
     assert hangs.wait(10)
     timed.run(125)
@@ -203,7 +203,7 @@ def test_a_thread_beside_a_loop_is_a_loop_of_the_same_watchdog(timed: WatchedTim
     thread.join()
     assert timed.watchdog.is_alive
     ran = threading.Event()
-    alone = beside(ran.set, "alone")
+    alone = beside(ran.set, "alone", None)
     alone.start()
     alone.join()
     assert ran.is_set()
@@ -265,7 +265,7 @@ def waiting_for(lock: TurnLock, watchdog: Watchdog, name: str, *, then: Callable
         with lock:
             then()
 
-    thread = watchdog.thread(run, name)
+    thread = watchdog.thread(run, name, None)
     thread.start()
     wait_until(lambda: any(loop.name == name for loop in watchdog._loops), 10, "a loop that waits")
     try:
@@ -312,7 +312,7 @@ def test_a_deadlock_of_two_locks_hangs(timed: WatchedTime) -> None:
                 pass
 
     for run, name in ((first, "the first"), (second, "the second")):
-        timed.watchdog.thread(run, name).start()
+        timed.watchdog.thread(run, name, None).start()
     assert have_one.wait(10)
     assert have_two.wait(10)
     began_s = timed.now_s
@@ -338,7 +338,7 @@ def test_the_stacks_of_all_threads_are_told_that_of_the_loop_first(timed: Watche
         stuck.set()
         over.wait()
 
-    thread = timed.watchdog.thread(gets_stuck, "the loop")
+    thread = timed.watchdog.thread(gets_stuck, "the loop", over.is_set)
     thread.start()
     assert stuck.wait(10)
     timed.run(121)
