@@ -9,8 +9,6 @@ from collections import Counter
 
 from surescale.services.state.http.answers import client_of
 
-OF_EACH_MAX = 8
-"""KEDA's operator keeps one; behind a proxy, several clients have its address."""
 TAKES_WITHIN_S = 30.0
 """Whoever takes nothing of its answers for so long is ended, or it would keep its place, and what it was sent, for ever."""
 _PIECE_BYTES = 64 * 1024
@@ -19,9 +17,9 @@ _PIECE_BYTES = 64 * 1024
 class Door:
     """One port. Who comes when there is no room for them is turned away at once."""
 
-    def __init__(self, inner: str, connections_max: int) -> None:
-        """``inner``: the Unix socket on which the gRPC server listens."""
-        self._inner, self._connections_max = inner, connections_max
+    def __init__(self, inner: str, connections_max: int, of_each_max: int) -> None:
+        """``inner``: the Unix socket on which the gRPC server listens; ``of_each_max``: connections of one address."""
+        self._inner, self._connections_max, self._of_each_max = inner, connections_max, of_each_max
         self._inside, self._going = Counter[str](), set[asyncio.Task[None]]()
         self._server: asyncio.Server | None = None
 
@@ -49,7 +47,7 @@ class Door:
 
     def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         who = client_of("", (writer.get_extra_info("peername") or ("",))[0])
-        if self._inside[who] >= OF_EACH_MAX or self._inside.total() >= self._connections_max:
+        if self._inside[who] >= self._of_each_max or self._inside.total() >= self._connections_max:
             writer.transport.abort()
             return
         self._inside[who] += 1

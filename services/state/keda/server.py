@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import os
 import shutil
+import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -19,7 +21,7 @@ from surescale.runtime.backoff import Throttle
 from surescale.runtime.printable import one_line
 from surescale.services.state.access import stamps_of
 from surescale.services.state.keda.answers import BadMetadata, NoSize, Target, is_active, size_of, target_of
-from surescale.services.state.keda.door import OF_EACH_MAX, Door
+from surescale.services.state.keda.door import Door
 from surescale.services.state.keda.messages import (
     SERVICE,
     GetMetricSpecResponse,
@@ -40,19 +42,26 @@ T = TypeVar("T")
 
 METRIC = "surescale-desired-parallelism"
 LOOK_EVERY_S = 5.0
+OF_EACH_MAX = 8
+"""KEDA's operator keeps one for each spelling of the address; behind a proxy, several clients have its address."""
+OF_EACH_PROVEN_MAX = 64
+"""Where clients show certificates, KEDA's operator keeps one for each of them: every namespace may have its own, and what was
+renewed stays for half an hour."""
 CALLS_OF_A_CONNECTION = 1_000
-"""At once. KEDA's operator has one connection for all its ScaledObjects, and each with a push trigger keeps a call open."""
+"""At once. All ScaledObjects that KEDA's operator has on one connection, and each with a push trigger keeps a call open."""
 CALLS_MAX = (OF_EACH_MAX + 1) * CALLS_OF_A_CONNECTION
-"""More than one address has connections for, so it cannot take all calls and keep them, as by halves of requests. A call that
-waits takes 18 KB."""
-CONNECTIONS_MAX = 100
-"""KEDA's operator keeps one; without a limit, whoever reaches the port could take every descriptor of the process."""
+"""More than one address has connections for unless it shows certificates, so it cannot take all calls and keep them, as by halves
+of requests. A call that waits takes 18 KB."""
+CONNECTIONS_MAX = 200
+"""Without a limit, whoever reaches the port could take every descriptor of the process."""
 GREETS_WITHIN_S = 5.0
 IDLE_S = 300.0
 LOOKING_MAX = 4
 """Looks at the view at a time, in threads of their own: those of the HTTP API do not wait for them."""
 REQUEST_BYTES_MAX = 64 * 1024
 END_WITHIN_S = 1.0
+_FOLDER, _SOCKET = "surescale-keda-", "socket"
+_TRY_S = 1.0
 _CODES: dict[type[SurescaleError], grpc.StatusCode] = {
     BadMetadata: grpc.StatusCode.INVALID_ARGUMENT,
     NotFound: grpc.StatusCode.NOT_FOUND,
@@ -101,7 +110,7 @@ class ExternalScaler:
         if self._certificate is not None:
             self._watching = asyncio.create_task(self._certificate.watch())
         await self._server.start()
-        self._door = Door(inner, CONNECTIONS_MAX)
+        self._door = Door(inner, CONNECTIONS_MAX, OF_EACH_PROVEN_MAX if self._settings.keda_client_ca_file else OF_EACH_MAX)
         host, port = self._settings.http_host, self._settings.keda_port
         try:
             return await self._door.open(host, port)
@@ -129,8 +138,9 @@ class ExternalScaler:
             SettingsError: there is no folder for it.
         """
         try:
-            self._folder = Path(tempfile.mkdtemp(prefix="surescale-keda-"))  # only this user may enter it
-            inner = f"{self._folder}/socket"
+            _remove_left()
+            self._folder = Path(tempfile.mkdtemp(prefix=_FOLDER))  # only this user may enter it
+            inner = f"{self._folder}/{_SOCKET}"
             if self._certificate is None:
                 self._server.add_insecure_port(f"unix:{inner}")
             else:
@@ -190,6 +200,21 @@ class ExternalScaler:
         except SurescaleError as error:
             await context.abort(_CODES.get(type(error), grpc.StatusCode.INTERNAL), one_line(str(error)))
         raise AssertionError("a call that was ended goes on")
+
+
+def _remove_left() -> None:
+    """Remove the folders that processes of this user left when they were killed: nobody listens in them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        if folder.lstat().st_uid != os.getuid():
+            continue
+        with socket.socket(socket.AF_UNIX) as tried:
+            tried.settimeout(_TRY_S)
+            try:
+                tried.connect(str(folder / _SOCKET))
+            except ConnectionRefusedError:
+                shutil.rmtree(folder, ignore_errors=True)
+            except OSError:
+                pass  # it has just begun, or is busy
 
 
 class _Certificate:

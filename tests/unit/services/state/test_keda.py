@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import os
 import shutil
+import socket
 import stat
 import struct
 import tempfile
@@ -28,7 +29,7 @@ from surescale.contracts.windows import encode_window
 from surescale.contracts.wire import encode
 from surescale.runtime.ports import free_port
 from surescale.services.state.connection import connect
-from surescale.services.state.keda import door, server
+from surescale.services.state.keda import server
 from surescale.services.state.keda.answers import Target, target_of
 from surescale.services.state.keda.messages import SERVICE
 from surescale.services.state.keda.server import METRIC, ExternalScaler
@@ -318,6 +319,31 @@ def test_with_tls_only_who_shows_a_certificate_of_the_authority_is_answered(
     asyncio.run(asked())
 
 
+def test_an_operator_has_a_connection_for_each_certificate_that_its_scaled_objects_name(view: View, tmp_path: Path) -> None:
+    """KEDA keeps them all, from one address; one that shows none of the authority takes nobody's place."""
+    make_certificates(tmp_path)
+    ca, certificate, key = ((tmp_path / f"{name}.pem").read_bytes() for name in ("ca", "client", "client-key"))
+    given = {
+        "http_certificate_file": str(tmp_path / "broker.pem"),
+        "http_key_file": str(tmp_path / "broker-key.pem"),
+        "keda_client_ca_file": str(tmp_path / "ca.pem"),
+    }
+    options = (("grpc.use_local_subchannel_pool", 1),)  # else all channels have one connection
+
+    async def crowded() -> set[bytes]:
+        async with serving(view, **given) as port, contextlib.AsyncExitStack() as opened:
+            said = set[bytes]()
+            for _ in range(3 * server.OF_EACH_MAX):
+                credentials = grpc.ssl_channel_credentials(ca, key, certificate)
+                channel = grpc.aio.secure_channel(f"localhost:{port}", credentials, options)
+                await opened.enter_async_context(channel)
+                stream = channel.unary_stream("/externalscaler.ExternalScaler/StreamIsActive")(ASKED, timeout=PATIENT_S)
+                said.add(await stream.read())
+            return said
+
+    assert asyncio.run(crowded()) == {field(1, 1)}
+
+
 async def answer_if_any(port: int, credentials: Any) -> bytes | None:
     """Return an answer, None if the server does not show the certificate that the client believes."""
     try:
@@ -372,6 +398,27 @@ def test_without_room_for_the_private_socket_there_is_one_line(
     assert not folder.exists() or not list(folder.iterdir())
 
 
+def test_what_a_killed_process_left_is_removed_and_nothing_that_is_used(
+    view: View, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor what is somebody else's by its contents, or has only just begun."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    kept = {name: tmp_path / f"surescale-keda-{name}" for name in ("used", "begun", "file")}
+    left = tmp_path / "surescale-keda-left"
+    for folder in (kept["used"], kept["begun"], left):
+        folder.mkdir()
+    (kept["file"]).write_text("mine")
+    with socket.socket(socket.AF_UNIX) as used, socket.socket(socket.AF_UNIX) as killed:
+        used.bind(str(kept["used"] / "socket"))
+        used.listen()
+        killed.bind(str(left / "socket"))
+        killed.listen()
+        killed.close()
+        assert (left / "socket").is_socket()
+        assert answered(view, "IsActive", ASKED) == field(1, 1)
+    assert sorted(tmp_path.iterdir()) == sorted(kept.values())
+
+
 def test_nobody_reaches_the_server_but_through_the_door(view: View) -> None:
     """Other users of the machine reach every loopback port: there is no second one, and no file that they could open."""
 
@@ -387,9 +434,9 @@ def test_nobody_reaches_the_server_but_through_the_door(view: View) -> None:
         async with serving(view) as port:
             after = listening("tcp", "0A") | listening("tcp6", "0A")
             assert {each.partition(":")[2] for each in after - before} == {f"{port:04X}"}
-            (socket,) = map(Path, listening("unix", "00010000"))
-            assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
-        assert not socket.parent.exists()
+            (inner,) = map(Path, listening("unix", "00010000"))
+            assert stat.S_IMODE(inner.parent.stat().st_mode) == 0o700
+        assert not inner.parent.exists()
 
     asyncio.run(opened())
 
@@ -423,7 +470,7 @@ def test_connections_that_say_nothing_end_and_there_are_not_more_than_a_number(
 
 def test_one_address_cannot_take_all_connections(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it keeps them: here by saying hello. Another one is let in, and so is this one once it has left."""
-    monkeypatch.setattr(door, "OF_EACH_MAX", 3)
+    monkeypatch.setattr(server, "OF_EACH_MAX", 3)
     hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 
     async def is_let_in(port: int, address: str) -> tuple[bool, asyncio.StreamWriter]:

@@ -16,7 +16,6 @@ MUCH = 64 * 2**20
 @pytest.mark.parametrize("ends", [True, False])
 def test_who_takes_nothing_of_its_answers_keeps_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
     """However much waits for it, and whether or not the server has ended the connection meanwhile."""
-    monkeypatch.setattr(door, "OF_EACH_MAX", 1)
     monkeypatch.setattr(door, "TAKES_WITHIN_S", 0.2)
     begun = list[bool]()
 
@@ -28,7 +27,7 @@ def test_who_takes_nothing_of_its_answers_keeps_no_place(tmp_path: Path, monkeyp
 
     async def crowded() -> bytes:
         inner = await asyncio.start_unix_server(talk, tmp_path / "inner")
-        opened = Door(str(tmp_path / "inner"), 10)
+        opened = Door(str(tmp_path / "inner"), 10, 1)
         port = await opened.open("127.0.0.1", 0)
         _, deaf = await asyncio.open_connection("127.0.0.1", port, limit=1)
         answer = b""
