@@ -4,11 +4,16 @@ The whole answer must come within the time given, however slowly the other side 
 are not followed. Imports only the standard library, so that probes start fast.
 """
 
+from __future__ import annotations
+
+import contextlib
 import io
 import json
 import socket
+import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead, InvalidURL
 from typing import Any, cast
@@ -120,15 +125,55 @@ def ask(request: str | urllib.request.Request, *, timeout_s: float, bytes_max: i
         raise NoAnswer(str(getattr(error, "reason", error))) from None
 
 
-def read_body(answer: HTTPResponse, bytes_max: int) -> bytes:
-    """Return the body of an answer.
+class LargeAnswers:
+    """Lets few large answers be in memory at a time, however many threads ask: each alone is within its limit."""
+
+    def __init__(self, at_once: int, large_bytes: int) -> None:
+        """``large_bytes``: fewer are not large."""
+        self.large_bytes, self._places = large_bytes, threading.BoundedSemaphore(at_once)
+
+    @contextlib.contextmanager
+    def reading(self, timeout_s: float) -> Iterator[Place]:
+        """Read one answer in the block, and keep a place in it from where the answer is large; it may wait so long for one."""
+        place = Place(self.large_bytes, self._places, time.monotonic() + timeout_s)
+        try:
+            yield place
+        finally:
+            if place.is_taken:
+                self._places.release()
+
+
+class Place:
+    """Of one answer among the large ones, once it is one."""
+
+    def __init__(self, large_bytes: int, places: threading.BoundedSemaphore, deadline_s: float) -> None:
+        self.large_bytes, self._places, self._deadline_s = large_bytes, places, deadline_s
+        self.is_taken = False
+
+    def take(self) -> None:
+        """Wait for it; once it is taken, do nothing.
+
+        Raises:
+            TimeoutError: there is none in time.
+        """
+        left_s = max(0.0, self._deadline_s - time.monotonic())
+        self.is_taken = self.is_taken or self._places.acquire(timeout=left_s)
+        if not self.is_taken:
+            raise TimeoutError("it is large, and other large answers are being read")
+
+
+def read_body(answer: HTTPResponse, bytes_max: int, place: Place | None = None) -> bytes:
+    """Return the body of an answer; ``place``: taken before more than the first part of a large one is read.
 
     Raises:
         ValueError: it is longer than ``bytes_max``.
         http.client.IncompleteRead: it broke off.
         OSError: it did not come in time.
     """
-    body = answer.read(bytes_max + 1)
+    body = b"" if place is None else answer.read(place.large_bytes)
+    if place is not None and len(body) == place.large_bytes:
+        place.take()
+    body += answer.read(bytes_max + 1 - len(body))
     if len(body) > bytes_max:
         raise ValueError(f"the answer is longer than {bytes_max} bytes")
     if answer.length:

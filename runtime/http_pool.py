@@ -19,7 +19,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from surescale.runtime.beats import beat
-from surescale.runtime.http import ANSWER_BYTES_MAX, DeadlineResponse, NoAnswer, read_body
+from surescale.runtime.http import ANSWER_BYTES_MAX, DeadlineResponse, NoAnswer, Place, read_body
 from surescale.runtime.printable import one_line
 from surescale.runtime.tracing.conventions import ERROR_TYPE, STATUS_CODE, requested
 from surescale.runtime.tracing.spans import span_at_work
@@ -73,8 +73,11 @@ class ConnectionPool:
         *,
         timeout_s: float,
         bytes_max: int = ANSWER_BYTES_MAX,
+        place: Place | None = None,
     ) -> Answer:
         """Send a request and return the answer. One that a kept connection lost at once is repeated on a new one, but no POST.
+
+        ``place``: of the answer, if few large ones are to be in memory at a time.
 
         Raises:
             PrivateAddress: the pool connects to public addresses only, and the host has another.
@@ -85,7 +88,7 @@ class ConnectionPool:
         about = requested(method, scheme, self._host, self._port, self._base + path.partition("?")[0])
         with span_at_work().request(method, about) as span:
             try:
-                answer = self._answered(method, path, body, headers, timeout_s, bytes_max)
+                answer = self._answered(method, path, body, headers, timeout_s, bytes_max, place)
             except Exception as error:
                 span.note({ERROR_TYPE: type(error).__name__})
                 raise
@@ -103,18 +106,20 @@ class ConnectionPool:
         headers: Mapping[str, str] | None,
         timeout_s: float,
         bytes_max: int,
+        place: Place | None,
     ) -> Answer:
         deadline_s = time.monotonic() + timeout_s
-        request = partial(self._ask_on, method=method, path=self._base + path, body=body, headers=dict(headers or {}))
+        ask = partial(self._ask_on, method=method, path=self._base + path, body=body, headers=dict(headers or {}))
+        request = partial(ask, deadline_s=deadline_s, bytes_max=bytes_max, place=place)
         try:
             kept = self._acquire()
             if kept is not None:
                 try:
-                    return request(kept, deadline_s=deadline_s, bytes_max=bytes_max)
+                    return request(kept)
                 except (ConnectionError, HTTPException):
                     if method not in _SAFE_TO_REPEAT:
                         raise
-            return request(self._new(timeout_s), deadline_s=deadline_s, bytes_max=bytes_max)
+            return request(self._new(timeout_s))
         except PrivateAddress:
             raise
         except (OSError, HTTPException, ValueError) as error:
@@ -137,6 +142,7 @@ class ConnectionPool:
         headers: dict[str, str],
         deadline_s: float,
         bytes_max: int,
+        place: Place | None,
     ) -> Answer:
         """Send a request over a connection, and keep or close it afterwards."""
         is_kept = False
@@ -150,7 +156,7 @@ class ConnectionPool:
             connection.response_class = cast(type[HTTPResponse], partial(DeadlineResponse, deadline_s))
             connection.request(method, path, body=body, headers=headers)
             with connection.getresponse() as response:
-                answer = _whole(response, bytes_max)
+                answer = _whole(response, bytes_max, place)
                 is_kept = not response.will_close
             return answer
         finally:
@@ -207,13 +213,13 @@ class _SocketConnection(HTTPConnection):
         self.sock = made
 
 
-def _whole(response: HTTPResponse, bytes_max: int) -> Answer:
+def _whole(response: HTTPResponse, bytes_max: int, place: Place | None) -> Answer:
     return Answer(
         status=response.status,
         reason=one_line(response.reason),
         content_type=response.headers.get_content_type(),
         location=_address(response.headers.get("Location", "")),
-        body=read_body(response, bytes_max),
+        body=read_body(response, bytes_max, place),
         retry_after=response.headers.get("Retry-After", ""),
     )
 

@@ -17,12 +17,14 @@ from surescale.contracts.figures import known_count, known_number
 from surescale.contracts.wire import decoder
 from surescale.engines.prometheus import PrometheusSettings
 from surescale.runtime.access import Access, TokenUnreadable
-from surescale.runtime.http import NoAnswer
+from surescale.runtime.http import LargeAnswers, NoAnswer, Place
 from surescale.runtime.http_pool import Answer, ConnectionPool
 from surescale.runtime.printable import one_line
 
 ANSWER_TIMEOUT_S = 4.0
 ANSWER_BYTES_MAX = 32 * 2**20
+LARGE = LargeAnswers(at_once=2, large_bytes=256 * 2**10)
+"""Of all jobs, which are looked at by a thread each: an answer of 32 MB takes ten times as much once it is decoded."""
 SERIES_MAX = 100_000
 AT_LABEL = "surescale_at"
 """Label of the series that tell when the others were scraped."""
@@ -88,7 +90,8 @@ class PrometheusClient:
 
     def now_ms(self) -> int:
         """Return what time it is for Prometheus."""
-        answer = self._query("time()", None)
+        with LARGE.reading(self._timeout_s) as place:
+            answer = self._query("time()", None, place)
         try:
             seconds = known_number(msgspec.convert(msgspec.json.decode(answer.result), tuple[float, str])[1])
         except UNREADABLE:
@@ -119,7 +122,10 @@ class PrometheusClient:
         Raises:
             QueryRefused: it cannot be evaluated, or is not a set of series with a value each.
         """
-        data = self._query(query, at_ms)
+        with LARGE.reading(self._timeout_s) as place:
+            return self._decoded(self._query(query, at_ms, place))
+
+    def _decoded(self, data: _Data) -> list[tuple[Labels, float]]:
         if data.resultType != "vector":
             what = {"matrix": "ranges; leave out [...], growth is computed here"}.get(data.resultType, "no series with labels")
             raise QueryRefused(f"it gives {what}")
@@ -131,7 +137,7 @@ class PrometheusClient:
             raise QueryRefused(f"it gives {len(found)} series and {SERIES_MAX} is the most; select fewer")
         return [(each.metric, _number(each)) for each in found]
 
-    def _query(self, query: str, at_ms: int | None) -> _Data:
+    def _query(self, query: str, at_ms: int | None, place: Place) -> _Data:
         parameters = {"query": query} | ({"time": f"{at_ms / 1000:.3f}"} if at_ms is not None else {})
         try:
             headers = self._access.headers()
@@ -141,6 +147,7 @@ class PrometheusClient:
                 headers=headers,
                 timeout_s=self._timeout_s,
                 bytes_max=ANSWER_BYTES_MAX,
+                place=place,
             )
         except TokenUnreadable as error:
             raise PrometheusUnavailable(str(error)) from None

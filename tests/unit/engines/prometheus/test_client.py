@@ -1,5 +1,6 @@
 """What the client makes of Prometheus' answers, also of hostile ones."""
 
+import contextlib
 import json
 import math
 from collections.abc import Iterator
@@ -9,11 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from surescale.engines.prometheus import client as prometheus_client
 from surescale.engines.prometheus.client import PrometheusClient, PrometheusUnavailable, QueryRefused, Series
 from surescale.runtime.access import Access
+from surescale.runtime.http import LargeAnswers
 from surescale.runtime.ports import free_port
 from tests.support.fake_prometheus import FakePrometheus, entry, fake_prometheus, success
 from tests.support.stub_server import StubResponse
+from tests.support.waiting import PATIENT_S
 
 AT_MS = 1_700_000_040_000
 
@@ -147,6 +151,33 @@ def test_the_token_is_shown(prometheus: FakePrometheus, tmp_path: Path) -> None:
     token.unlink()
     with pytest.raises(PrometheusUnavailable, match="SURESCALE_PROMETHEUS_TOKEN_FILE"):
         client.now_ms()
+
+
+def test_few_large_answers_are_in_memory_at_a_time(prometheus: FakePrometheus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many jobs ask. Who finds no place in time says so, small answers need none, and a place is given back."""
+    answers = LargeAnswers(at_once=2, large_bytes=2_000)
+    monkeypatch.setattr(prometheus_client, "LARGE", answers)
+    client = PrometheusClient(prometheus.url, timeout_s=0.3)
+    small = success("vector", [entry({"task": "parse"}, 1.0, AT_MS / 1000)])
+    large = success("vector", [entry({"task": str(each)}, 1.0, AT_MS / 1000) for each in range(1_000)])
+    with contextlib.ExitStack() as held:
+        for _ in range(2):
+            held.enter_context(answers.reading(PATIENT_S)).take()
+        prometheus.instead = lambda _: large
+        for ask in (lambda: client.vector("x", AT_MS), client.now_ms):
+            with pytest.raises(PrometheusUnavailable, match="it is large, and other large answers are being read"):
+                ask()
+        client = PrometheusClient(prometheus.url, timeout_s=PATIENT_S)
+        prometheus.instead = lambda _: small
+        assert len(client.vector("x", AT_MS)) == 1
+    prometheus.instead = lambda _: large
+    for _ in range(5):
+        assert len(client.vector("x", AT_MS)) == 1_000
+    broken = success("vector", [{"value": "x" * 9_000}])
+    prometheus.instead = lambda _: broken
+    for _ in range(5):
+        with pytest.raises(PrometheusUnavailable, match="unexpected answer"):
+            client.vector("x", AT_MS)
 
 
 @settings(deadline=None, max_examples=40)  # each starts a server
