@@ -75,6 +75,20 @@ def test_flink_leaves_a_job_within_its_boundaries(make_window: WindowMaker) -> N
     assert wanted(FlinkAutoscaler(boundary=0.1), make_window(load=20.0, parallelism=(1, 1))) == [1, 1]
 
 
+def test_flink_reads_a_lower_bound_of_nothing_as_five_per_cent(make_window: WindowMaker) -> None:
+    """Upstream never shrinks such a vertex. 2 / 0.05 + 2 x 5 / 30 = 40.3 subtasks at a utilisation of 0.7 - 0.7."""
+    rule = FlinkAutoscaler(boundary=0.7)
+    assert wanted(rule, make_window(parallelism=(40, 2))) == [40, 2]
+    assert wanted(rule, make_window(parallelism=(41, 2))) == [4, 2]
+
+
+def test_flink_keeps_its_upper_bound_while_a_backlog_is_worked_off(make_window: WindowMaker) -> None:
+    """Upstream raises it to 100 %: 8.8 + 0.5 subtasks are fewer than ten. At 90 % they are 10.3."""
+    rule, load = FlinkAutoscaler(boundary=0.2), 440.0
+    assert wanted(rule, make_window(load=load, parallelism=(10, 8))) == [10, 8]
+    assert wanted(rule, make_window(load=load, parallelism=(10, 8), queued=(750.0, 0.0))) == [15, 8]
+
+
 def test_lag_is_carried_along_the_worst_path(make_window: WindowMaker) -> None:
     """What waits before a task counts for it too."""
     flows = read(make_window()).measured.flows
@@ -91,6 +105,12 @@ def test_hpa_scales_by_the_ratio_of_metric_to_target(make_window: WindowMaker) -
 def test_keda_gives_one_subtask_per_accepted_lag(make_window: WindowMaker) -> None:
     """100 records of 0.02 minutes are two minutes of work: four subtasks at half a minute each; no lag, one subtask."""
     assert wanted(Lag(threshold_minutes=0.5), make_window(queued=(100.0, 0.0))) == [4, 1]
+
+
+@pytest.mark.parametrize(("waiting", "size"), [(250.0, 10), (252.5, 11), (225.0, 9), (245.0, 10)])
+def test_keda_s_rule_has_no_tolerance(make_window: WindowMaker, waiting: float, size: int) -> None:
+    """A HorizontalPodAutoscaler would keep ten for a need of 10.1, and for one of nine."""
+    assert wanted(Lag(threshold_minutes=0.5), make_window(parallelism=(10, 2), queued=(waiting, 0.0)))[0] == size
 
 
 def test_threshold_moves_by_one(make_window: WindowMaker) -> None:

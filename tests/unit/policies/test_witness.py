@@ -9,7 +9,8 @@ import pytest
 
 from surescale.contracts.decisions import Decision
 from surescale.contracts.job_settings import JobSettings
-from surescale.contracts.messages import JobTopology, TaskSpec
+from surescale.contracts.messages import JobTopology, Saturation, TaskSpec
+from surescale.contracts.saturation import SEEN_MINUTES, remembered
 from surescale.contracts.windows import FIGURE, Window, blank_figures, unknown_hours
 from surescale.policies.decide import decide
 from surescale.policies.policy import Policy
@@ -142,6 +143,43 @@ def _masked(window: Window, minute: int, task: object) -> np.ndarray:
     figures = window.figures.copy()
     figures[minute, task] = np.nan  # type: ignore[index]
     return figures
+
+
+LOAD, DOWN = 1_000.0, 4  # records and minutes
+
+
+def draining(since: int, faster: float) -> Window:
+    """Return a window of a job that a restart stopped, up to so many minutes ago, and what is remembered of it minute by minute.
+
+    Since then it gets through a little more than comes, and its counters show a fifth of its time, as while it waits for others.
+    """
+    window = real_window(load=LOAD)
+    figures = written(window, "queued_records_last", 0.0, task=0, last=60).figures
+    stopped, waiting = len(figures) - since - DOWN, 0.0
+    known: tuple[Saturation, ...] = ()
+    for minute in range(stopped, len(figures)):
+        is_down = minute < stopped + DOWN
+        done = 0.0 if is_down else min(LOAD * faster, LOAD + waiting)
+        waiting += LOAD - done
+        now = figures[minute]
+        for name in ("records_in", "records_out"):
+            now[:, FIGURE[name]] = done
+        now[0, FIGURE["queued_records_last"]] = waiting
+        if is_down:
+            now[:, [FIGURE[name] for name in ("busy_ms", "busy_ms_max", "idle_ms")]] = 0.0
+            now[:, FIGURE["restarts"]] = 1.0
+        end_ms = window.window_end_ms - (len(figures) - 1 - minute) * MINUTE_MS
+        known = remembered(known, figures[: minute + 1][-SEEN_MINUTES:], window.topology, end_ms)
+    return replace(window, figures=figures, saturations=known)
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "forecast", "ds2-gate", "drs", "lag"])
+@pytest.mark.parametrize("faster", [1.01, 1.05, 1.2])
+def test_a_task_that_drains_slowly_after_a_restart_does_not_shrink(faster: float, policy: str) -> None:
+    """At any time of it, whatever its counters say: with fewer it would fall behind."""
+    for since in (1, 3, 5, 10, 15, 19):
+        decision = decided(draining(since, faster), policy)
+        assert sizes(decision)[0] >= 8, (since, decision.reason)
 
 
 @pytest.mark.parametrize("policy", ["target-utilisation", "flink", "sure"])

@@ -97,6 +97,13 @@ def test_a_hot_partition_with_a_reader_of_its_own_caps_the_group() -> None:
     assert found.words.startswith("100 % of the waiting records are in partition orders[0], which has a reader of its own")
 
 
+@pytest.mark.parametrize(("waiting", "is_hot"), [(2, False), (50, False), (99, False), (100, True), (101, True)])
+def test_fewer_than_a_hundred_waiting_records_are_never_hot(waiting: int, is_hot: bool) -> None:
+    """However they lie: so few say nothing of a key."""
+    found = last(*[({P: 10 * at, Q: at}, {P: 10 * at + waiting, Q: at}) for at in range(4)])
+    assert (found is not None and found.caps) == is_hot
+
+
 def sixteen(hot: int, *, shared: bool = False) -> Hindrance | None:
     """Return what hinders four members of 16 partitions; the first few are hot, each with a reader that does little else."""
     partitions = [("orders", number) for number in range(16)]
