@@ -38,6 +38,12 @@ TAKEN_BACK_MS = 120 * MINUTE_MS
 """A task that has to grow again so soon after it shrank, at no higher load, shrank in vain."""
 TOO_FEW_MS = 12 * 60 * MINUTE_MS
 """How long a task does not shrink to that size again while the load is as high."""
+SOON_MS = 30 * MINUTE_MS
+"""A shrink that more load takes back so soon saved less than the restart and what waits at its end cost. A lower need must last
+twice as long before the next one."""
+LONGER_MAX = 4
+LONGER_MS = 240 * MINUTE_MS
+"""How long that is so: then it is tried again."""
 LOAD_NOISE = 0.1
 """Loads that differ by so much are as high as each other."""
 
@@ -83,6 +89,13 @@ class Shrink(msgspec.Struct, frozen=True, kw_only=True):
     undone_ms: int | None = None
 
 
+class Longer(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A lower need of a task must last so many times as long as usual, since its last shrink was taken back soon at ``at_ms``."""
+
+    times: int
+    at_ms: int
+
+
 class LimitsMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the limits need to know of a job's past."""
 
@@ -92,6 +105,7 @@ class LimitsMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     load: float | None = None  # records a minute that came to the job, by the last decision
     shrinks: dict[str, Shrink] = {}  # by task, the last ones; only while they may yet be taken back
     too_few: dict[str, Shrink] = {}  # by task, the last ones that were
+    longer: dict[str, Longer] = {}  # by task
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +137,10 @@ def with_needs(memory: LimitsMemory, decision: Decision, settings: JobSettings, 
     minutes = scale_down_after_minutes(settings, engine)
     if not minutes:
         return msgspec.structs.replace(memory, needs={})
-    oldest_ms, passed_ms = decision.span_end_ms - minutes * MINUTE_MS, decision.span_end_ms - before_ms
+    passed_ms = decision.span_end_ms - before_ms
     needs = {}
     for task in decision.tasks:
+        oldest_ms = decision.span_end_ms - _minutes_of(memory, task.task, minutes, decision.span_end_ms) * MINUTE_MS
         is_unknown = _is_unknown(decision, task)
         unknown_ms = passed_ms if is_unknown else max(0, passed_ms - decision.minutes_known * MINUTE_MS)
         known = _later(memory.needs.get(task.task, ()), unknown_ms)
@@ -184,10 +199,11 @@ def apply_limits(
     for task in decision.tasks:
         running = current[task.task]
         if task.desired < running:
-            lasting = _lasting(memory.needs.get(task.task, ()), decision.span_end_ms, minutes, running)
+            wait = _minutes_of(memory, task.task, minutes, decision.span_end_ms)
+            lasting = _lasting(memory.needs.get(task.task, ()), decision.span_end_ms, wait, running)
             if lasting > task.desired:
                 wanted[task.task] = lasting
-                words.append(f"{task.task}: {_waits(task, lasting, minutes)}")
+                words.append(f"{task.task}: {_waits(task, lasting, wait)}")
                 reasons.append("scale_down_waits")
             shrink = memory.too_few.get(task.task) if may_keep and running <= most[task.task] else None
             if shrink and wanted[task.task] <= shrink.size and _was_too_few(shrink, memory.load, decision.span_end_ms):
@@ -229,6 +245,7 @@ def after_begin(memory: LimitsMemory, changes: Mapping[str, Change], at_ms: int)
     growths = {task: growth for task, growth in memory.growths.items() if task not in changes}
     shrinks = {task: each for task, each in memory.shrinks.items() if at_ms <= each.at_ms + TAKEN_BACK_MS}
     too_few = {task: each for task, each in memory.too_few.items() if at_ms < (each.undone_ms or 0) + TOO_FEW_MS}
+    longer = {task: each for task, each in memory.longer.items() if at_ms < each.at_ms + LONGER_MS}
     for task, change in changes.items():
         if change.after > change.before:
             if change.overloaded_at is not None:
@@ -238,9 +255,15 @@ def after_begin(memory: LimitsMemory, changes: Mapping[str, Change], at_ms: int)
             shrink = shrinks.get(task)
             if shrink is not None and change.before <= shrink.size and _is_taken_back(shrink, memory.load):
                 too_few[task] = msgspec.structs.replace(shrinks.pop(task), undone_ms=at_ms)
+            elif shrink is not None and change.before <= shrink.size and at_ms <= shrink.at_ms + SOON_MS:
+                times = longer[task].times if task in longer else 1
+                longer[task] = Longer(times=min(2 * times, LONGER_MAX), at_ms=at_ms)
+                del shrinks[task]
         elif memory.load is not None:
             shrinks[task] = Shrink(size=change.after, load=memory.load, at_ms=at_ms)
-    return msgspec.structs.replace(memory, rescaled_ms=(*recent, at_ms), growths=growths, shrinks=shrinks, too_few=too_few)
+    return msgspec.structs.replace(
+        memory, rescaled_ms=(*recent, at_ms), growths=growths, shrinks=shrinks, too_few=too_few, longer=longer
+    )
 
 
 def after_end(memory: LimitsMemory, *, ok: bool, at_ms: int) -> LimitsMemory:
@@ -251,6 +274,12 @@ def after_end(memory: LimitsMemory, *, ok: bool, at_ms: int) -> LimitsMemory:
         if (ok or growth.ended_ms is not None) and (growth.ended_ms or at_ms) > at_ms - BLOCKED_MS
     }
     return msgspec.structs.replace(memory, growths=growths)
+
+
+def _minutes_of(memory: LimitsMemory, task: str, minutes: int, at_ms: int) -> int:
+    """Return the minutes that a lower need of a task must last now."""
+    longer = memory.longer.get(task)
+    return minutes * longer.times if longer is not None and at_ms < longer.at_ms + LONGER_MS else minutes
 
 
 def _lasting(needs: tuple[Need, ...], at_ms: int, minutes: int, running: int) -> int:

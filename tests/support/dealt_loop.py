@@ -36,8 +36,9 @@ class Cell:
     In the minutes of ``outage`` what the job writes to is down: every subtask is busy with it, and nothing gets through. From
     minute ``rise[0]`` on ``rise[1]`` times as much comes. Of a ``hidden`` load the source tells only what it reads. In each
     minute every member is ``gone`` by that chance, and the others read on. A rescale ``stops`` the job for so many minutes. Every
-    ``burst[0]`` minutes ``burst[2]`` times as much comes for ``burst[1]`` of them. In minute ``fewer[0]`` the topic is made anew,
-    of ``fewer[1]`` partitions of one rate. Groups deal by ``range``, or ``sticky``: who has a partition keeps it if that is even.
+    ``burst[0]`` minutes ``burst[2]`` times as much comes for ``burst[1]`` of them; ``only_bursts``: else nothing. In minute
+    ``fewer[0]`` the topic is made anew, of ``fewer[1]`` partitions of one rate. Groups deal by ``range``, or ``sticky``: who has
+    a partition keeps it if that is even.
     """
 
     engine: str
@@ -55,6 +56,7 @@ class Cell:
     burst: tuple[int, int, float] = (1, 0, 1.0)
     fewer: tuple[int, int] = (-1, 0)
     assignor: str = "range"
+    only_bursts: bool = False
 
 
 @dataclass
@@ -132,7 +134,7 @@ class _Loop:
         since, times = self.cell.rise
         came = RECORDS * self.cell.busy * float(self.noise[minute]) * (times if minute >= since else 1.0)
         every, lasting, more = self.cell.burst
-        came *= more if minute % every < lasting else 1.0
+        came *= more if minute % every < lasting else float(not self.cell.only_bursts)
         if minute == self.cell.fewer[0]:
             self._make_topic(np.ones(self.cell.fewer[1]), BEGIN_MS + (minute - 1) * MINUTE_MS)
             self._deal()

@@ -6,6 +6,8 @@ import pytest
 from surescale.contracts.decisions import Decision
 from surescale.contracts.job_settings import JobSettings
 from surescale.policies.stateful_limits import (
+    LONGER_MS,
+    SOON_MS,
     TAKEN_BACK_MS,
     TOO_FEW_MS,
     Change,
@@ -57,6 +59,51 @@ def test_it_is_repeated_at_a_lower_load_and_after_half_a_day() -> None:
     assert shrunk(taken_back(), TOO_FEW_MS, 100.0).wanted == {"map": 2}
     assert shrunk(taken_back(load=120.0), MINUTE_MS, 100.0).wanted == {"map": 2}
     assert shrunk(taken_back(after_ms=TAKEN_BACK_MS + MINUTE_MS), TAKEN_BACK_MS, 100.0).wanted == {"map": 2}
+
+
+WAITING = JobSettings(job=JOB, scale_down_after_minutes=10, block_ineffective=True)
+
+
+def minutes_until_it_shrinks(memory: LimitsMemory, at_ms: int, settings: JobSettings = WAITING) -> int:
+    """Return for how long from a time on decisions that want two subtasks of three at a low load leave the task three."""
+    topology = msgspec.structs.replace(job(units=range(3)), engine="flink")
+    for minute in range(300):
+        made = decision(at_ms + minute * MINUTE_MS, {"map": 2})
+        made = msgspec.structs.replace(made, load_records_per_minute=10.0)
+        memory = with_needs(memory, made, settings, "flink", before_ms=made.span_end_ms - MINUTE_MS)
+        left = apply_limits(memory, made, topology, settings, engine="flink", hosts=())
+        if left.wanted == {"map": 2} and left.refusal is None:
+            return minute
+        assert f"must be enough for {left.words.partition(' for ')[2].split()[0]} minutes" in left.words
+    return 300
+
+
+def after_batches(times: int, apart_ms: int) -> tuple[LimitsMemory, int]:
+    """Return the memory of a task that shrank so often, and that so much later more load made grow again, and the time then."""
+    memory, at_ms = LimitsMemory(), START_MS
+    for _ in range(times):
+        memory, _ = at_load(memory, 10.0, at_ms)
+        memory = after_begin(memory, {"map": Change(3, 2)}, at_ms)
+        at_ms += apart_ms
+        memory, _ = at_load(memory, 100.0, at_ms)
+        memory = after_begin(memory, {"map": Change(2, 3)}, at_ms)
+        at_ms += MINUTE_MS
+    return memory, at_ms
+
+
+@pytest.mark.parametrize(("times", "minutes"), [(0, 10), (1, 20), (2, 40), (5, 40)])
+def test_a_shrink_that_more_load_takes_back_soon_makes_the_next_one_wait_longer(times: int, minutes: int) -> None:
+    """Twice and four times as long, for four hours. An owner who wants no wait has none."""
+    memory, at_ms = after_batches(times, 5 * MINUTE_MS)
+    assert minutes_until_it_shrinks(memory, at_ms) == minutes
+    assert minutes_until_it_shrinks(memory, at_ms + LONGER_MS) == 10
+    assert minutes_until_it_shrinks(memory, at_ms, FREE) == 0
+
+
+def test_one_that_is_taken_back_later_was_worth_it() -> None:
+    """It saved half an hour of what went."""
+    memory, at_ms = after_batches(2, SOON_MS + MINUTE_MS)
+    assert minutes_until_it_shrinks(memory, at_ms) == 10
 
 
 def test_a_larger_size_in_between_does_not_bring_it_back() -> None:
