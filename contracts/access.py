@@ -1,8 +1,8 @@
 """Who may do what on Kafka: the least rights of each role, derived from the table of topics. Pure.
 
 A broker with an authorizer that grants exactly these refuses a forged command, decision, marker, release or setting of anybody
-else: each topic takes records of its one writer only. Dead letters have several, and the rescaler may write settings, to pause
-its cluster.
+else: each topic takes records of its one writer only. Dead letters have several, the rescaler may write settings, to pause its
+cluster, and the operator may end a job of which no monitor tells any more.
 """
 
 from collections.abc import Iterator

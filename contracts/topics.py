@@ -86,7 +86,7 @@ DEAD_LETTERS = "dead-letters"
 _TABLE = (
     Topic(TASK_METRICS, "job", "by time", ("monitor",), "TaskSample, MinuteMarker", JOB_PARTITIONS),
     Topic(SNAPSHOTS, "job", "by time", ("spark_streaming",), "windows (binary, contracts.windows)", JOB_PARTITIONS),
-    Topic(JOB_TOPOLOGY, "job", "compacted", ("monitor",), "JobTopology", JOB_PARTITIONS),
+    Topic(JOB_TOPOLOGY, "job", "compacted", ("monitor", "command line"), "JobTopology", JOB_PARTITIONS),
     Topic(JOB_SETTINGS, "job", "forever", ("command line", "API", "rescaler"), "JobSettings", JOB_PARTITIONS),
     Topic(CLUSTER_TOPOLOGY, "cluster", "compacted", ("monitor",), "ClusterTopology", CLUSTER_PARTITIONS),
     Topic(ENGINE_EVENTS, "cluster", "by time", ("monitor",), "EngineEvent", CLUSTER_PARTITIONS),

@@ -70,6 +70,10 @@ JOB = Group(
                 "Give JOB the parallelism it had before it was submitted again",
                 f"{_SETTINGS}:reapply",
             ),
+            "forget": Command(
+                "End jobs of which no monitor tells any more",
+                f"{_TOOLS}.job_settings.forget_command:command",
+            ),
         },
         "Keep in files": {
             "apply": Command("Set jobs as a file or a folder says", f"{_TOOLS}.job_settings.file_commands:apply"),

@@ -187,6 +187,8 @@ def available(topology: JobTopology, memory: JobMemory) -> Statement:
         return "Available", False, "Starting", "it was at rest, and its members are started"
     if has_ended(topology):
         return "Available", False, topology.state.capitalize(), f"the job has {topology.state}"
+    if topology.state in ("created", "waiting") and (why := _hindrances(topology)):
+        return "Available", False, "Hindered", why
     if topology.state in _STATES:
         return "Available", False, *_STATES[topology.state]
     running = counted(sum(running_of(topology).values()), "subtask")
@@ -238,9 +240,8 @@ def degraded(memory: JobMemory, topology: JobTopology) -> Statement:
     fixed = [f"{spec.label or spec.task}: {spec.fixed}" for spec in topology.tasks if spec.fixed]
     if fixed:
         return "Degraded", True, "Fixed", "; ".join(fixed)
-    hindered = [f"{spec.label or spec.task}: {spec.hindrance}" for spec in topology.tasks if spec.hindrance]
-    if hindered:
-        return "Degraded", True, "Hindered", "; ".join(hindered)
+    if why := _hindrances(topology):
+        return "Degraded", True, "Hindered", why
     if topology.state in _STATES and not (topology.state == RESTING and (memory.rest or memory.underway)):
         return "Degraded", True, *_STATES[topology.state]
     if memory.failures:
@@ -251,6 +252,10 @@ def degraded(memory: JobMemory, topology: JobTopology) -> Statement:
         fewer = named({task: running[task] for task in short}, topology)
         return "Degraded", True, "SlotsMissing", f"{named(short, topology)} are required, {fewer} run"
     return "Degraded", False, "Healthy", "what is required runs"
+
+
+def _hindrances(topology: JobTopology) -> str:
+    return "; ".join(f"{spec.label or spec.task}: {spec.hindrance}" for spec in topology.tasks if spec.hindrance)
 
 
 def _failed(rescales: int) -> Statement:

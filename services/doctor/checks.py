@@ -23,13 +23,16 @@ from surescale.policies.package import PackageRejected
 from surescale.policies.registry import Unavailable, has_graphs, load_policy, package_sha256
 from surescale.runtime.limited_graphs import opener_for
 from surescale.runtime.printable import one_line
-from surescale.services.doctor.kafka_checks import KafkaChecks
+from surescale.services.doctor.kafka_checks import LATE_S, KafkaChecks
 from surescale.services.local_stack.errors import JavaError
 from surescale.services.local_stack.java import find_java
+from surescale.services.state import keys
 from surescale.services.state.connection import Credentials, ahead_of_redis_ms, connect
+from surescale.services.state.keys import Keys
 from surescale.services.state.notify.settings import TEST, Notice, NotifySettings
 from surescale.services.state.notify.webhook import Webhook, cloud_event, event_id
 from surescale.services.state.redis_guard import what_to_do
+from surescale.services.state.text_reader import as_text
 
 MEMORY_SHARE_MAX = 0.9
 
@@ -60,6 +63,29 @@ def view(settings: PipelineSettings) -> Iterator[Finding]:
     else:
         yield Finding("ok", "redis", detail)
     yield from skew("redis", skew_s)
+
+
+def keeper(settings: PipelineSettings, kafka: KafkaChecks) -> Iterator[Finding]:
+    """Check that the state service keeps the view. Where Kafka or Redis does not answer, that is said of these."""
+    if not kafka.answers:
+        return
+    who, start = "the state service", "start surescale run state-service"
+    with closing(connect(settings.redis_url, Credentials.of(settings))) as client, suppress(redis.RedisError):
+        key = Keys(settings.topic_prefix)
+        kept_ms = known_count(as_text(client).get(key(keys.KEPT)) or "")
+        if kept_ms is not None:
+            age_s = time.time() - kafka.ahead_s - kept_ms / 1000
+            detail = f"brought the view up to date {in_words(max(0.0, age_s))} ago"
+            if age_s <= LATE_S:
+                yield Finding("ok", who, detail)
+            else:
+                yield Finding(
+                    "problem", who, f"{detail} for the last time", f"look at its log and /health; {start} if it does not run"
+                )
+        elif as_text(client).hgetall(key(keys.POSITIONS)):
+            yield Finding("warning", who, "the view is still being built", f"look at its log; {start} if it does not run")
+        else:
+            yield Finding("problem", who, "there is no view: `surescale job list` and the page show nothing", start)
 
 
 def clock(settings: PipelineSettings, kafka: KafkaChecks) -> Iterator[Finding]:

@@ -44,7 +44,12 @@ def command(*, test_notification: bool, before_start: bool, as_json: bool, **giv
     shared = {item.name: given[item.name] for item in settings_in(PipelineSettings) if item.name in given}
     settings = options.settings_of(PipelineSettings, **shared)
     kafka = KafkaChecks(settings, from_environment(TopicSettings, **shared).left)
-    at_work = [("clock", lambda: checks.clock(settings, kafka)), ("writers", kafka.writers), ("readers", kafka.groups)]
+    at_work = [
+        ("clock", lambda: checks.clock(settings, kafka)),
+        ("writers", kafka.writers),
+        ("readers", kafka.groups),
+        ("the state service", lambda: checks.keeper(settings, kafka)),
+    ]
     findings = run_checks(
         [
             ("surescale", checks.programs),

@@ -76,7 +76,8 @@ class KafkaChecks:
         self._refusals = Refusals(settings)
         self._admin: AdminClient  # there once a broker has answered
         self._metadata: ClusterMetadata | None = None
-        self._ahead_s = 0.0  # this machine's clock, of Kafka's
+        self.ahead_s = 0.0
+        """By how much this machine's clock is ahead of Kafka's, as far as that is known."""
 
     def token(self) -> Iterator[Finding]:
         """Check that the issuer of tokens gives one, if there is an issuer."""
@@ -109,6 +110,11 @@ class KafkaChecks:
             return
         took_ms = 1000 * (time.monotonic() - began_s)
         yield Finding("ok", "kafka", f"{counted(len(self._metadata.brokers), 'broker')}, answered in {took_ms:.0f} ms")
+
+    @property
+    def answers(self) -> bool:
+        """Say whether a broker has answered."""
+        return self._metadata is not None
 
     def topics(self) -> Iterator[Finding]:
         """Check that every topic is there, with its partitions and the settings that matter."""
@@ -276,15 +282,15 @@ class KafkaChecks:
         there = [topic for topic in _WRITERS if self._full(topic) in self._metadata.topics]
         age_s = min((age_s for topic in there if (age_s := self._age_s(topic)) is not None), default=0.0)
         if age_s < -CLOCK_APART_S:
-            self._ahead_s, who = age_s, "Kafka's"
+            self.ahead_s, who = age_s, "Kafka's"
         elif ahead_of_redis_s is not None and ahead_of_redis_s > CLOCK_APART_S and age_s > LATE_S:
             if not -CLOCK_APART_S <= age_s - ahead_of_redis_s <= LATE_S:
                 return
-            self._ahead_s, who = ahead_of_redis_s, "Kafka's and that of Redis"
+            self.ahead_s, who = ahead_of_redis_s, "Kafka's and that of Redis"
         else:
             return
-        where = "ahead of" if self._ahead_s > 0 else "behind"
-        detail = f"this machine's clock is {in_words(abs(self._ahead_s))} {where} {who}"
+        where = "ahead of" if self.ahead_s > 0 else "behind"
+        detail = f"this machine's clock is {in_words(abs(self.ahead_s))} {where} {who}"
         yield Finding("problem", "clock", detail, "set it right (NTP); ages are told by Kafka's clock here")
 
     def writers(self) -> Iterator[Finding]:
@@ -314,7 +320,7 @@ class KafkaChecks:
         """Return how long ago, by the broker's append time, somebody wrote to a topic; None if it is empty."""
         with closing(LogReader(self._settings, [topic], last=_LAST_RECORDS)) as reader:
             newest_ms = max((record.timestamp()[1] for record in reader.read_to_end()), default=None)
-        return None if newest_ms is None else time.time() - self._ahead_s - newest_ms / 1000
+        return None if newest_ms is None else time.time() - self.ahead_s - newest_ms / 1000
 
 
 def _serves(key: str, found: str | None, wanted: str) -> bool:

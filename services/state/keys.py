@@ -14,6 +14,8 @@ FLOORS = "floors"
 SIZES = "sizes"
 POSITIONS = "positions"
 TOPICS = "topics"
+KEPT = "kept"
+"""When the view last held all that Kafka had. No record sets it, so it is no part of what is rebuilt."""
 
 _OF_JOBS = ("windows", "decisions", "outcomes", "commands", "progress", "shadows")
 # How much of each is kept.
@@ -26,7 +28,7 @@ _TASK_MINUTES_KEPT = 120_000  # of all tasks of a job: four hours of 500 tasks, 
 TIMELINES = (*_OF_JOBS, "balances", "events", "prices", "dead-letters")
 _PARTS = ("", ".bodies", ".groups")
 
-_SINGLE = "|".join((JOBS, CLUSTERS, CLOCKS, COUNTS, FLOORS, SIZES, POSITIONS, TOPICS))
+_SINGLE = "|".join((JOBS, CLUSTERS, CLOCKS, COUNTS, FLOORS, SIZES, POSITIONS, TOPICS, KEPT))
 _OF_TIMELINES = (f"{name}{part}" for name in TIMELINES for part in _PARTS)
 _OWNED = "|".join(map(re.escape, ("job", "cluster", "releases", "minutes", "days", *_OF_TIMELINES)))
 

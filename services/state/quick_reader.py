@@ -190,6 +190,11 @@ class QuickReader:
     def _one(self, *words: str, made_of: Callable[[Any], Any]) -> Any:
         return self.ask([(words, made_of)])[0]
 
+    def get(self, name: str) -> str | None:
+        """Return a text."""
+        found: str | None = self._one("GET", name, made_of=_text)
+        return found
+
     def hget(self, name: str, key: str) -> str | None:
         """Return one field of a hash."""
         found: str | None = self._one("HGET", name, key, made_of=_text)

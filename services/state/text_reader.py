@@ -50,6 +50,9 @@ class TextReader(Protocol):
     redis-py's own types allow for bytes too, whatever ``decode_responses`` says.
     """
 
+    def get(self, name: str) -> str | None:
+        """Return a text."""
+
     def hget(self, name: str, key: str) -> str | None:
         """Return one field of a hash."""
 

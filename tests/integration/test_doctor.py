@@ -4,6 +4,8 @@ import json
 import math
 import os
 import subprocess
+import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +24,9 @@ from surescale.runtime.kafka import admin_client, create_topics, producer
 from surescale.runtime.ports import free_ports
 from surescale.services.doctor import kafka_checks
 from surescale.services.local_stack.roles import surescale
+from surescale.services.state import keys
+from surescale.services.state.connection import connect
+from surescale.services.state.write.view_store import ViewStore
 from tests.conftest import KafkaForTests
 from tests.support.faults.pipeline import CLOCK as CLOCK_FOLDER
 from tests.support.recorded_flink import recorded, replayed
@@ -91,6 +96,7 @@ def test_topics_that_nobody_serves(pipeline: PipelineSettings, monkeypatch: pyte
     assert found["the monitor"][:2] == ("warning", f"{pipeline.topic_prefix}task-metrics is empty")
     assert found["the agent"][0] == found["the rescaler of sim"][0] == "problem"
     assert found["the agent"][2] == "start surescale run agent"
+    assert (found["the state service"][0], found["the state service"][2]) == ("problem", "start surescale run state-service")
     write_one_record(pipeline)
     found = examined(pipeline)
     assert (found["the monitor"][0], found["topics"][0]) == ("ok", "ok")
@@ -99,6 +105,24 @@ def test_topics_that_nobody_serves(pipeline: PipelineSettings, monkeypatch: pyte
     clock = ClockSegment(pipeline="main", sequence=0, e0_ms=0, w0_ms=0, speed=1.0, until_ms=0)
     send(pipeline, (CLOCK, "main", clock))
     assert verdict_on_the_monitor(pipeline) == "warning"
+
+
+def test_a_state_service_that_has_stopped_is_a_problem(pipeline: PipelineSettings) -> None:
+    """What is shown is old then, whatever the roles do."""
+    create_topics(pipeline)
+    with closing(connect(pipeline.redis_url)) as client:
+        store = ViewStore(client, pipeline.topic_prefix)
+        try:
+            for minutes, verdict in ((0, "ok"), (25, "problem")):
+                store.keep(time.time_ns() // 1_000_000 - minutes * 60_000)
+                found = examined(pipeline)["the state service"]
+                assert found[0] == verdict
+                assert ("for the last time" in found[1]) is (verdict == "problem")
+            client.delete(store.key(keys.KEPT))
+            assert store.begin({("decisions", 0): 0}, None)
+            assert examined(pipeline)["the state service"][:2] == ("warning", "the view is still being built")
+        finally:
+            store.flush()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -28,8 +29,9 @@ from surescale.contracts.wire import encode
 from surescale.runtime.http import is_ok
 from surescale.runtime.kafka import admin_client, producer
 from surescale.runtime.ports import free_port
-from surescale.services.state import metrics
+from surescale.services.state import keys, metrics
 from surescale.services.state.read.queries import Queries
+from surescale.services.state.text_reader import as_text
 from surescale.services.state.write import topic_log
 from surescale.services.state.write.projector import BEHIND_RECORDS_MAX, Projector
 from surescale.services.state.write.view_store import ViewStore
@@ -296,6 +298,45 @@ def test_a_job_from_which_nothing_comes_any_more_says_for_how_long(
     assert shown[JOB] - shown["sim/other"] in (30, 31)  # the wall goes on meanwhile
     code, told, _ = surescale("job", "show", JOB)
     assert (code, "no figures for" in told) == (1, True)
+
+
+def test_the_view_says_when_it_was_last_up_to_date(settings: PipelineSettings, store: ViewStore, projector: Projector) -> None:
+    """One that is begun anew does not until it is."""
+    send(settings, *a_pipeline()[:2])
+    for _ in range(2):
+        projector.catch_up(30)
+        kept = as_text(store.client).get(store.key(keys.KEPT))
+        assert kept is not None
+        assert abs(time.time() * 1_000 - int(kept)) < 60_000
+        assert store.begin({("decisions", 0): 0}, store.positions())
+        assert as_text(store.client).get(store.key(keys.KEPT)) is None
+
+
+def test_jobs_that_no_monitor_tells_of_any_more_are_ended_by_hand(
+    settings: PipelineSettings, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
+) -> None:
+    """All of those that are named, or none: one that is told of would come back, and a simulated engine tells the end itself."""
+    now_ms = time.time_ns() // 1_000_000
+    last = {name: now_ms - age * MINUTE_MS for name, age in (("old/a", 3 * 24 * 60), ("old/b", 60), ("new/a", 0))}
+    jobs = [replace(topology(), job=job, engine="kafka", version=at_ms, at_ms=at_ms) for job, at_ms in last.items()]
+    send(settings, *[(topics.JOB_TOPOLOGY, each.job, each) for each in (*jobs, topology())])
+    for refused, words in (
+        (["old/a", "new/a"], "the monitor told of new/a a moment ago"),
+        (["old/a", JOB], "simulated engine"),
+        (["old/a", "old/c"], "there is no job 'old/c'"),
+    ):
+        code, _, errors = surescale("job", "forget", *refused)
+        assert code == 1
+        assert words in errors
+    projector.catch_up(30)
+    assert {each["job"]: each["status"] for each in json.loads(surescale("job", "list", "--json")[1])}["old/a"] == "unknown"
+    code, told, _ = surescale("job", "forget", "old/a", "old/b")
+    assert (code, told.count("ended")) == (0, 2)
+    projector.catch_up(30)
+    shown = {each["job"]: each["status"] for each in json.loads(surescale("job", "list", "--json")[1])}
+    assert (shown["old/a"], shown["old/b"]) == ("ended", "ended")
+    assert shown["new/a"] != "ended"
+    assert "has ended already" in surescale("job", "forget", "old/a")[2]
 
 
 def test_state_is_watched_until_it_is_interrupted(settings: PipelineSettings, projector: Projector) -> None:

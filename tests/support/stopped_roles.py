@@ -22,12 +22,17 @@ LIVED = 40  # minutes for which all roles were at work
 
 @dataclass(frozen=True)
 class Stopped:
-    """For how many minutes each role has written nothing."""
+    """For how many minutes each role has written nothing; state: what the others wrote since is not in the view."""
 
     monitor: int = 0
     spark: int = 0
     agent: int = 0
     rescaler: int = 0
+    state: int = 0
+
+    def kept_ms(self) -> int:
+        """Return when the view last held all that Kafka had, by the wall's clock."""
+        return time.time_ns() // 1_000_000 - self.state * MINUTE_MS
 
     def records(self) -> list[Record]:
         """Return what was written before, up to the present minute; decisions every ten minutes."""
@@ -37,7 +42,7 @@ class Stopped:
         return [Record(topic, 0, offset, keys.get(topic, JOB.encode()), value, now_ms) for offset, (topic, value) in written]
 
     def _written(self) -> Iterator[tuple[str, bytes]]:
-        now = time.time_ns() // 1_000_000 // MINUTE_MS
+        now = time.time_ns() // 1_000_000 // MINUTE_MS - self.state
         begun = now - max(self.monitor, self.spark, self.agent, self.rescaler) - LIVED
         yield topics.JOB_TOPOLOGY, encode(replace(topology(), at_ms=(now - self.monitor) * MINUTE_MS))
         yield topics.CLUSTER_TOPOLOGY, encode(ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=()))

@@ -47,7 +47,7 @@ def _looking(command: Callable[..., None]) -> Callable[..., None]:
 def list_command(settings: "PipelineSettings", **asked: Any) -> None:
     """Show all jobs, a line each.
 
-    Exit code 1 if figures, decisions or answers to these are due and do not come.
+    Exit code 1 if a job is down or restarts again and again, or figures, decisions or answers to these are due and do not come.
     """
     _look(settings, None, **asked)
 
@@ -60,7 +60,8 @@ def list_command(settings: "PipelineSettings", **asked: Any) -> None:
 def show_command(settings: "PipelineSettings", job: str, **asked: Any) -> None:
     """Show a job with its tasks and latest decision.
 
-    JOB is cluster/name. Exit code 1 if figures, decisions or answers to these are due and do not come.
+    JOB is cluster/name. Exit code 1 if it is down or restarts again and again, or figures, decisions or answers to these are due
+    and do not come.
     """
     _look(settings, job, **asked)
 
@@ -111,7 +112,7 @@ def _look(
 
 
 def _show(queries: "Queries", job: str | None, as_json: bool, wide: bool, *, clear: bool = False) -> bool:
-    """Show it, and return whether something of it is stale."""
+    """Show it, and return whether something of it is stale or does not run."""
     from surescale.services.state.read.tables import print_job, print_jobs, print_json
 
     document = queries.job(job) if job else queries.jobs()
@@ -123,7 +124,8 @@ def _show(queries: "Queries", job: str | None, as_json: bool, wide: bool, *, cle
         print_jobs(document)
     else:
         print_job(document, wide=wide)
-    return any(each.stale for each in (document if isinstance(document, list) else [document]))
+    shown = document if isinstance(document, list) else [document]
+    return any(each.stale or each.status in ("down", "restarting") for each in shown)
 
 
 @click.command("decisions")

@@ -173,7 +173,7 @@ def _overview(job: str, bodies: _Bodies, place: _Place, now: Present, span_minut
     tasks = topology.tasks if topology else ()
     configured = [task.configured_parallelism for task in tasks if task.scalable]
     mode = mode_in_force(settings, topology, place.hosts.engine if place.hosts else None).mode
-    stale = stale_of(topology, bodies.signs, now, span_minutes)
+    stale = stale_of(topology, bodies.signs, now, span_minutes, gate)
     minute = window.minute if window else JobMinute()
     rests = topology is not None and topology.state == RESTING
     parallelism = sum(task.parallelism for task in tasks if task.scalable and not rests) if topology else None

@@ -58,7 +58,15 @@ from surescale.services.state.read.fleet import (
 from surescale.services.state.read.history import MarkedDecision, history
 from surescale.services.state.read.rent import Prices, cluster_rent, job_rent
 from surescale.services.state.read.shadows import dollars_per_unit_minute, summaries
-from surescale.services.state.read.staleness import FRESH_MINUTES, Present, at_fault, next_decision, next_in_words, stale_of
+from surescale.services.state.read.staleness import (
+    FRESH_MINUTES,
+    Present,
+    at_fault,
+    next_decision,
+    next_in_words,
+    stale_of,
+    unkept_in_words,
+)
 from surescale.services.state.read.status import conditions_of, status_of
 from surescale.services.state.read.stored import Documents, decoded, record_of
 from surescale.services.state.read.task_figures import DecidedTasks, TaskFigures, task_figures
@@ -152,7 +160,7 @@ class Queries(View):
         minutes = self._task_minutes(job, seen, 1, read) if seen else []
         allowed = in_force(wanted or JobSettings(job=job), ran.labels) if ran else None
         signs = self._overviews.signs(job)
-        stale = stale_of(ran, signs, now, self.span_minutes)
+        stale = stale_of(ran, signs, now, self.span_minutes, control)
         until_ms, known = (seen.window_end_ms, seen.minutes_known) if seen else (None, 0)
         due = next_decision(ran, wanted, until_ms, known, signs.decided_ms, self.span_minutes)
         return JobDocument(
@@ -532,7 +540,12 @@ class Queries(View):
         problems: dict[str, str] = {} if clocks else dated_ahead(newest)
         if words := self.clock_apart():
             problems["state"] = words
-        for _, stale in at_fault(self._overviews.of(self.job_ids(), self._now(), self.span_minutes)):
+        now = self._now()
+        if (unkept := unkept_in_words(now)) and "state" not in problems:
+            problems["state"] = unkept
+        for _, stale in at_fault(self._overviews.of(self.job_ids(), now, self.span_minutes)):
+            if unkept and stale.role == "state":
+                continue  # of the whole view, and said once
             problems[stale.role] = f"{problems[stale.role]}; {stale.words}" if stale.role in problems else stale.words
         return pipeline(self.positions(), newest, self.counts(), clocks, fresh, problems)
 

@@ -9,25 +9,29 @@ from typing import Literal, Protocol
 from surescale.contracts.clock import MINUTE_MS, pipeline_time_ms, wall_time_ms
 from surescale.contracts.ids import cluster_of
 from surescale.contracts.job_labels import in_force
-from surescale.contracts.job_limits import minutes_known_min
+from surescale.contracts.job_limits import is_simulated, minutes_known_min
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import ClockSegment, JobTopology
 from surescale.contracts.plurals import counted
-from surescale.contracts.topology import RESTING
+from surescale.contracts.rescaler_state import JobControl
+from surescale.contracts.topology import RESTING, has_ended
 from surescale.runtime.instants import to_the_minute, to_the_second
 from surescale.services.state.record_documents import ViewDocument
 
 _MEASURED = ("running", RESTING)  # states in which each minute has a window
 FRESH_MINUTES = 2
 """What is older says nothing about now."""
+GIVEN_UP_MINUTES = 24 * 60
+"""A job of which its monitor has told nothing for longer may be gone for good."""
 WHO = "`surescale doctor` says who is at fault: engine, monitor, Spark or Kafka"
+_NOT_KEPT = "view not updated for"
 
 
 class Stale(ViewDocument, frozen=True, kw_only=True):
     """What has not come although it is due."""
 
     role: Literal["monitor", "spark", "agent", "rescaler", "state"]
-    """The role at fault; monitor: or the engine that it asks; state: whoever answers has a clock that is behind."""
+    """The role at fault; monitor: or the engine that it asks; state: nobody keeps the view, or who answers has a wrong clock."""
     minutes: int
     """For how long, by the pipeline's clock; by the wall's where that runs slower."""
     words: str
@@ -41,10 +45,17 @@ class Present:
     Attributes:
         clocks: the present segment of each pipeline; without any, the clock is the wall's.
         wall_ms: the wall's time.
+        kept_ms: when the view last held all that Kafka had, by the wall's clock; None: nobody has said so, as of one that is
+            being built.
     """
 
     clocks: Collection[ClockSegment]
     wall_ms: int
+    kept_ms: int | None = None
+
+    def minutes_unkept(self) -> int:
+        """Return for how many whole minutes nobody has brought the view up to date, by the wall's clock."""
+        return 0 if self.kept_ms is None else max(0, (self.wall_ms - self.kept_ms) // MINUTE_MS)
 
     def minutes_since(self, event_ms: int) -> int:
         """Return how many whole minutes ago an instant of the pipeline's clock was; 0 for one that is still to come.
@@ -89,23 +100,32 @@ class Signs:
     unanswered_ms: int | None = None
 
 
-def stale_of(topology: JobTopology | None, signs: Signs, now: Present, span_minutes: int) -> Stale | None:
+def stale_of(
+    topology: JobTopology | None, signs: Signs, now: Present, span_minutes: int, gate: JobControl | None = None
+) -> Stale | None:
     """Return what is due and has not come, for a job that should run, or is at rest; None if nothing is.
 
-    A role later on the way is judged only while those before it are at work. A job at rest has its minutes, too: whoever should
-    wake it looks at them. Decisions on it are not due.
+    A view that nobody keeps says nothing about the roles. Of these one later on the way is judged only while those before it are
+    at work. A job at rest has its minutes, too: whoever should wake it looks at them. Decisions on it are not due.
 
     Args:
         topology: of the job.
         signs: of life about it.
         now: the present time.
         span_minutes: from one decision to the next, at least.
+        gate: the rescaler's control of the job, which knows since when it runs.
     """
-    if topology is None or topology.state not in _MEASURED or signs.window_end_ms is None:
+    if topology is None or has_ended(topology):
         return None
-    if (behind := now.minutes_until(signs.window_end_ms)) > FRESH_MINUTES:
+    if signs.window_end_ms is not None and (behind := now.minutes_until(signs.window_end_ms)) > FRESH_MINUTES:
         words = f"the clock of the machine that answers is {_long(behind)} behind; set it right (NTP)"
         return Stale(role="state", minutes=behind, words=words)
+    if (unkept := now.minutes_unkept()) > FRESH_MINUTES:
+        return _stale("state", _NOT_KEPT, unkept)
+    if topology.state == "created" or (topology.state in _MEASURED and signs.window_end_ms is None):
+        return _before_figures(topology, now, gate)
+    if topology.state not in _MEASURED or signs.window_end_ms is None:
+        return None
     silent = now.minutes_since(signs.window_end_ms)
     if silent > FRESH_MINUTES:
         is_seen = topology.at_ms > signs.window_end_ms + FRESH_MINUTES * MINUTE_MS
@@ -125,7 +145,22 @@ def stale_of(topology: JobTopology | None, signs: Signs, now: Present, span_minu
     return _stale("agent", "no decision for", now.minutes_since(since_ms))
 
 
-def _stale(role: Literal["monitor", "spark", "agent", "rescaler"], what: str, minutes: int) -> Stale:
+def _before_figures(topology: JobTopology, now: Present, gate: JobControl | None) -> Stale | None:
+    """Return what is due from who should bring the first figures: of a real engine the monitor tells of the job every minute.
+
+    The first window is that of the first whole minute in which the job runs. A view that is being built may lack it.
+    """
+    unseen = 0 if is_simulated(topology.engine) else now.minutes_since(topology.at_ms)
+    if unseen > FRESH_MINUTES:
+        return _stale("monitor", "no figures for", unseen)
+    runs = [each.last_transition_ms for each in gate.conditions if each.type == "Available" and each.status] if gate else []
+    if not runs or topology.state == "created" or now.kept_ms is None:
+        return None
+    waited = now.minutes_since(runs[0])
+    return _stale("spark", "no figures yet after", waited) if waited > FRESH_MINUTES + 1 else None
+
+
+def _stale(role: Literal["monitor", "spark", "agent", "rescaler", "state"], what: str, minutes: int) -> Stale:
     return Stale(role=role, minutes=minutes, words=f"{what} {_long(minutes)}")
 
 
@@ -172,7 +207,7 @@ def at_fault(jobs: Iterable[Overview]) -> list[tuple[str, Stale]]:
     """
     by_cluster: dict[str, list[Overview]] = {}
     for job in jobs:
-        if job.state in _MEASURED and job.window_end_ms is not None:
+        if job.stale is not None or (job.state in _MEASURED and job.window_end_ms is not None):
             by_cluster.setdefault(cluster_of(job.job), []).append(job)
     found = []
     for cluster, every in sorted(by_cluster.items()):
@@ -180,29 +215,49 @@ def at_fault(jobs: Iterable[Overview]) -> list[tuple[str, Stale]]:
         if len(lacking) == len(every):
             least = min(lacking, key=lambda each: each.minutes)
             seen = max((job.seen_ms for job in every if job.seen_ms is not None), default=None)
-            why = why_stale(least, max(job.window_end_ms or 0 for job in every), seen)
+            why = why_stale(least, max((job.window_end_ms for job in every if job.window_end_ms is not None), default=None), seen)
             found.append((cluster, Stale(role=least.role, minutes=least.minutes, words=f"{cluster}: {least.words}: {why}")))
     return found
 
 
-def why_stale(stale: Stale, window_end_ms: int, seen_ms: int | None) -> str:
+def unkept_in_words(now: Present) -> str:
+    """Return that nobody keeps the view, and what to do; empty while somebody does."""
+    minutes = now.minutes_unkept()
+    if minutes <= FRESH_MINUTES:
+        return ""
+    stale = _stale("state", _NOT_KEPT, minutes)
+    return f"{stale.words}: {why_stale(stale, None, None)}"
+
+
+def given_up(stale: Stale | None) -> bool:
+    """Say whether a job may be gone for good: its cluster has another name now, or its monitor no longer watches it."""
+    return stale is not None and stale.role == "monitor" and stale.minutes > GIVEN_UP_MINUTES
+
+
+def why_stale(stale: Stale, window_end_ms: int | None, seen_ms: int | None) -> str:
     """Return what is known of the cause, and what to do.
 
     Args:
         stale: what has not come.
-        window_end_ms: end of the newest window.
+        window_end_ms: end of the newest window; None: there is none.
         seen_ms: when the monitor last saw the engine; None: unknown.
     """
+    if stale.role == "state" and stale.words.startswith(_NOT_KEPT):
+        return (
+            "nobody has written what Kafka has into it since; see whether `surescale run state-service` runs (`surescale doctor`)"
+        )
     if stale.role == "state":
-        newest = minute_of(window_end_ms)
+        newest = minute_of(window_end_ms or 0)
         return f"the newest minute ends at {newest} UTC, which has not come yet by its clock: nobody can say what is new"
     if stale.role == "agent":
         return "figures come and nobody decides on them; see whether `surescale run agent` runs (`surescale doctor`)"
     if stale.role == "rescaler":
         return "decisions are made and nobody carries them out; see whether `surescale run rescaler` runs (`surescale doctor`)"
     if stale.role == "spark":
-        return f"the engine was seen at {_time(seen_ms or 0)} UTC, but no window is newer than {minute_of(window_end_ms)}; {WHO}"
-    return f"the engine has not answered since {_time(max(seen_ms or 0, window_end_ms))} UTC, or nobody asks it; {WHO}"
+        none = "no window has come" if window_end_ms is None else f"no window is newer than {minute_of(window_end_ms)}"
+        return f"the engine was seen at {_time(seen_ms or 0)} UTC, but {none}; {WHO}"
+    gone = "; if it is gone for good, `surescale job forget JOB` ends this" if given_up(stale) else ""
+    return f"the engine has not answered since {_time(max(seen_ms or 0, window_end_ms or 0))} UTC, or nobody asks it; {WHO}{gone}"
 
 
 def minute_of(at_ms: int) -> str:

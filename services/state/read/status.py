@@ -1,16 +1,17 @@
 """How a job is, in one word that people understand without the documentation. Pure."""
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_settings import Mode
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.rescaler_state import Condition, JobControl
 from surescale.contracts.summaries import WindowSummary
 from surescale.contracts.topology import RESTING, has_ended
-from surescale.services.state.read.staleness import WHO, Stale, minute_of, why_stale
+from surescale.services.state.read.staleness import FRESH_MINUTES, WHO, Stale, minute_of, why_stale
 
 Status = Literal[
     "fine",
@@ -42,11 +43,10 @@ _BY_STATE: dict[str, Status] = {
     "restarting": "down",
     "waiting": "down",
     "suspended": "down",
-    "created": "starting",
     "resting": "down",
 }
 _WORSE: tuple[Status, ...] = ("restarting", "overloaded", "unmeasured")  # than a job on which nobody decides
-AVAILABLE, _PAUSED = "Available", "Paused"
+AVAILABLE, DEGRADED, _PAUSED = "Available", "Degraded", "Paused"
 AT_REST = "AtRest"
 """The reason of the condition of a job that surescale has at rest. Another one without members was stopped by somebody."""
 
@@ -64,7 +64,9 @@ def status_of(
         return "unknown"
     late = has_no_figures(stale)
     if topology.state == RESTING and gate is not None and (word := _without_members(gate)) is not None:
-        return "unknown" if late and word == "resting" else word
+        return "unknown" if late else word
+    if topology.state == "created":
+        return "down" if _does_not_start(topology, gate) else "unknown" if late else "starting"
     if topology.state in _BY_STATE:
         return _BY_STATE[topology.state]
     ran = window.minute.ran if window and not late else None
@@ -74,6 +76,21 @@ def status_of(
         return "unknown"
     word = _load_or_mode(gate, window, mode)
     return "stalled" if stale is not None and word not in _WORSE else word
+
+
+def _does_not_start(topology: JobTopology, gate: JobControl | None) -> bool:
+    """Say whether a job that is to start has not for longer than that takes.
+
+    It has lacked something since it became both degraded and not available. Without the rescaler's word: if the engine says what.
+    """
+    lacks = [
+        each.last_transition_ms
+        for each in (gate.conditions if gate else ())
+        if (each.type, each.status) in ((AVAILABLE, False), (DEGRADED, True))
+    ]
+    if not lacks:
+        return any(spec.hindrance for spec in topology.tasks)
+    return topology.at_ms - max(lacks) > FRESH_MINUTES * MINUTE_MS
 
 
 def has_no_figures(stale: Stale | None) -> bool:
@@ -125,12 +142,15 @@ def _without_members(gate: JobControl) -> Status | None:
     return None if found is None else "resting" if found.reason == AT_REST else "starting"
 
 
-def _down_or_moving(gate: JobControl | None, ran: float | None) -> Status | None:
+def _standing(gate: JobControl | None) -> tuple[bool, bool]:
     if gate is None:
-        is_moving, is_available, is_changing = False, True, False
-    else:
-        is_moving = gate.underway is not None
-        is_available, is_changing = standing(is_moving, gate.underway.step if gate.underway else None, gate.conditions)
+        return True, False
+    return standing(gate.underway is not None, gate.underway.step if gate.underway else None, gate.conditions)
+
+
+def _down_or_moving(gate: JobControl | None, ran: float | None) -> Status | None:
+    is_moving = gate is not None and gate.underway is not None
+    is_available, is_changing = _standing(gate)
     if is_down(state="running", is_available=is_available, ran=ran, is_changing=is_changing):
         return "down"
     if not is_moving:
@@ -153,32 +173,62 @@ def _load_or_mode(gate: JobControl | None, window: WindowSummary | None, mode: M
 
 
 MEASURED = "Measured"
-_GOOD_NEWS = ((AVAILABLE, True), ("Degraded", False))
+_GOOD_NEWS = ((AVAILABLE, True), (DEGRADED, False))
 """What holds only as long as the engine tells so."""
 
 
 def conditions_of(
     topology: JobTopology | None, gate: JobControl | None, window: WindowSummary | None, stale: Stale | None
 ) -> tuple[Condition, ...]:
-    """Return how a job is: without a new window nobody knows whether it is available."""
+    """Return how a job is. The rescaler's good news holds only as far as the minutes bear it out."""
     known = gate.conditions if gate else ()
     if topology is None or has_ended(topology):
         return known
-    if stale is not None and window is not None and has_no_figures(stale):
-        away = why_stale(stale, window.window_end_ms, topology.at_ms)
-        unknown = {"status": None, "reason": "NoNewMinute", "message": away, "last_transition_ms": window.window_end_ms}
-        known = tuple(replace(each, **unknown) if (each.type, each.status) in _GOOD_NEWS else each for each in known)
+    borne_out = _borne_out(topology, gate, window, stale)
+    known = tuple(
+        replace(each, **borne_out.get(each.type, {})) if (each.type, each.status) in _GOOD_NEWS else each for each in known
+    )
     return (*known, _measured(topology, gate, window, stale))
+
+
+def _borne_out(
+    topology: JobTopology, gate: JobControl | None, window: WindowSummary | None, stale: Stale | None
+) -> dict[str, dict[str, Any]]:
+    """Return what becomes of good news, by condition: without a new window nobody knows, and a minute may say otherwise."""
+    if stale is not None and has_no_figures(stale):
+        away = why_stale(stale, window.window_end_ms if window else None, topology.at_ms)
+        since_ms = window.window_end_ms if window else topology.at_ms
+        unknown = {"status": None, "reason": "NoNewMinute", "message": away, "last_transition_ms": since_ms}
+        return {AVAILABLE: unknown, DEGRADED: unknown}
+    if window is None:
+        early = "no minute of it has been measured yet"
+        return {DEGRADED: {"status": None, "reason": "NoWindowYet", "message": early, "last_transition_ms": topology.at_ms}}
+    until = {"last_transition_ms": window.window_end_ms}
+    if topology.state == "running" and is_down(
+        state="running", is_available=True, ran=window.minute.ran, is_changing=_standing(gate)[1]
+    ):
+        little = f"it ran {window.minute.ran or 0.0:.0%} of the minute up to {minute_of(window.window_end_ms)} UTC"
+        return {
+            AVAILABLE: {"status": False, "reason": "RanTooLittle", "message": little, **until},
+            DEGRADED: {"status": True, "reason": "RanTooLittle", "message": little, **until},
+        }
+    if window.restarts >= RESTARTS_MIN:
+        often = f"it restarted in {window.restarts} of the ten minutes up to {minute_of(window.window_end_ms)} UTC"
+        return {DEGRADED: {"status": True, "reason": "RestartLoop", "message": often, **until}}
+    return {}
 
 
 def _measured(topology: JobTopology, gate: JobControl | None, window: WindowSummary | None, stale: Stale | None) -> Condition:
     status, reason = False, "NoWindowYet"
     since_ms = topology.began_ms or topology.at_ms
     message = f"no window has come yet: the first one ends with the job's first whole minute; if none comes, {WHO}"
-    if window is not None:
+    if window is None and stale is not None and has_no_figures(stale):
+        reason, message = "Silent", f"{stale.words}: {why_stale(stale, None, topology.at_ms)}"
+    elif window is not None:
         since_ms, end = window.window_end_ms, minute_of(window.window_end_ms)
         if stale is not None and has_no_figures(stale):
-            reason, message = "Silent", f"{stale.words}: nothing is known of the minutes after {end} UTC; {WHO}"
+            who = why_stale(stale, window.window_end_ms, topology.at_ms) if stale.role == "state" else WHO
+            reason, message = "Silent", f"{stale.words}: nothing is known of the minutes after {end} UTC; {who}"
         elif not is_measured(window):
             reason = "NoCounters"
             lacks = "how much came" if window.load_records_per_minute is None else "how busy its tasks were"

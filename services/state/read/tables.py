@@ -20,12 +20,13 @@ from surescale.runtime.instants import to_the_minute, to_the_second
 from surescale.runtime.terminal import Column, fitting, middle_cut, plain, that_fit
 from surescale.services.state.documents import JobDocument, JobOverview, JobRent, SummedCost
 from surescale.services.state.read.decision_lines import amended, progress_line
-from surescale.services.state.read.staleness import Stale, at_fault
+from surescale.services.state.read.staleness import Stale, at_fault, given_up
 from surescale.services.state.read.status import AT_REST, Status
 from surescale.services.state.read.words import WORDS, JobFigure, phase_words, reason_words
 from surescale.services.state.record_documents import record_in
 
 PARTITIONS_SHOWN = 12  # of a group, unless all are asked for
+FORGET_SHOWN = 5
 LABEL_WIDTH = 40  # of a task in a table: SQL makes labels of a hundred letters and more
 DAY_MINUTES = 24 * 60
 _GOOD_WHEN_TRUE = ("Available", "Balanced", "Owned", "Measured")  # conditions that are good when they hold; all others are bad
@@ -43,7 +44,10 @@ def print_jobs(jobs: Sequence[JobOverview]) -> None:
     """Print one line per job. Where it does not fit, columns are left out; no name and no figure is cut."""
     console = terminal.console()
     if not jobs:
-        console.print("No job is known yet: no topology, window or decision has arrived.")
+        console.print(
+            "No job is known yet: no topology, window or decision has arrived; `surescale doctor` says what is missing.",
+            markup=False,
+        )
         return
     columns = (
         Column("JOB", [job.job for job in jobs]),
@@ -64,6 +68,8 @@ def print_jobs(jobs: Sequence[JobOverview]) -> None:
         console.print(f"too narrow for {', '.join(column.title for column in columns if column.title in too_wide)}")
     for _, stale in at_fault(jobs):
         console.print(plain(stale.words, _BAD))
+    if gone := [job.job for job in jobs if given_up(job.stale)]:
+        console.print(plain(f"gone for good? `surescale job forget {' '.join(gone[:FORGET_SHOWN])}` ends that"))
     for job in jobs:
         _print_unreadable(console, job.unreadable, job.job)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from surescale.contracts.errors import SurescaleError
+from surescale.contracts.figures import known_count
 from surescale.contracts.ids import cluster_of
 from surescale.contracts.messages import ClockSegment
 from surescale.contracts.settings import SPAN_MINUTES
@@ -72,7 +73,8 @@ class View:
         return {pipeline: clock for pipeline, body in stored if (clock := read.one(pipeline, body, Appended[ClockSegment]))}
 
     def _now(self) -> Present:
-        return Present(tuple(clock.record for clock in self.clocks().values()), self._wall_ms())
+        clocks = tuple(clock.record for clock in self.clocks().values())
+        return Present(clocks, self._wall_ms(), known_count(self._client.get(self._key(keys.KEPT)) or ""))
 
     def _clusters(self) -> list[str]:
         return sorted(self._client.smembers(self._key(keys.CLUSTERS)))

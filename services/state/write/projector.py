@@ -5,6 +5,7 @@ A view that vanished (flushed, or Redis restarted) or that belongs to another Ka
 
 import contextlib
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.settings import PipelineSettings
 from surescale.runtime.kafka import StableOffsetLag
+from surescale.runtime.kafka_clock import wall_ms
 from surescale.runtime.kafka_errors import readable_errors
 from surescale.runtime.metrics import RoleMetrics, Tally
 from surescale.services.state import metrics
@@ -28,6 +30,8 @@ from surescale.services.state.write.view_store import Positions, ViewStore
 BEHIND_RECORDS_MAX = 2 * BATCH_RECORDS
 """A view that lacks more has fallen behind; a steady stream of records keeps a batch on its way and another being read."""
 TAKE_BACK_EVERY_S = 300.0
+KEPT_EVERY_S = 10.0
+"""How often the view says that it is up to date."""
 _STEP_WAIT_S = 0.1
 _ELECTING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_LEADER_EPOCH}
 
@@ -72,6 +76,7 @@ class Projector:
         self._was_caught_up = False  # since it last connected
         self._is_outdated = False  # it has records of a topic that is gone
         self._taken_back_s: float | None = None  # when it was last of other topics
+        self._kept_s = -math.inf  # when the view last said that it is up to date
         self._begun: Positions | None = None  # where a rebuild began that has not been counted
         self._writer = ThreadPoolExecutor(1, "view-writer")
         self.taken, self.unreadable = Tally(), Tally()
@@ -109,6 +114,9 @@ class Projector:
             taken = self._step(wait_s)
             self._caught_up = self._at is not None and self._writing is None and self._topics is not None and self._topics.at_end
             self._was_caught_up = self._caught_up or (self._was_caught_up and self._at is not None)
+            if self.is_current and time.monotonic() - self._kept_s >= KEPT_EVERY_S:
+                self._store.keep(wall_ms())
+                self._kept_s = time.monotonic()
             return taken
         except BaseException:
             self._caught_up = self._was_caught_up = False
@@ -215,6 +223,7 @@ class Projector:
                 return None
             stored = self._begun
         if self._begun is not None:  # also if the answer to that was lost
+            self._kept_s = -math.inf  # an empty view says nothing
             if stored == self._begun:
                 self.rebuilds += 1
                 self._is_outdated = False

@@ -185,6 +185,10 @@ class ViewStore:
             self._tell(keys=[self.key(keys.SIZES), *changed], client=pipe)
             return _goes_through(pipe)
 
+    def keep(self, at_ms: int) -> None:
+        """Say that the view held all that Kafka had at a time of the wall's clock."""
+        self.client.set(self.key(keys.KEPT), at_ms)
+
     def is_whole(self) -> bool:
         """Say whether every key has all its entries. Asks two questions a key, in Redis."""
         return bool(self._is_whole(keys=[self.key(keys.SIZES)]))

@@ -92,7 +92,7 @@ def show_settings(settings: "PipelineSettings", job: str, as_json: bool) -> None
     from surescale.services.job_settings.snapshot import read_snapshot
     from surescale.services.tools.job_settings.options import overview, overview_in_lines
 
-    _require_single(job)
+    require_single(job)
     snapshot = read_snapshot(settings, job)
     document = overview(snapshot, settings.policy)
     if as_json:
@@ -140,7 +140,7 @@ def _change(
 ) -> None:
     from surescale.services.job_settings.snapshot import change
 
-    _require_single(job)
+    require_single(job)
     done = change(settings, job, wanted, options.author(by), may_be_new=may_be_new)
     click.echo(_summary(job, done))
 
@@ -178,7 +178,12 @@ def _decided_now(settings: "PipelineSettings", snapshot: "SettingsSnapshot") -> 
         return f"now: what would be decided is not known: {error}"
 
 
-def _require_single(job: str) -> None:
+def require_single(job: str) -> None:
+    """Refuse what stands for all jobs of a cluster.
+
+    Raises:
+        SettingsError: it does.
+    """
     from surescale.contracts.errors import SettingsError
     from surescale.contracts.pauses import is_of_all_jobs
 

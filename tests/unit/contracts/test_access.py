@@ -3,7 +3,7 @@
 import pytest
 
 from surescale.contracts.access import ROLES, Role, readers, rights, writers
-from surescale.contracts.topics import CLOCK, DEAD_LETTERS, JOB_SETTINGS, READER_GROUP, TASK_METRICS, TOPICS
+from surescale.contracts.topics import CLOCK, DEAD_LETTERS, JOB_SETTINGS, JOB_TOPOLOGY, READER_GROUP, TASK_METRICS, TOPICS
 from surescale.monitor.service import TOPICS_USED
 from surescale.rescaler.service.loop import NEEDED
 from surescale.services.agent.worker import READS_AND_WRITES
@@ -19,10 +19,13 @@ def test_a_role_may_use_the_topics_that_it_waits_for_and_no_other(role: Role, us
     assert {topic for topic in TOPICS if role in (*readers(topic), *writers(topic))} == {*uses}
 
 
-def test_a_topic_has_one_role_that_writes_it_but_for_dead_letters_and_pauses() -> None:
-    """Whoever refuses a record writes its dead letter; the rescaler pauses its cluster when it has lost its memory."""
+def test_a_topic_has_one_role_that_writes_it_but_for_dead_letters_pauses_and_ends() -> None:
+    """Whoever refuses a record writes its dead letter; the rescaler pauses its cluster when it has lost its memory; the operator
+    ends a job that its monitor has left.
+    """
     several = {topic: writers(topic) for topic in TOPICS if len(set(writers(topic))) != 1}
-    assert several.keys() == {DEAD_LETTERS, JOB_SETTINGS}
+    assert several.keys() == {DEAD_LETTERS, JOB_SETTINGS, JOB_TOPOLOGY}
+    assert several[JOB_TOPOLOGY] == ("monitor", "operator")
     assert several[JOB_SETTINGS] == ("operator", "rescaler")
 
 

@@ -1,7 +1,10 @@
 """Conditions of a job whose engine places its subtasks itself."""
 
-from surescale.contracts.messages import JobTopology, TaskSpec
-from surescale.rescaler.control.conditions import degraded
+import pytest
+from msgspec.structs import replace
+
+from surescale.contracts.messages import JobState, JobTopology, TaskSpec
+from surescale.rescaler.control.conditions import available, degraded
 from surescale.rescaler.control.job.memory import JobMemory
 
 
@@ -20,3 +23,19 @@ def test_a_task_that_more_subtasks_cannot_help_is_named() -> None:
     topology = JobTopology(job="shop/orders", version=1, at_ms=1, tasks=(stuck, empty, TaskSpec(task="sink")), state="suspended")
     said = "parse: partition orders[0] has not moved; count: group count has no members"
     assert degraded(JobMemory(job="shop/orders"), topology) == ("Degraded", True, "Hindered", said)
+
+
+@pytest.mark.parametrize(
+    ("state", "hindrance", "reason"),
+    [
+        ("created", "worker 0 failed to start, 9 times in a row", "Hindered"),
+        ("waiting", "group count is not there", "Hindered"),
+        ("created", "", "WaitingForSlots"),
+        ("suspended", "group count has no members", "Suspended"),
+    ],
+)
+def test_a_job_that_does_not_start_says_what_hinders_it(state: JobState, hindrance: str, reason: str) -> None:
+    """Slots are what it lacks only where nothing else is known."""
+    topology = JobTopology(job="shop/orders", version=1, at_ms=1, tasks=(TaskSpec(task="count", hindrance=hindrance),))
+    _, status, found, words = available(replace(topology, state=state), JobMemory(job="shop/orders"))
+    assert (status, found, hindrance in words) == (False, reason, reason == "Hindered" or not hindrance)

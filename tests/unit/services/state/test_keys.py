@@ -8,7 +8,7 @@ from surescale.services.state.keys import Keys
 
 @pytest.mark.parametrize(
     "name",
-    [keys.JOBS, keys.POSITIONS, keys.job("sim/clicks"), keys.cluster("sim"), keys.groups("dead-letters", "0")]
+    [keys.JOBS, keys.POSITIONS, keys.KEPT, keys.job("sim/clicks"), keys.cluster("sim"), keys.groups("dead-letters", "0")]
     + [part(name, "sim/clicks") for name in keys.TIMELINES for part in (keys.timeline, keys.bodies)],
 )
 def test_every_key_of_a_view_is_its_own(name: str) -> None:

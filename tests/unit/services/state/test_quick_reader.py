@@ -20,18 +20,19 @@ from surescale.services.state.text_reader import TextReader, as_text
 from tests.support.command_line import surescale
 from tests.support.waiting import PATIENT_S
 
-HASH, SET, SORTED = (f"quick-reader:{name}" for name in ("hash", "set", "sorted"))
+HASH, SET, SORTED, TEXT = (f"quick-reader:{name}" for name in ("hash", "set", "sorted", "text"))
 
 
 @pytest.fixture
 def library(redis_url: str) -> Iterator[redis.Redis]:
-    """The library's client of a Redis that has a hash, a set and a sorted set."""
+    """The library's client of a Redis that has a hash, a set, a sorted set and a text."""
     with redis.Redis.from_url(redis_url, decode_responses=True) as client:
         client.hset(HASH, mapping={"a": "ä\r\n", "b": "", "c": "x" * 100_000})
         client.sadd(SET, "one", "two")
         client.zadd(SORTED, {"first": 1.5, "second": 1_796_000_000_000, "third": 1_796_000_060_000})
+        client.set(TEXT, "ä\n")
         yield client
-        client.delete(HASH, SET, SORTED)
+        client.delete(HASH, SET, SORTED, TEXT)
 
 
 def looked_at(reader: TextReader) -> list[object]:
@@ -51,6 +52,7 @@ def looked_at(reader: TextReader) -> list[object]:
     return [
         *together,
         again,
+        (reader.get(TEXT), reader.get("quick-reader:none")),
         reader.hget(HASH, "b"),
         reader.hgetall(HASH),
         reader.hmget(HASH, ["b", "none"]),

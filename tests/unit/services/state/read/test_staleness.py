@@ -10,14 +10,16 @@ from msgspec.structs import replace
 
 from surescale.contracts import topics
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.messages import ClockSegment
+from surescale.contracts.job_settings import Mode
+from surescale.contracts.messages import ClockSegment, JobState, JobTopology
+from surescale.contracts.rescaler_state import Condition, JobControl
 from surescale.contracts.wire import encode
 from surescale.services.state import metrics
 from surescale.services.state.connection import connect
 from surescale.services.state.read.fleet import dated_ahead
 from surescale.services.state.read.queries import Queries
 from surescale.services.state.read.staleness import Present, Signs, stale_of, why_stale
-from surescale.services.state.read.status import status_of
+from surescale.services.state.read.status import conditions_of, status_of
 from surescale.services.state.write.operations import condensed
 from surescale.services.state.write.projections import Record, project
 from surescale.services.state.write.view_store import ViewStore
@@ -43,6 +45,7 @@ def view_of(client: redis.Redis, stopped: Stopped) -> Queries:
     store, at = ViewStore(client, PREFIX), {("decisions", 0): 0}
     assert store.begin(at, None)
     assert store.write(condensed([each for record in stopped.records() for each in project(record)]), at, at)
+    store.keep(stopped.kept_ms())
     return Queries(client, PREFIX)
 
 
@@ -60,8 +63,10 @@ def told(redis_url: str, *arguments: str) -> Result:
         (Stopped(agent=25), "agent", "stalled", "no decision for "),
         (Stopped(rescaler=25), "rescaler", "stalled", "no answer for "),
         (Stopped(agent=25, rescaler=25), "agent", "stalled", "no decision for "),
+        (Stopped(state=25), "state", "unknown", "view not updated for 2"),
+        (Stopped(state=25, spark=40), "state", "unknown", "view not updated for 2"),
     ],
-    ids=["all", "spark", "agent", "rescaler", "agent and rescaler"],
+    ids=["all", "spark", "agent", "rescaler", "agent and rescaler", "state", "state and spark"],
 )
 def test_with_a_role_dead_for_25_minutes_no_job_is_fine(
     client: redis.Redis, redis_url: str, stopped: Stopped, role: str, status: str, words: str
@@ -76,7 +81,7 @@ def test_with_a_role_dead_for_25_minutes_no_job_is_fine(
     readings = {each.metric: each.value for each in metrics.of_jobs([overview])}
     assert readings[metrics.JOB_STALE] == 1.0
     assert (readings[metrics.JOB_AGE] >= 25 * 60) is (status == "unknown")
-    assert {each.role: each.problem is not None for each in queries.pipeline().stages}[role]
+    assert [each.role for each in queries.pipeline().stages if each.problem] == [role]
     for arguments in ((), (JOB,), ("--json",), (JOB, "--json")):
         shown = told(redis_url, *arguments)
         assert shown.exit_code == 1
@@ -129,13 +134,14 @@ def test_a_job_that_has_left_is_no_longer_missed(client: redis.Redis, redis_url:
         (Stopped(monitor=25, spark=25, agent=25, rescaler=25), "monitor"),
         (Stopped(spark=25), "spark"),
         (Stopped(agent=25, rescaler=25), None),
+        (Stopped(state=25), "state"),
     ],
-    ids=["none", "all", "spark", "agent and rescaler"],
+    ids=["none", "all", "spark", "agent and rescaler", "state"],
 )
 def test_a_job_at_rest_is_missed_while_nobody_looks_at_it(client: redis.Redis, stopped: Stopped, role: str | None) -> None:
     """Who would wake it learns of no record. No decision on it is due."""
     view_of(client, stopped)
-    seen_ms = (time.time_ns() // 1_000_000 // MINUTE_MS - stopped.monitor) * MINUTE_MS
+    seen_ms = (time.time_ns() // 1_000_000 // MINUTE_MS - stopped.monitor - stopped.state) * MINUTE_MS
     rests = encode(replace(topology(), state="resting", version=8, at_ms=seen_ms))
     at = {("job-topology", 0): 1_001}
     records = project(Record(topics.JOB_TOPOLOGY, 0, 1_000, JOB.encode(), rests, time.time_ns() // 1_000_000))
@@ -144,6 +150,110 @@ def test_a_job_at_rest_is_missed_while_nobody_looks_at_it(client: redis.Redis, s
     (overview,) = queries.jobs()
     assert (overview.state, overview.stale.role if overview.stale else None) == ("resting", role)
     assert {each.role for each in queries.pipeline().stages if each.problem} == ({role} if role else set())
+
+
+NOW_MS = 100_000 * MINUTE_MS
+
+
+def condition(type_: str, *, status: bool, minutes_ago: float = 0.0) -> Condition:
+    """Return a condition that has been so for a while."""
+    since_ms = NOW_MS - round(minutes_ago * MINUTE_MS)
+    return Condition(type=type_, status=status, reason="R", message="m", last_transition_ms=since_ms, observed_generation=1)
+
+
+def control(*conditions: Condition) -> JobControl:
+    """Return what the rescaler says of a job."""
+    return JobControl(applied_generation=1, desired_generation=1, observed_generation=1, phase="Idling", conditions=conditions)
+
+
+def seen(minutes_ago: float, state: JobState = "running", **changes: object) -> JobTopology:
+    """Return a job of a real engine as the monitor last saw it."""
+    at_ms = NOW_MS - round(minutes_ago * MINUTE_MS)
+    return replace(topology(), engine="kafka", state=state, at_ms=at_ms, **changes)
+
+
+RUNS = control(condition("Available", status=True, minutes_ago=25))
+
+
+@pytest.mark.parametrize(
+    ("job", "gate", "unkept", "told"),
+    [
+        (seen(1), RUNS, 0, ("spark", "no figures yet after 25 min")),
+        (seen(1, "resting"), RUNS, 0, ("spark", "no figures yet after 25 min")),
+        (seen(1), control(condition("Available", status=True, minutes_ago=4)), 0, ("spark", "no figures yet after 4 min")),
+        (seen(1), control(condition("Available", status=True, minutes_ago=3)), 0, None),
+        (seen(1, began_ms=0), control(condition("Available", status=True)), 0, None),
+        (seen(1), None, 0, None),
+        (seen(25), None, 0, ("monitor", "no figures for 25 min")),
+        (seen(25), RUNS, 0, ("monitor", "no figures for 25 min")),
+        (seen(25, "resting"), RUNS, 0, ("monitor", "no figures for 25 min")),
+        (seen(25, "created"), None, 0, ("monitor", "no figures for 25 min")),
+        (seen(1, "created"), control(condition("Available", status=False, minutes_ago=25)), 0, None),
+        (seen(25, "finished"), RUNS, 25, None),
+        (seen(25, "failed"), RUNS, 25, None),
+        (seen(26), RUNS, 25, ("state", "view not updated for 25 min")),
+        (seen(26, "suspended"), None, 25, ("state", "view not updated for 25 min")),
+        (seen(1), RUNS, None, None),
+        (replace(topology(), at_ms=0), RUNS, 0, ("spark", "no figures yet after 25 min")),
+    ],
+)
+def test_first_figures_that_do_not_come_are_missed(
+    job: JobTopology, gate: JobControl | None, unkept: int | None, told: tuple[str, str] | None
+) -> None:
+    """From when the rescaler first saw it run: its engine may have run it for weeks. A view that is being built lacks some."""
+    kept_ms = None if unkept is None else NOW_MS - unkept * MINUTE_MS
+    stale = stale_of(job, Signs(), Present((), NOW_MS, kept_ms), 10, gate)
+    assert (None if stale is None else (stale.role, stale.words)) == told
+    if stale is not None:
+        assert status_of(job, gate, None, mode="observe", stale=stale) == ("down" if job.state == "suspended" else "unknown")
+        assert "`surescale doctor`" in why_stale(stale, None, job.at_ms)
+        (measured,) = (each for each in conditions_of(job, gate, None, stale) if each.type == "Measured")
+        assert (measured.reason, measured.message.startswith(stale.words)) == ("Silent", True)
+
+
+HINDERED = tuple(replace(spec, hindrance="worker 0 failed to start, 9 times in a row") for spec in topology().tasks)
+LACKS = tuple(condition(name, status=name == "Degraded", minutes_ago=25) for name in ("Available", "Degraded"))
+
+
+@pytest.mark.parametrize(
+    ("job", "gate", "word"),
+    [
+        (seen(0, "created"), control(*LACKS), "down"),
+        (seen(0, "created", tasks=HINDERED), control(*LACKS), "down"),
+        (seen(0, "created", tasks=HINDERED), None, "down"),
+        (seen(0, "created"), None, "starting"),
+        (seen(0, "created", tasks=HINDERED), control(condition("Available", status=False, minutes_ago=1)), "starting"),
+        (seen(0, "created"), control(condition("Available", status=False, minutes_ago=1), LACKS[1]), "starting"),
+        (seen(0, "created"), control(LACKS[0], condition("Degraded", status=True, minutes_ago=1)), "starting"),
+        (seen(25, "created"), None, "unknown"),
+        (seen(25, "created", tasks=HINDERED), None, "down"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["act", "observe"])
+def test_a_job_that_never_starts_is_down(job: JobTopology, gate: JobControl | None, word: str, mode: Mode) -> None:
+    """A worker that crashes at its start, a group that is not there, slots that never come: nobody need wait for it."""
+    stale = stale_of(job, Signs(), Present((), NOW_MS, NOW_MS), 10, gate)
+    assert status_of(job, gate, None, mode=mode, stale=stale) == word
+
+
+def test_jobs_that_do_not_run_end_with_exit_code_1(client: redis.Redis, redis_url: str) -> None:
+    """In the list and alone, for programs too."""
+    view_of(client, Stopped())
+    failed = encode(replace(topology(), state="failed", version=8, at_ms=time.time_ns() // 1_000_000))
+    at = {("job-topology", 0): 1_001}
+    records = project(Record(topics.JOB_TOPOLOGY, 0, 1_000, JOB.encode(), failed, time.time_ns() // 1_000_000))
+    assert ViewStore(client, PREFIX).write(condensed(list(records)), at, {("decisions", 0): 0})
+    assert [told(redis_url, *more).exit_code for more in ((), (JOB,), ("--json",))] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("minutes", "is_gone"), [(24 * 60, False), (3 * 24 * 60, True)])
+def test_a_job_that_is_gone_for_good_names_what_ends_that(
+    client: redis.Redis, redis_url: str, minutes: int, *, is_gone: bool
+) -> None:
+    """Its cluster has another name, or nobody watches it any more: no monitor will tell its end."""
+    queries = view_of(client, Stopped(monitor=minutes, spark=minutes, agent=minutes, rescaler=minutes))
+    assert (f"`surescale job forget {JOB}`" in " ".join(told(redis_url).stdout.split())) is is_gone
+    assert ("`surescale job forget JOB`" in (queries.pipeline().stages[1].problem or "")) is is_gone
 
 
 def test_before_the_first_decision_is_due_nothing_is_missing(client: redis.Redis) -> None:

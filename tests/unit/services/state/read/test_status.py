@@ -136,6 +136,32 @@ def test_whether_a_silent_job_is_available_nobody_knows() -> None:
     assert conditions_of(ended, CONDITIONED, WINDOW, NO_FIGURES) == CONDITIONED.conditions
 
 
+HEALTHY = replace(CONDITIONED, conditions=(*STARTED.conditions, replace(GONE, type="Degraded", reason="Healthy")))
+CHANGING = replace(HEALTHY, underway=underway("barrier"))
+
+
+@pytest.mark.parametrize(
+    ("gate", "window", "told"),
+    [
+        (HEALTHY, WINDOW, [(True, "Running"), (False, "Healthy")]),
+        (HEALTHY, None, [(True, "Running"), (None, "NoWindowYet")]),
+        (HEALTHY, replace(WINDOW, restarts=2), [(True, "Running"), (False, "Healthy")]),
+        (HEALTHY, replace(WINDOW, restarts=3), [(True, "Running"), (True, "RestartLoop")]),
+        (HEALTHY, DOWN, [(False, "RanTooLittle"), (True, "RanTooLittle")]),
+        (HEALTHY, replace(DOWN, restarts=3), [(False, "RanTooLittle"), (True, "RanTooLittle")]),
+        (CHANGING, DOWN, [(True, "Running"), (False, "Healthy")]),
+    ],
+)
+def test_the_rescalers_good_news_holds_only_as_far_as_the_minutes_bear_it_out(
+    gate: JobControl, window: WindowSummary | None, told: list[tuple[bool | None, str]]
+) -> None:
+    """Before the first window, in a restart loop, and where the job ran for less than half of its newest minute."""
+    found = conditions_of(TOPOLOGY, gate, window, None)
+    assert [(each.status, each.reason) for each in found if each.type != "Measured"] == told
+    bad = replace(gate, conditions=(GONE, replace(GONE, type="Degraded", status=True, reason="Hindered")))
+    assert conditions_of(TOPOLOGY, bad, window, None)[:2] == bad.conditions
+
+
 def test_an_engine_that_is_seen_is_not_the_one_that_is_silent() -> None:
     """Then windows do not come though the monitor writes."""
     assert "the engine has not answered since 00:01:02 UTC" in why_stale(NO_FIGURES, MINUTE_MS, 62_000)
