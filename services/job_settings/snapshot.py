@@ -22,6 +22,7 @@ from surescale.runtime.topic_records import append_ms, parsed, pipeline_now_ms, 
 from surescale.services.job_settings.changes import Recorded, applied_to, changed, differences, newest, without_effect
 
 ATTEMPTS_MAX = 5
+NOTHING_ACTS = "nothing can act on it, so act is no more than advise: set SURESCALE_ACTUATOR of monitor and rescaler"
 
 Wanted = Callable[["SettingsSnapshot"], Mapping[str, object]]
 
@@ -222,7 +223,7 @@ def _no_actuator(before: JobSettings, after: JobSettings, snapshot: SettingsSnap
     if after.mode != "act" or before.mode == "act" or engine is None or engine.acts != "none":
         return None
     more = ", or give Flink the adaptive scheduler" if engine.engine == "flink" else ""
-    return f"nothing can act on it, so act is no more than advise: set SURESCALE_ACTUATOR of monitor and rescaler{more}"
+    return f"{NOTHING_ACTS}{more}"
 
 
 def _cannot_rest(before: JobSettings, after: JobSettings, snapshot: SettingsSnapshot) -> str | None:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from surescale.contracts import addresses
 from surescale.contracts.addresses import NO_MASTER, is_spark_master, without_password
 from surescale.contracts.errors import SettingsError
+from surescale.contracts.modes import MODE_LABEL
 from surescale.contracts.settings import PipelineSettings, from_environment
 from surescale.contracts.topics import TOPICS, TopicSettings
 from surescale.engines.groups import GroupsSettings
@@ -21,6 +22,7 @@ from surescale.policies.registry import other_span, unknown_policy
 from surescale.runtime.kafka import admin_client, create_topics
 from surescale.runtime.kafka_errors import Refusals, readable_errors
 from surescale.runtime.ports import LOOPBACK
+from surescale.services.job_settings.snapshot import NOTHING_ACTS
 from surescale.services.local_stack.errors import Say
 from surescale.services.local_stack.servers import LocalRedis
 from surescale.services.local_stack.supervisor import Role, Supervisor
@@ -153,6 +155,19 @@ def warn_of_policy(settings: PipelineSettings, say: Say) -> None:
     name, folder = settings.policy, settings.policy_folder
     if said := unknown_policy(name, folder) or other_span(name, folder, settings.span_minutes):
         say(said)
+
+
+def warn_of_modes(settings: ClusterSettings, path: Path | None, say: Say) -> None:
+    """Say which jobs are to be acted on though nothing is there to do it. They are watched and advised all the same: no error.
+
+    ``path``: the pipeline's file, if it has jobs.
+    """
+    if settings.actuator_kind != "none":
+        return
+    named = [f"{GROUPS_FILE}: {name}" for name, chain in chains_of(settings).items() if chain.labels.get(MODE_LABEL) == "act"]
+    named += [entry.where for entry in (checked_entries(settings, path) if path else ()) if entry.wanted["mode"] == "act"]
+    for each in named:
+        say(f"{each}: {NOTHING_ACTS}")
 
 
 def create_missing_topics(settings: PipelineSettings, say: Say) -> None:

@@ -132,6 +132,7 @@ def _up(
                 supervisor.start(before_roles.own_redis(settings, folder))
             before_roles.await_servers(settings, supervisor, wait_s or WAIT_S, say)
             before_roles.warn_of_policy(settings, say)
+            before_roles.warn_of_modes(settings, file.path if file and file.has_jobs else None, say)
             if create_topics:
                 before_roles.create_missing_topics(settings, say)
             if file and file.has_jobs:
