@@ -47,6 +47,7 @@ def command(*, test_notification: bool, before_start: bool, as_json: bool, **giv
     at_work = [
         ("clock", lambda: checks.clock(settings, kafka)),
         ("writers", kafka.writers),
+        ("monitors", kafka.monitors),
         ("readers", kafka.groups),
         ("the state service", lambda: checks.keeper(settings, kafka)),
     ]

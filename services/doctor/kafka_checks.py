@@ -1,7 +1,7 @@
 """Checks of Kafka: is it there, are the topics right, does somebody read them, and how long ago did each role write."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import closing
@@ -16,11 +16,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # these names
     ResourceType,
 )
 
+from surescale.contracts.ids import cluster_of
+from surescale.contracts.job_limits import is_simulated
+from surescale.contracts.messages import JobTopology
 from surescale.contracts.plurals import counted
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import (
     CLOCK,
     DECISIONS,
+    JOB_TOPOLOGY,
     LEFT_TO_THE_BROKER,
     READER_GROUP,
     SNAPSHOTS,
@@ -32,6 +36,7 @@ from surescale.contracts.topics import (
     notify_group,
     rescaler_group,
 )
+from surescale.contracts.topology import has_ended
 from surescale.engines.ports.findings import Finding, in_words
 from surescale.runtime.kafka import (
     EMPTY,
@@ -50,6 +55,7 @@ from surescale.runtime.kafka import (
 from surescale.runtime.kafka_errors import Refusals, Refused, is_record
 from surescale.runtime.kafka_security import uses_tokens
 from surescale.runtime.oauth_tokens import NoToken, fetch_token
+from surescale.runtime.topic_records import append_ms, parsed, read_topics
 from surescale.services.state.notify.watch import WATCHED
 
 T = TypeVar("T")
@@ -313,6 +319,24 @@ class KafkaChecks:
             else:
                 yield Finding("ok", who, f"wrote to {self._full(topic)} {in_words(max(0.0, age_s))} ago")
 
+    def monitors(self) -> Iterator[Finding]:
+        """Check that the monitor of each cluster tells of its jobs: what that of another one writes hides that it does not."""
+        if self._metadata is None or any(
+            self._full(topic) not in self._metadata.topics for topic in (TASK_METRICS, JOB_TOPOLOGY)
+        ):
+            return
+        age_s = self._age_s(TASK_METRICS)
+        if age_s is None or age_s > LATE_S:
+            return  # of all of them, which is said already
+        records = read_topics(self._settings, [JOB_TOPOLOGY])[JOB_TOPOLOGY]
+        told = [(topology, append_ms(record) / 1000) for record in records for topology in parsed([record], JobTopology)]
+        for cluster, silent_s in silent_clusters(told, time.time() - self.ahead_s).items():
+            yield Finding(
+                "problem", f"the monitor of {cluster}", f"told of its jobs {in_words(silent_s)} ago for the last time",
+                "look at its log and /health, and whether its engine answers; `surescale job forget JOB` ends jobs that are gone "
+                "for good",
+            )  # fmt: skip
+
     def _has_simulated_clock(self) -> bool:
         return self._metadata is not None and self._full(CLOCK) in self._metadata.topics and self._age_s(CLOCK) is not None
 
@@ -321,6 +345,23 @@ class KafkaChecks:
         with closing(LogReader(self._settings, [topic], last=_LAST_RECORDS)) as reader:
             newest_ms = max((record.timestamp()[1] for record in reader.read_to_end()), default=None)
         return None if newest_ms is None else time.time() - self.ahead_s - newest_ms / 1000
+
+
+def silent_clusters(told: Iterable[tuple[JobTopology, float]], now_s: float) -> dict[str, float]:
+    """Return for how many seconds nobody has told of any job of a cluster, by cluster, where that is too long.
+
+    Jobs that have ended are not missed, nor are those of the simulated engine, which are told of only when they change.
+
+    Args:
+        told: topologies in the order of the topic, with the time of each in seconds.
+        now_s: the present time.
+    """
+    newest = {topology.job: (topology, at_s) for topology, at_s in told}
+    seen_s: dict[str, float] = {}
+    for job, (topology, at_s) in newest.items():
+        if not (has_ended(topology) or is_simulated(topology.engine)):
+            seen_s[cluster_of(job)] = max(at_s, seen_s.get(cluster_of(job), at_s))
+    return {cluster: now_s - at_s for cluster, at_s in sorted(seen_s.items()) if now_s - at_s > LATE_S}
 
 
 def _serves(key: str, found: str | None, wanted: str) -> bool:

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
+from msgspec.structs import replace as replace_in
 
 from surescale.contracts.messages import ClockSegment
 from surescale.contracts.settings import PipelineSettings, to_environment
-from surescale.contracts.topics import CLOCK, TASK_METRICS
+from surescale.contracts.topics import CLOCK, JOB_TOPOLOGY, TASK_METRICS
 from surescale.engines.groups import GroupsSettings
 from surescale.engines.groups.chains import Group
 from surescale.engines.groups.doctor import groups
@@ -28,6 +29,7 @@ from surescale.services.state import keys
 from surescale.services.state.connection import connect
 from surescale.services.state.write.view_store import ViewStore
 from tests.conftest import KafkaForTests
+from tests.support.builders import JOB, topology
 from tests.support.faults.pipeline import CLOCK as CLOCK_FOLDER
 from tests.support.recorded_flink import recorded, replayed
 from tests.support.role_settings import write_groups
@@ -98,8 +100,9 @@ def test_topics_that_nobody_serves(pipeline: PipelineSettings, monkeypatch: pyte
     assert found["the agent"][2] == "start surescale run agent"
     assert (found["the state service"][0], found["the state service"][2]) == ("problem", "start surescale run state-service")
     write_one_record(pipeline)
+    send(pipeline, (JOB_TOPOLOGY, JOB, replace_in(topology(), engine="kafka")))
     found = examined(pipeline)
-    assert (found["the monitor"][0], found["topics"][0]) == ("ok", "ok")
+    assert (found["the monitor"][0], found["topics"][0], "the monitor of sim" in found) == ("ok", "ok", False)
     monkeypatch.setattr(kafka_checks, "LATE_S", -math.inf)
     assert verdict_on_the_monitor(pipeline) == "problem"
     clock = ClockSegment(pipeline="main", sequence=0, e0_ms=0, w0_ms=0, speed=1.0, until_ms=0)

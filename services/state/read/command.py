@@ -125,6 +125,9 @@ def _show(queries: "Queries", job: str | None, as_json: bool, wide: bool, *, cle
     else:
         print_job(document, wide=wide)
     shown = document if isinstance(document, list) else [document]
+    if not shown and (why := queries.why_empty()):
+        click.echo(why, err=True)
+        return True
     return any(each.stale or each.status in ("down", "restarting") for each in shown)
 
 

@@ -85,6 +85,7 @@ D = TypeVar("D", bound=msgspec.Struct)
 
 LOOKS_SHOWN = 20  # the newest looks at the hosts
 ENDED_SHOWN_MINUTES = 24 * 60
+NO_VIEW = "no state service has kept a view under this prefix on this Redis; correct the prefix, or start its state service"
 _NO_MAPPINGS = '{"appended_ms":0,"partition":0,"offset":0,"record":{}}'
 STEPS_MAX = 16  # of one rescale: the last one commanded is the one that was carried out
 DISTURBING = ("host_joined", "host_leaving", "host_lost", "job_restarted", "job_stopped", "job_failed")
@@ -123,6 +124,10 @@ class Queries(View):
         """
         self._require_job(job)
         return self._overviews.of([job], self._now(), self.span_minutes)[0]
+
+    def why_empty(self) -> str:
+        """Return why no job is shown, where more is wrong than that none is known yet; empty: nothing is."""
+        return unkept_in_words(self._now()) or ("" if self.positions() else NO_VIEW)
 
     def is_at_rest(self, job: str) -> bool:
         """Say whether surescale has a job at rest, and its source has seen just now that nothing waits for it.

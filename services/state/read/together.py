@@ -12,7 +12,7 @@ from surescale.services.state.documents import HistoryDocument, JobDocument, Job
 from surescale.services.state.fleet_documents import PipelineDocument, StoredAnswer
 from surescale.services.state.keys import Keys
 from surescale.services.state.read.overviews import Overviews
-from surescale.services.state.read.queries import Queries
+from surescale.services.state.read.queries import NO_VIEW, Queries
 from surescale.services.state.read.stored import Documents
 from surescale.services.state.record_documents import Appended, CommandDocument, DecisionDocument
 from surescale.services.state.text_reader import TextReader
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 _NO_JOB = "its pipeline knows no job yet"
-_NO_VIEW = "no state service has kept a view under this prefix on this Redis; correct the prefix, or start its state service"
 
 
 class _KeysOfAll(Keys):
@@ -118,7 +117,7 @@ class Together(Queries):
     def silent(self) -> dict[str, str]:
         """Return why nothing is shown of a pipeline, by prefix of those of which no job is known."""
         lacking = {prefix: view for prefix, view in self._views.items() if not view.job_ids()}
-        return {prefix: _NO_JOB if view.positions() else _NO_VIEW for prefix, view in lacking.items()}
+        return {prefix: _NO_JOB if view.positions() else NO_VIEW for prefix, view in lacking.items()}
 
     def _name(self, prefix: str) -> str | UnsetType:
         return prefix if len(self._parts) > 1 else UNSET

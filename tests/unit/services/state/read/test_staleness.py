@@ -90,6 +90,23 @@ def test_with_a_role_dead_for_25_minutes_no_job_is_fine(
     assert "`surescale doctor`" in told(redis_url).stdout
 
 
+def test_no_job_is_no_good_news_where_nobody_keeps_the_view(client: redis.Redis, redis_url: str) -> None:
+    """Redis was emptied, or the prefix is another one; or the view is empty because its state service died early."""
+    for arguments in ((), ("--json",)):
+        shown = told(redis_url, *arguments)
+        assert (shown.exit_code, "no state service has kept a view" in shown.stderr) == (1, True)
+    store = ViewStore(client, PREFIX)
+    assert store.begin({("decisions", 0): 0}, None)
+    shown = told(redis_url)
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert "`surescale doctor`" in shown.stdout
+    store.keep(Stopped(state=25).kept_ms())
+    shown = told(redis_url)
+    assert (shown.exit_code, "view not updated for 25 min: " in shown.stderr) == (1, True)
+    store.keep(Stopped().kept_ms())
+    assert told(redis_url).exit_code == 0
+
+
 def test_with_all_roles_at_work_a_job_is_fine(client: redis.Redis, redis_url: str) -> None:
     """And nothing is said of any role."""
     queries = view_of(client, Stopped())
@@ -259,7 +276,7 @@ def test_a_job_that_is_gone_for_good_names_what_ends_that(
 def test_before_the_first_decision_is_due_nothing_is_missing(client: redis.Redis) -> None:
     """Then it is: the agent never came. A longer span gives it longer."""
     assert LIVED < 60
-    queries = view_of(client, Stopped(agent=10_000))
+    queries = view_of(client, Stopped(agent=300))
     queries.span_minutes = 24 * 60
     ViewStore(client, PREFIX).client.delete(*client.scan_iter(f"*{PREFIX}*decisions*"))
     assert queries.jobs()[0].stale is None
