@@ -106,7 +106,7 @@ def stale_of(
     """Return what is due and has not come, for a job that should run, or is at rest; None if nothing is.
 
     A view that nobody keeps says nothing about the roles. Of these one later on the way is judged only while those before it are
-    at work. A job at rest has its minutes, too: whoever should wake it looks at them. Decisions on it are not due.
+    at work. A job at rest has its minutes, too, and the rescaler, which answers each decision, wakes it. None is due on it.
 
     Args:
         topology: of the job.
@@ -130,10 +130,10 @@ def stale_of(
     if silent > FRESH_MINUTES:
         is_seen = topology.at_ms > signs.window_end_ms + FRESH_MINUTES * MINUTE_MS
         return _stale("spark" if is_seen else "monitor", "no figures for", silent)
-    if topology.state == RESTING:
-        return None
     if signs.unanswered_ms is not None and (waits := now.minutes_since(signs.unanswered_ms)) > FRESH_MINUTES:
         return _stale("rescaler", "no answer for", waits)
+    if topology.state == RESTING:
+        return None
     # A policy may have a span of its own, which only its decisions tell; those of emergencies come between.
     gaps = (after - before for after, before in pairwise(signs.decided_ms))
     span_ms = max(span_minutes * MINUTE_MS, *gaps, 0)

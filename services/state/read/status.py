@@ -64,7 +64,7 @@ def status_of(
         return "unknown"
     late = has_no_figures(stale)
     if topology.state == RESTING and gate is not None and (word := _without_members(gate)) is not None:
-        return "unknown" if late else word
+        return "unknown" if late else "stalled" if stale is not None and word == "resting" else word
     if topology.state == "created":
         return "down" if _does_not_start(topology, gate) else "unknown" if late else "starting"
     if topology.state in _BY_STATE:

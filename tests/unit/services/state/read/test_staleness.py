@@ -151,9 +151,10 @@ def test_a_job_that_has_left_is_no_longer_missed(client: redis.Redis, redis_url:
         (Stopped(monitor=25, spark=25, agent=25, rescaler=25), "monitor"),
         (Stopped(spark=25), "spark"),
         (Stopped(agent=25, rescaler=25), None),
+        (Stopped(rescaler=25), "rescaler"),
         (Stopped(state=25), "state"),
     ],
-    ids=["none", "all", "spark", "agent and rescaler", "state"],
+    ids=["none", "all", "spark", "agent and rescaler", "rescaler", "state"],
 )
 def test_a_job_at_rest_is_missed_while_nobody_looks_at_it(client: redis.Redis, stopped: Stopped, role: str | None) -> None:
     """Who would wake it learns of no record. No decision on it is due."""
