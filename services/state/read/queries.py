@@ -24,6 +24,7 @@ from surescale.contracts.releases import Release
 from surescale.contracts.rescaler_state import BalanceMemory, ClusterMemory, JobControl
 from surescale.contracts.suggestions import near
 from surescale.contracts.summaries import TaskMinutes, WindowSummary
+from surescale.contracts.topology import RESTING
 from surescale.runtime.kafka_clock import KAFKA_CLOCK
 from surescale.services.state import keys
 from surescale.services.state.documents import (
@@ -135,7 +136,9 @@ class Queries(View):
         Raises:
             NotFound: no topic has named it.
         """
-        if self.overview(job).status != "resting":
+        seen = self.overview(job)
+        # Whoever scales it can wake it without the rescaler, too.
+        if seen.state != RESTING or seen.status not in ("resting", "stalled"):
             return False
         topology = self._topology(job, Documents())
         if topology is None or topology.quiet is None or self._now().minutes_since(topology.at_ms) > FRESH_MINUTES:

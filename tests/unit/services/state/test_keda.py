@@ -229,6 +229,18 @@ def test_a_job_at_rest_is_not_active_until_something_may_wait(view: View) -> Non
         assert answered(view, "IsActive", sent) == field(1, 1)
 
 
+def test_a_job_at_rest_stays_so_without_the_rescaler_where_keda_can_wake_it(view: View) -> None:
+    """No decision on it is answered any more, and nothing waits."""
+    view.take(running("sim/rests", 60))
+    view.take(iter([(topics.DECISIONS, "sim", encode(decision(5, job="sim/rests")))]))
+    view.take(resting(0))
+    assert view.queries.overview("sim/rests").status == "stalled"
+    sent = reference(job="sim/rests", task="map")
+    assert answered(view, "IsActive", sent) == b""
+    view.take(resting(1))
+    assert answered(view, "IsActive", sent) == field(1, 1)
+
+
 def test_a_stream_says_when_that_changes(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
     """At once how it is, and then no more than the changes."""
     monkeypatch.setattr(server, "LOOK_EVERY_S", 0.05)
