@@ -305,7 +305,11 @@ class KafkaChecks:
             return
         for topic, who in _WRITERS.items():
             age_s = self._age_s(topic)
-            if age_s is None:
+            waited_s = self._first_s(TASK_METRICS) if age_s is None and topic == SNAPSHOTS else None
+            if waited_s is not None and waited_s > LATE_S and not self._has_simulated_clock():
+                detail = f"{self._full(topic)} is empty, though the monitor has written for {in_words(waited_s)}"
+                yield Finding("problem", who, detail, "look at its log and /health; start it if it does not run")
+            elif age_s is None:
                 yield Finding(
                     "warning", who, f"{self._full(topic)} is empty", f"start {who}; a job's first minute takes a minute"
                 )
@@ -336,6 +340,12 @@ class KafkaChecks:
                 "look at its log and /health, and whether its engine answers; `surescale job forget JOB` ends jobs that are gone "
                 "for good",
             )  # fmt: skip
+
+    def _first_s(self, topic: str) -> float:
+        """Return how long ago somebody first wrote what a topic still has; 0 if that is nothing."""
+        starts = committed_offsets(self._admin, self._parts_of([TOPICS[topic]]), "beginning")
+        age_s = self._oldest_s(starts)
+        return 0.0 if age_s is None else age_s - self.ahead_s
 
     def _has_simulated_clock(self) -> bool:
         return self._metadata is not None and self._full(CLOCK) in self._metadata.topics and self._age_s(CLOCK) is not None

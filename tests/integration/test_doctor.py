@@ -59,11 +59,11 @@ def examined(pipeline: PipelineSettings, *more: str, code: int = 1) -> dict[str,
     return {each["subject"]: (each["verdict"], each["detail"], each["remedy"]) for each in json.loads(done.stdout)}
 
 
-def verdict_on_the_monitor(pipeline: PipelineSettings) -> str:
-    """Return what is said of it, by the limits of this process."""
+def verdicts_on_writers(pipeline: PipelineSettings) -> dict[str, str]:
+    """Return what is said of monitor and Spark job, by the limits of this process."""
     checks = kafka_checks.KafkaChecks(pipeline)
     assert [each.verdict for each in checks.broker()] == ["ok"]
-    return next(each.verdict for each in checks.writers() if each.subject == "the monitor")
+    return {each.subject: each.verdict for each in checks.writers()}
 
 
 def write_one_record(pipeline: PipelineSettings) -> None:
@@ -90,7 +90,7 @@ def test_missing_topics_and_an_absent_engine_are_problems(pipeline: PipelineSett
 def test_topics_that_nobody_serves(pipeline: PipelineSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     """No member in a group is a problem; topics that never had a record are a warning, until one has.
 
-    A role that has stopped writing is a problem, but where a simulated clock may have.
+    A role that has stopped writing, or never began, is a problem, but where a simulated clock may have.
     """
     create_topics(pipeline)
     found = examined(pipeline)
@@ -103,11 +103,12 @@ def test_topics_that_nobody_serves(pipeline: PipelineSettings, monkeypatch: pyte
     send(pipeline, (JOB_TOPOLOGY, JOB, replace_in(topology(), engine="kafka")))
     found = examined(pipeline)
     assert (found["the monitor"][0], found["topics"][0], "the monitor of sim" in found) == ("ok", "ok", False)
+    assert found["the Spark job"][0] == "warning"
     monkeypatch.setattr(kafka_checks, "LATE_S", -math.inf)
-    assert verdict_on_the_monitor(pipeline) == "problem"
+    assert verdicts_on_writers(pipeline) == {"the monitor": "problem", "the Spark job": "problem"}
     clock = ClockSegment(pipeline="main", sequence=0, e0_ms=0, w0_ms=0, speed=1.0, until_ms=0)
     send(pipeline, (CLOCK, "main", clock))
-    assert verdict_on_the_monitor(pipeline) == "warning"
+    assert verdicts_on_writers(pipeline) == {"the monitor": "warning", "the Spark job": "warning"}
 
 
 def test_a_state_service_that_has_stopped_is_a_problem(pipeline: PipelineSettings) -> None:
