@@ -56,6 +56,8 @@ SETTINGS = {
     ("scaled-streams", "SURESCALE_STREAM_NAMESPACES"): '(join "," .Values.scaledStreams.namespaces)',
 }
 """Settings of a component that are values."""
+LEADER_ELECT = '{{- $settings = merge (dict "SURESCALE_LEADER_ELECT" "true") $settings }}'
+"""Of several monitors one watches."""
 FILES = {
     "surescale-groups": ("consumers", "groups.toml", "groups", "say what scales each group, as TOML"),
     "surescale-flink-jobs": ("flink-operator", "jobs.toml", "jobs", "say which resource runs each job, as TOML"),
@@ -108,6 +110,7 @@ _OWN_PODS = {
 }
 """In place of all pods of a namespace, which a release may share."""
 VALUES: dict[tuple[str, str], dict[str, Any]] = {
+    ("Deployment", "monitor"): {"/spec/replicas": Template("{{ .Values.monitor.replicas }}")},
     ("Deployment", "rescaler"): {"/spec/replicas": Template("{{ .Values.rescaler.replicas }}")},
     ("Deployment", "state"): {"/spec/replicas": Template("{{ .Values.state.replicas }}")},
     ("HorizontalPodAutoscaler", "agent"): {
@@ -334,6 +337,7 @@ def _settings() -> str:
         if literals := _literals(MANIFESTS / "components" / name):
             merged = f"{{{{- $settings = merge $settings (dict {_pairs(name, literals)}) }}}}"
             text += f"{{{{- if {_is_on(value)} }}}}\n{merged}\n{{{{- end }}}}\n"
+    text += f"{{{{- if gt (int .Values.monitor.replicas) 1 }}}}\n{LEADER_ELECT}\n{{{{- end }}}}\n"
     every = "{{- range $name, $value := merge $settings .Values.settings }}\n{{ $name }}: {{ $value | quote }}\n{{- end }}"
     text += _text(_config_map("surescale-pipeline", Template(every, has_lines=True)))
     for name, (component, file, value, remedy) in FILES.items():

@@ -19,6 +19,7 @@ from surescale.contracts.topics import (
     TopicNames,
     actuator_group,
     agent_group,
+    monitor_group,
     notify_group,
     rescaler_group,
 )
@@ -91,7 +92,7 @@ def readers(topic: str) -> tuple[Role, ...]:
 
 
 def rights(topic_prefix: str, cluster: str, *, http_operate: bool = False, notify: bool = False) -> list[Right]:
-    """Return what each role needs and no more, sorted: for the topics under a prefix, and the rescaler of one cluster.
+    """Return what each role needs and no more, sorted: for topics under a prefix, and rescaler and monitors of one cluster.
 
     ``http_operate``: the state service writes settings, for people who pause, resume and approve, or as ScaledStreams say.
     ``notify``: the state service tells a webhook what happens, and keeps how far it has.
@@ -116,12 +117,16 @@ def _on_topics(full: TopicNames) -> Iterator[Right]:
 
 def _on_groups(topic_prefix: str, cluster: str) -> Iterator[Right]:
     agents, rescalers = agent_group(topic_prefix), rescaler_group(topic_prefix, cluster)
+    monitors = monitor_group(topic_prefix, cluster)
     for group, roles in _ONLY_NAMED.items():
         yield from (Right(role, "group", group, "Describe") for role in roles)
     yield Right("agent", "group", agents, "Read")
+    yield Right("monitor", "group", monitors, "Read")  # only where several monitors choose the one that watches
     for group in (rescalers, actuator_group(topic_prefix, cluster)):
         yield Right("rescaler", "group", group, "Read")
     for operation in ("Write", "Describe"):
         yield Right("rescaler", "transactional-id", rescalers, operation)
+        yield Right("monitor", "transactional-id", monitors, operation)
     for group in (agents, rescalers, actuator_group(topic_prefix, cluster)):
         yield Right("operator", "group", group, "Read")  # `surescale topics skip`
+    yield Right("operator", "group", monitors, "Describe")  # `surescale doctor`

@@ -164,10 +164,16 @@ def rescaler_group(topic_prefix: str, cluster: str) -> str:
     return f"{topic_prefix}rescaler-{cluster}"
 
 
+def monitor_group(topic_prefix: str, cluster: str) -> str:
+    """Return the consumer group and transactional id of a cluster's monitors, where several choose the one that watches."""
+    return f"{topic_prefix}monitor-{cluster}"
+
+
 def own_groups(topic_prefix: str, cluster: str) -> frozenset[str]:
     """Return the groups of a pipeline's own roles."""
     own = (agent_group(topic_prefix), rescaler_group(topic_prefix, cluster), actuator_group(topic_prefix, cluster))
-    return frozenset((*own, notify_group(topic_prefix), READER_GROUP, STATE_GROUP, EXPLAIN_GROUP, RECORDER_GROUP))
+    monitors = monitor_group(topic_prefix, cluster)
+    return frozenset((*own, monitors, notify_group(topic_prefix), READER_GROUP, STATE_GROUP, EXPLAIN_GROUP, RECORDER_GROUP))
 
 
 def actuator_group(topic_prefix: str, cluster: str) -> str:

@@ -22,6 +22,12 @@ from surescale.runtime import options
 @click.option("--jobs-label", help="Watch only jobs whose own parameters have NAME=VALUE (default: SURESCALE_JOBS_LABEL).")
 @click.option("--source-bootstrap", help="Kafka that the jobs' sources read (default: SURESCALE_SOURCE_BOOTSTRAP).")
 @click.option("--trace", "trace_file", help="Recorded task metrics (JSON lines) instead of an engine.")
+@click.option(
+    "--leader-elect",
+    is_flag=True,
+    default=None,
+    help="Several monitors of the cluster run: one watches, the others stand by (default: SURESCALE_LEADER_ELECT).",
+)
 @options.prefix
 @options.health_port
 def command(**given: Any) -> None:

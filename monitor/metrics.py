@@ -28,6 +28,10 @@ WATCHER_FAULTS = Metric(
     "Unexpected faults while watching a job, by job; the log names them, and the job is tried again after a pause.",
     labels=("streaming_job",),
 )
+ACTIVE = Metric(
+    "surescale_monitor_active", "gauge", "1 for the process that watches its cluster, 0 for one on standby.",
+    labels=("streaming_cluster",),
+)  # fmt: skip
 JOBS = Metric("surescale_monitor_jobs", "gauge", "Jobs that are watched.")
 LAST_MINUTE = Metric(
     "surescale_monitor_last_minute_timestamp_seconds",

@@ -103,9 +103,14 @@ _NAME_MAX = 128
 _TIMEOUT_S = 5.0
 
 
+def own_name() -> str:
+    """Return the host and number of this process."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
 def own_header() -> Headers:
     """Return the header that names this process."""
-    return [(HEADER, f"{socket.gethostname()}:{os.getpid()}".encode()[:_NAME_MAX])]
+    return [(HEADER, own_name().encode()[:_NAME_MAX])]
 
 
 class OtherMonitors:

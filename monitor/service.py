@@ -10,11 +10,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-import msgspec
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaException
 from msgspec.structs import replace
 
 from surescale.contracts.clock import MINUTE_MS
@@ -25,19 +25,20 @@ from surescale.contracts.plurals import listed
 from surescale.contracts.restarts import RestartMeter, look_at
 from surescale.contracts.topics import CLOCK, CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS, TopicNames
 from surescale.contracts.topology import RESTING, check_topology, has_ended
-from surescale.contracts.wire import encode
 from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable, UnknownJob
 from surescale.engines.registry import NO_ACTUATOR
 from surescale.monitor import metrics
+from surescale.monitor.delivery import LINGER_MS, DeliveryFailed, Outbox, Reports
 from surescale.monitor.first_sizes import FirstSizes
+from surescale.monitor.lease import Lease, fenced
 from surescale.monitor.prices import NO_PRICES, PriceHistory, PriceTable
 from surescale.monitor.progress import OtherMonitors, last_cluster, last_markers, last_topologies, own_header
 from surescale.monitor.settings import MonitorSettings
 from surescale.runtime.backoff import Stopped, Throttle, wait_for
-from surescale.runtime.beats import BEAT_EVERY_S, TurnLock, beat, beside, pause
+from surescale.runtime.beats import TurnLock, beat, beside, pause
 from surescale.runtime.kafka import producer, wait_for_topics
 from surescale.runtime.kafka_clock import KAFKA_CLOCK
-from surescale.runtime.kafka_errors import refusal_of
+from surescale.runtime.kafka_transactions import TransactionLost
 from surescale.runtime.metrics import Reading, RoleMetrics, Tally
 from surescale.runtime.tracing.context import Headers
 from surescale.runtime.tracing.conventions import sent
@@ -46,119 +47,7 @@ from surescale.runtime.tracing.spans import NO_TRACER, Attributes, Tracer
 from surescale.runtime.watchdog import fault_in_words
 
 _log = logging.getLogger(__name__)
-SAY_EVERY_S, SAY_APART_EVERY_S = 5.0, 600.0
-FULL_PAUSE_S = 0.05
-LINGER_MS = 1  # a minute of a job is one burst, and its marker waits for it
-
-
-class Reports:
-    """Takes the delivery reports of a producer in one thread, for all who send through it.
-
-    Were each to wait in the client's own flush, every report would wake all of them, and nothing would be sent in batches.
-    """
-
-    def __init__(self, client: Producer, stop: threading.Event) -> None:
-        """Begin; ``stop`` ends it."""
-        self.client, self._stop = client, stop
-        beside(self._run, "the delivery reports", stop.is_set).start()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            beat()
-            self.client.poll(BEAT_EVERY_S)
-
-
-class Outbox:
-    """Sends through a shared producer and waits until its own records are acknowledged. For one thread.
-
-    While the broker is away the producer keeps trying; nothing is dropped.
-    """
-
-    def __init__(
-        self,
-        reports: Reports,
-        names: TopicNames,
-        *,
-        stop: threading.Event,
-        log: logging.Logger,
-        written: Tally | None = None,
-    ) -> None:
-        """``written`` counts acknowledged records by topic; outboxes may share it."""
-        self.reports = reports
-        self._written = written or Tally()
-        self._names = names
-        self._stop = stop
-        self._log = log
-        self._changed = threading.Condition()
-        self._waiting = 0
-        self._failed = ""
-
-    def send(self, topic: str, key: str, message: msgspec.Struct | bytes, headers: Headers | None = None) -> None:
-        """Hand over one message, or an unchanged document (bare topic name).
-
-        Raises:
-            DeliveryFailed: the producer rejects the record, for example as too large for a topic.
-            runtime.backoff.Stopped: its queue is full, and the process was told to stop.
-        """
-        raw = message if isinstance(message, bytes) else encode(message)
-        self._count_waiting(1)
-        try:
-            while not self._is_taken(topic, key, raw, headers or []):  # the producer's queue is full: let it send
-                if pause(self._stop, FULL_PAUSE_S):
-                    raise Stopped("room among the records on their way to Kafka")
-        except (KafkaException, Stopped) as error:
-            self._count_waiting(-1)  # no delivery report will come for it
-            if isinstance(error, Stopped):
-                raise
-            raise DeliveryFailed(str(error)) from None
-
-    def await_acknowledged(self) -> bool:
-        """Wait until everything sent is acknowledged; return False when told to stop first.
-
-        Raises:
-            DeliveryFailed: the broker refused a record permanently; raised once.
-        """
-        began_s, seldom = time.monotonic(), Throttle(SAY_EVERY_S)
-        seldom.is_time()  # a line at once would be too early
-        with self._changed:
-            while self._waiting and not self._stop.is_set():
-                beat()
-                self._changed.wait(BEAT_EVERY_S)
-                if self._waiting and seldom.is_time():
-                    waited_s = time.monotonic() - began_s
-                    self._log.warning("Kafka has not acknowledged %d records for %.0f s; still trying", self._waiting, waited_s)
-            if self._failed:
-                failed, self._failed = self._failed, ""
-                raise DeliveryFailed(failed)
-            return not self._waiting
-
-    def _is_taken(self, topic: str, key: str, raw: bytes, headers: Headers) -> bool:
-        try:
-            self.reports.client.produce(
-                self._names(topic), key=key, value=raw, headers=dict(headers), on_delivery=self._delivered
-            )
-        except BufferError:
-            return False
-        return True
-
-    def _count_waiting(self, change: int) -> None:
-        with self._changed:
-            self._waiting += change
-
-    def _delivered(self, error: KafkaError | None, record: Message) -> None:
-        KAFKA_CLOCK.delivered(error, record)
-        if error is None:
-            self._written.add(self._names.bare(record.topic() or ""))
-        with self._changed:
-            self._waiting -= 1
-            if error is not None:
-                self._failed = self._failed or refusal_of(record.topic(), error)
-            if not self._waiting:
-                self._changed.notify_all()
-
-
-class DeliveryFailed(Exception):
-    """The broker refused a record permanently; the watcher restarts and sends the minute again."""
+SAY_APART_EVERY_S = 600.0
 
 
 WATCHERS_END_WITHIN_S = 3.0  # all together: one may hang in a request to an engine that is gone, and loses nothing
@@ -167,6 +56,7 @@ RETRY_AFTER_S, RETRY_AFTER_FAULT_S = 1.0, 60.0  # the latter at most: the pause 
 HOSTS_AGAIN_S = 600.0
 UNPRICED_SHOWN = 6
 T = TypeVar("T")
+State = Literal["starting", "standby", "active"]
 TOPICS_USED = (TASK_METRICS, CLOCK, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, ENGINE_EVENTS)
 
 
@@ -187,15 +77,38 @@ class Monitor:
         self._source_answers = False  # when last asked for its jobs
         self._troubled: set[str] = set()  # jobs whose last minute Kafka refused, or whose watcher met a fault
         self._written, self._source_errors, self._faults = Tally(), Tally(), Tally()
+        self._state: State = "starting"
         self._others = OtherMonitors(settings, log)
         self._tracer = tracer_of("monitor")
         self.metrics = RoleMetrics("monitor", metrics.METRICS, self._readings)
 
     def run(self) -> None:
-        """Run until told to stop, or until a recording has been sent in full."""
-        try:
+        """Run until told to stop, or until a recording has been sent in full.
+
+        Raises:
+            SurescaleError: another monitor watches the cluster now, or Kafka's client gave up.
+        """
+        with contextlib.suppress(Stopped), closing(self._tracer):
             wait_for_topics(self._settings, TOPICS_USED, stop=self._stop, log=self._log)
-            shared = Reports(producer(self._settings, **{"linger.ms": LINGER_MS}), self._stop)
+            if self._settings.leader_elect:
+                self._watch_in_turn()
+            else:
+                self._watch_all(Reports(producer(self._settings, **{"linger.ms": LINGER_MS}), self._stop))
+
+    def _watch_in_turn(self) -> None:
+        """Stand by until no other monitor watches the cluster, and watch it until another one does."""
+        with closing(Lease(self._settings, self._stop, self._log)) as lease:
+            self._state = "standby"
+            lease.wait()
+            self._state = "starting"
+            reports = self._read("the right to publish", lambda: fenced(self._settings, self._stop))
+            self._watch_all(reports)
+        if ended := reports.ended or lease.ended:
+            raise ended
+
+    def _watch_all(self, shared: Reports) -> None:
+        """Read how far the jobs have come, and watch them until told to stop."""
+        try:
             takes_commands = self._settings.chosen.actuators[self._settings.actuator_kind] is not NO_ACTUATOR
             prices = PriceTable.of(self._settings.prices)
             said = self._read("what was last said of the hosts", lambda: last_cluster(self._settings))
@@ -208,6 +121,7 @@ class Monitor:
             self._ends = EndedJobs(self._source, self._outbox(shared), known)
             self._known = {topology.job: topology for topology in known}
             self._knows_markers, seldom = True, Throttle(SAY_APART_EVERY_S)
+            self._state = "active"
             while not self._stop.is_set():
                 self._listed = frozenset(jobs)
                 for job in jobs:
@@ -226,14 +140,19 @@ class Monitor:
         deadline_s = time.monotonic() + WATCHERS_END_WITHIN_S
         for thread in self._watchers.values():
             thread.join(timeout=max(0.0, deadline_s - time.monotonic()))
-        self._tracer.close()
+        shared.close()
 
     def report(self) -> Mapping[str, Any]:
-        """Return the health: ready while the source answers, Kafka refuses no job's records and no watcher meets a fault."""
+        """Return the health: ready while the source answers, Kafka refuses no job's records and no watcher meets a fault.
+
+        One on standby is ready too: to take over.
+        """
         watchers = dict(self._jobs)
+        is_well = self._knows_markers and self._source_answers and not self._troubled & self._listed
         return {
             "role": "monitor",
-            "ready": self._knows_markers and self._source_answers and not self._troubled & self._listed,
+            "ready": is_well or self._state == "standby",
+            "state": self._state,
             "jobs": {name: watcher.after_ms for name, watcher in watchers.items() if name in self._listed},
             "minutes": sum(watcher.minutes_sent for watcher in watchers.values()),
             "samples": sum(watcher.samples_sent for watcher in watchers.values()),
@@ -251,6 +170,7 @@ class Monitor:
         yield from self._written.readings(metrics.RECORDS_WRITTEN)
         yield from self._source_errors.readings(metrics.SOURCE_ERRORS)
         yield from self._faults.readings(metrics.WATCHER_FAULTS)
+        yield Reading(metrics.ACTIVE, float(self._state == "active"), (self._settings.cluster,))
         yield Reading(metrics.MINUTES, sum(watcher.minutes_sent for watcher in watchers.values()))
         yield Reading(metrics.SAMPLES, sum(watcher.samples_sent for watcher in watchers.values()))
         yield Reading(metrics.MALFORMED, sum(watcher.malformed_sent for watcher in watchers.values()))
@@ -267,7 +187,7 @@ class Monitor:
             self.metrics.observe(metrics.MARKER_DELAY, time.time() - minute.reached_wall_ms / 1000)
 
     def _read(self, what: str, question: Callable[[], T]) -> T:
-        return wait_for(what, question, expected=(KafkaException, TimeoutError), stop=self._stop, log=self._log)
+        return wait_for(what, question, expected=(KafkaException, TimeoutError, TransactionLost), stop=self._stop, log=self._log)
 
     def _await_source(self) -> list[str]:
         return wait_for("the engine", self._jobs_now, expected=(SourceUnavailable,), stop=self._stop, log=self._log)

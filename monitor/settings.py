@@ -12,6 +12,8 @@ class MonitorSettings(SourceSettings):
 
     trace_file: str = ""
     """File of recorded task metrics (JSON lines) to send; empty: ask the engine."""
+    leader_elect: bool = False
+    """True: several monitors of the cluster may run. One watches, the others stand by and take over (docs/deploy.md)."""
     prices: str = ""
     """Dollars an hour of each host, by patterns of their names, like tm-gpu-*=2.5,tm-*=0.192; worker=0.05 is one worker of a
     consumer group. The first one that fits counts; empty: what the engine says, which only the simulated one does."""

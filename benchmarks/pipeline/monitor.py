@@ -22,8 +22,9 @@ from surescale.contracts.messages import ClusterTopology, EngineEvent, Host, Hou
 from surescale.contracts.topics import TopicNames
 from surescale.engines.ports.minutes import JobSnapshot, MinuteCollector
 from surescale.engines.ports.source import FinishedMinute
+from surescale.monitor.delivery import LINGER_MS, Outbox, Reports
 from surescale.monitor.progress import LOOK_EVERY_S, OtherMonitors
-from surescale.monitor.service import LINGER_MS, ClusterWatcher, EndedJobs, JobWatcher, Outbox, Reports
+from surescale.monitor.service import ClusterWatcher, EndedJobs, JobWatcher
 from surescale.runtime import options
 from surescale.runtime.kafka import producer
 from surescale.services.local_stack.supervisor import StopRequested

@@ -27,8 +27,9 @@ from surescale.rescaler.service.pipeline_view import VIEWED, PipelineView
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.status import Status
 from surescale.rescaler.service.traces import HandledDecision, Traces
-from surescale.rescaler.service.transactions import TransactionLost, Transactions
+from surescale.rescaler.service.transactions import Transactions
 from surescale.runtime.kafka import LogReader
+from surescale.runtime.kafka_transactions import TransactionLost
 from surescale.runtime.topic_ids import LOOK_EVERY_S, TopicIds
 from surescale.runtime.topic_records import headers_of, key_of
 from surescale.runtime.tracing.context import GivenHeaders

@@ -28,11 +28,11 @@ from surescale.rescaler.service.pipeline_view import VIEWED
 from surescale.rescaler.service.session import Session, decisions_of, group_member
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.status import Status
-from surescale.rescaler.service.transactions import TransactionLost
 from surescale.runtime.backoff import Stopped
 from surescale.runtime.beats import pause
 from surescale.runtime.health import HealthServer
 from surescale.runtime.kafka import LogReader, wait_for_topics
+from surescale.runtime.kafka_transactions import TransactionLost
 from surescale.runtime.topic_ids import TopicIds
 from surescale.runtime.topic_records import key_of, send, value_of
 from surescale.runtime.tracing.setup import tracer_of

@@ -6,13 +6,11 @@ murmur2 partitioner.
 
 import queue
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from surescale.contracts.errors import SurescaleError
 from surescale.contracts.messages import DeadLetter
 from surescale.contracts.partitioner import partition_of
 from surescale.contracts.rescaler_state import MemoryKey
@@ -21,16 +19,12 @@ from surescale.contracts.wire import encode
 from surescale.rescaler.control.effects import Effects
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.traces import Traces
-from surescale.runtime.beats import beat
 from surescale.runtime.kafka import partitions_of, producer
 from surescale.runtime.kafka_clock import KAFKA_CLOCK, KafkaClock
+from surescale.runtime.kafka_transactions import ATTEMPT_S, TRANSACTION_MS, TransactionalCalls, TransactionLost
 from surescale.runtime.threads import background
 
-ATTEMPT_S = 10.0
 HANGS_AFTER_S = 15.0
-PATIENCE_S = 120.0
-PAUSE_S = 0.1  # a call may be refused now and succeed a moment later
-_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 
 class ActuatorPosition(NamedTuple):
@@ -40,14 +34,6 @@ class ActuatorPosition(NamedTuple):
     """The first command whose end has not been reported, or one past the last command read."""
     group: object
     """Of the actuators, as the client describes it."""
-
-
-class Fenced(SurescaleError):
-    """Another process has become the active rescaler of the cluster."""
-
-
-class TransactionLost(Exception):
-    """A transaction was not committed; the memory must be read again before work continues."""
 
 
 class Transactions:
@@ -62,12 +48,14 @@ class Transactions:
         Raises:
             TransactionLost: the coordinator did not answer in time, or the process has to stop.
         """
-        self._cluster, self._stop, self._members = settings.cluster, stop, members
+        self._cluster, self._members = settings.cluster, members
         self._names = TopicNames(settings.topic_prefix)
         self._carried_out_to: int | None = None
         self._state_partition = partition_of(settings.cluster, len(partitions_of(members, self._names(RESCALER_STATE))))
-        transactional = {"transactional.id": settings.group, "transaction.timeout.ms": 60_000}
+        transactional = {"transactional.id": settings.group, "transaction.timeout.ms": TRANSACTION_MS}
         self._producer: Producer = producer(settings, **transactional, on_delivery=self.clock.delivered)
+        calls = TransactionalCalls(self._producer, f"the rescaler of cluster {settings.cluster!r}", stop)
+        self._persist, self._given_up = calls.persist, calls.given_up
         self._persist(lambda: self._producer.init_transactions(ATTEMPT_S))
 
     def write(
@@ -155,35 +143,3 @@ class Transactions:
             raise TransactionLost(f"Kafka's client did not send offsets: {error}")
         if error is not None:
             raise KafkaException(error)
-
-    def _persist(self, call: Callable[[], object]) -> None:
-        """Retry a call until it succeeds, as far as it may be retried."""
-        patient_until = time.monotonic() + PATIENCE_S
-        while True:
-            beat()
-            try:
-                call()
-                return
-            except KafkaException as problem:
-                error: KafkaError = problem.args[0]
-                if error.code() in _FENCED:
-                    raise self._fenced() from None
-                if error.fatal():
-                    raise
-                again = error.retriable() and not error.txn_requires_abort()
-                if not again or self._stop.is_set() or time.monotonic() > patient_until:
-                    raise self._given_up(error.str()) from None
-                self._stop.wait(PAUSE_S)
-
-    def _fenced(self) -> Fenced:
-        return Fenced(f"another process is the rescaler of cluster {self._cluster!r} now")
-
-    def _given_up(self, why: str) -> Fenced | TransactionLost:
-        """Abort what was begun. An error that only asks for that may hide that another one has taken over; this one tells."""
-        try:
-            self._producer.abort_transaction(ATTEMPT_S)
-        except KafkaException as problem:
-            if problem.args[0].code() in _FENCED:
-                return self._fenced()
-            why = f"{why}; {problem.args[0].str()}"  # the broker aborts it after its timeout, or when it is fenced
-        return TransactionLost(why)

@@ -13,6 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # these names
     AdminClient,
     ClusterMetadata,
     ConfigResource,
+    MemberDescription,
     ResourceType,
 )
 
@@ -33,6 +34,7 @@ from surescale.contracts.topics import (
     Topic,
     TopicNames,
     agent_group,
+    monitor_group,
     notify_group,
     rescaler_group,
 )
@@ -185,18 +187,35 @@ class KafkaChecks:
             )  # fmt: skip
 
     def groups(self) -> Iterator[Finding]:
-        """Check that agent and rescaler are members of their groups and keep up."""
+        """Check that agent and rescaler are members of their groups and keep up; say which of several monitors watches."""
         if self._metadata is None:
             return
         prefix, cluster = self._settings.topic_prefix, self._settings.cluster
+        yield from self._monitors(monitor_group(prefix, cluster))
         yield from self._group(agent_group(prefix), SNAPSHOTS, "the agent", "surescale run agent")
         yield from self._group(rescaler_group(prefix, cluster), DECISIONS, f"the rescaler of {cluster}", "surescale run rescaler")
+
+    def _monitors(self, group: str) -> Iterator[Finding]:
+        """Say which monitor watches, where they choose one (``SURESCALE_LEADER_ELECT``); a single one has no group."""
+        members = self._members(group)
+        active = [member.client_id for member in members if member.assignment and member.assignment.topic_partitions]
+        others = [member.client_id for member in members if member.client_id not in active]
+        if not members:
+            return
+        if not active:
+            remedy = "one of them takes over within 15 s; if none does, look at their logs"
+            yield Finding("warning", "the monitors", f"none of {', '.join(others)} watches {self._settings.cluster}", remedy)
+        elif not others:
+            detail = f"{active[0]} watches {self._settings.cluster}, and none stands by"
+            yield Finding("warning", "the monitors", detail, "start a second one on another machine: docs/deploy.md")
+        else:
+            yield Finding("ok", "the monitors", f"{active[0]} watches {self._settings.cluster}; {', '.join(others)} stands by")
 
     def _group(self, group: str, topic: str, who: str, command: str) -> Iterator[Finding]:
         name = self._full(topic)
         if self._metadata is None or name not in self._metadata.topics:
             return
-        members = self._members(group)
+        members = len(self._members(group))
         if not members:
             yield Finding("problem", who, f"nobody reads {name}: group {group} has no member", f"start {command}")
             return
@@ -245,16 +264,16 @@ class KafkaChecks:
                     left.discard(key)
         return time.time() - min(times) / 1000 if times else None
 
-    def _members(self, group: str) -> int:
-        """Return how many members a group has; 0 for one that nobody ever joined."""
+    def _members(self, group: str) -> list[MemberDescription]:
+        """Return the members of a group; none of one that nobody ever joined."""
         deadline = time.monotonic() + REQUEST_TIMEOUT_S
         while True:
             try:
                 asked = self._admin.describe_consumer_groups([group], request_timeout=GROUP_REQUEST_TIMEOUT_S)
-                return len(self._answer(asked[group]).members)
+                return list(self._answer(asked[group]).members)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                    return 0
+                    return []
                 if error.args[0].code() not in _COORDINATOR_MOVES or time.monotonic() > deadline:
                     raise
             time.sleep(0.2)

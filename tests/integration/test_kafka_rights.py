@@ -62,11 +62,12 @@ def granted(broker: AuthorizingBroker, prefix: str, *options: str) -> None:
 def test_a_role_works_with_exactly_its_rights(
     kind: type[Consumer], broker: AuthorizingBroker, redis_url: str, tmp_path: Path
 ) -> None:
-    """It handles good records, also after a kill, as a user who may do nothing else."""
+    """It handles good records, also after a kill, as a user who may do nothing else. The monitor is one of several."""
     prefix = f"{kind.role}-"
     granted(broker, prefix)
     settings = PipelineSettings(bootstrap=broker.bootstrap, topic_prefix=prefix, redis_url=redis_url)
     more = {f"SURESCALE_{name.upper()}": value for name, value in user(broker, f"surescale-{kind.role}").items()}
+    more["SURESCALE_LEADER_ELECT"] = "true"
     with consumer_of(kind, settings, tmp_path, more) as consumer:
         consumer.round()
         consumer.round()

@@ -25,8 +25,8 @@ from surescale.rescaler.service.loop import REMEMBERED
 from surescale.rescaler.service.session import decisions_of, group_member
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.status import Status
-from surescale.rescaler.service.transactions import Fenced
 from surescale.runtime.kafka import batch
+from surescale.runtime.kafka_transactions import Fenced
 from surescale.runtime.topic_ids import TopicIds
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, carried_out, cluster, decision, job

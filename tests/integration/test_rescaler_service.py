@@ -35,8 +35,9 @@ from surescale.rescaler.control.effects import Effects
 from surescale.rescaler.service import metrics
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.traces import Traces
-from surescale.rescaler.service.transactions import Fenced, Transactions, partition_of
+from surescale.rescaler.service.transactions import Transactions, partition_of
 from surescale.runtime.kafka import producer
+from surescale.runtime.kafka_transactions import Fenced
 from surescale.runtime.ports import free_ports
 from surescale.services.tools.topics import command as topics_command
 from tests.conftest import KafkaForTests

@@ -5,6 +5,7 @@ It speaks the HTTP of ``surescale run engine``, as far as the monitor reads it.
 
 import json
 import threading
+from collections import Counter
 from http.server import ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -33,6 +34,8 @@ class EngineStub:
         """Jobs whose figures are answered with an error."""
         self.slow: dict[str, threading.Event] = {}
         """Jobs whose figures are held back until the event is set."""
+        self.held: Counter[str] = Counter()
+        """How often figures of each job were held back."""
         self.raw: dict[str, bytes] = {}
         """Path -> answer, in place of the usual one."""
         self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
@@ -84,6 +87,7 @@ class EngineStub:
         if job in self.failing:
             return 500, b'{"code":"BROKEN","message":"the figures of this job cannot be read"}'
         if job in self.slow:
+            self.held[job] += 1
             self.slow[job].wait()
         return 200, json.dumps({"minutes": [each for each in self.minutes[job] if each["minute_end_ms"] > after_ms]}).encode()
 

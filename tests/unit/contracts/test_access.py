@@ -36,7 +36,7 @@ def test_the_rights_are_sorted_and_of_every_role() -> None:
     assert {right.role for right in found} == set(ROLES)
     assert ("spark", f"p-{TASK_METRICS}", "Read") in {(right.role, right.name, right.operation) for right in found}
     assert ("engine", f"p-{CLOCK}", "Write") in {(right.role, right.name, right.operation) for right in found}
-    assert {right.name for right in found if right.resource == "transactional-id"} == {"p-rescaler-c"}
+    assert {right.name for right in found if right.resource == "transactional-id"} == {"p-monitor-c", "p-rescaler-c"}
 
 
 def test_the_state_service_writes_only_where_people_operate_over_http() -> None:

@@ -6,7 +6,8 @@ import pytest
 from surescale.contracts.messages import MinuteMarker, TaskSample
 from surescale.contracts.topics import JOB_TOPOLOGY
 from surescale.contracts.wire import encode
-from surescale.monitor.service import ClusterWatcher, DeliveryFailed, JobWatcher
+from surescale.monitor.delivery import DeliveryFailed
+from surescale.monitor.service import ClusterWatcher, JobWatcher
 from surescale.monitor.trace import TraceSource
 from tests.support.engine_stub import HISTORY, MINUTE, job_chain, sample_of
 

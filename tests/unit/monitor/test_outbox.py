@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from surescale.contracts.topics import JOB_TOPOLOGY, TopicNames
-from surescale.monitor.service import DeliveryFailed, Outbox, Reports
+from surescale.monitor.delivery import DeliveryFailed, Outbox, Reports
 from surescale.runtime.backoff import Stopped
 from surescale.runtime.ports import free_port
 from tests.support.builders import JOB, topology

@@ -23,8 +23,9 @@ from surescale.rescaler.service.session import Session
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.status import Status
 from surescale.rescaler.service.traces import Traces
-from surescale.rescaler.service.transactions import TransactionLost, Transactions
+from surescale.rescaler.service.transactions import Transactions
 from surescale.runtime.kafka_clock import KafkaClock
+from surescale.runtime.kafka_transactions import TransactionLost
 from surescale.runtime.topic_ids import TopicIds
 from tests.support.controller_world import (
     CLUSTER,

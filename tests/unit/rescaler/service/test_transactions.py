@@ -13,7 +13,8 @@ from surescale.rescaler.control.effects import Effects
 from surescale.rescaler.service import transactions
 from surescale.rescaler.service.settings import RescalerSettings
 from surescale.rescaler.service.traces import Traces
-from surescale.rescaler.service.transactions import Fenced, TransactionLost, Transactions
+from surescale.rescaler.service.transactions import Transactions
+from surescale.runtime.kafka_transactions import Fenced, TransactionLost
 from tests.support.waiting import wait_until
 
 
