@@ -53,7 +53,7 @@ class Lease:
         """
         self._settings, self._stop, self._log = settings, stop, log
         self._seldom, self._standby = Throttle(), Throttle(SAY_STANDBY_S)
-        self._is_ours = self._has_begun = self._is_away = False
+        self._is_member = self._is_ours = self._has_begun = self._is_away = False
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self.ended: SurescaleError | None = None
@@ -70,6 +70,11 @@ class Lease:
             },
         )
         self._join()
+
+    @property
+    def stands_by(self) -> bool:
+        """Say whether this monitor would take over: Kafka knows of it, and it is in touch with Kafka."""
+        return self._is_member and not (self._has_begun or self._is_away)
 
     def wait(self) -> None:
         """Stand by until this monitor is the one to watch, and keep the lease from then on.
@@ -105,6 +110,7 @@ class Lease:
 
     def _give_way(self) -> None:
         """Kafka was away, and has forgotten its members: let the one that watched come back first, with what it has kept."""
+        self._is_member = False
         self._member.unsubscribe()
         kafka, answers = f"Kafka at {self._settings.bootstrap}", lambda: self._member.list_topics(timeout=ANSWER_S)
         wait_for(kafka, answers, expected=(KafkaException,), stop=self._stop, log=self._log)
@@ -130,6 +136,7 @@ class Lease:
             self._log.warning("waiting for Kafka at %s: %s", self._settings.bootstrap, error.str())
 
     def _on_assign(self, member: Consumer, partitions: list[TopicPartition]) -> None:
+        self._is_member = True
         member.incremental_assign(partitions)
         member.pause(partitions)  # owned, and not read
         self._is_ours = self._is_ours or bool(partitions)

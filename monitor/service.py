@@ -78,6 +78,7 @@ class Monitor:
         self._troubled: set[str] = set()  # jobs whose last minute Kafka refused, or whose watcher met a fault
         self._written, self._source_errors, self._faults = Tally(), Tally(), Tally()
         self._state: State = "starting"
+        self._lease: Lease | None = None
         self._others = OtherMonitors(settings, log)
         self._tracer = tracer_of("monitor")
         self.metrics = RoleMetrics("monitor", metrics.METRICS, self._readings)
@@ -98,7 +99,7 @@ class Monitor:
     def _watch_in_turn(self) -> None:
         """Stand by until no other monitor watches the cluster, and watch it until another one does."""
         with closing(Lease(self._settings, self._stop, self._log)) as lease:
-            self._state = "standby"
+            self._state, self._lease = "standby", lease
             lease.wait()
             self._state = "starting"
             reports = self._read("the right to publish", lambda: fenced(self._settings, self._stop))
@@ -145,13 +146,13 @@ class Monitor:
     def report(self) -> Mapping[str, Any]:
         """Return the health: ready while the source answers, Kafka refuses no job's records and no watcher meets a fault.
 
-        One on standby is ready too: to take over.
+        One on standby is ready to take over while it is in touch with Kafka.
         """
         watchers = dict(self._jobs)
         is_well = self._knows_markers and self._source_answers and not self._troubled & self._listed
         return {
             "role": "monitor",
-            "ready": is_well or self._state == "standby",
+            "ready": is_well or (self._lease is not None and self._lease.stands_by),
             "state": self._state,
             "jobs": {name: watcher.after_ms for name, watcher in watchers.items() if name in self._listed},
             "minutes": sum(watcher.minutes_sent for watcher in watchers.values()),

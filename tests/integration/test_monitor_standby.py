@@ -187,6 +187,7 @@ def test_a_kafka_that_was_away_finds_the_same_one_watching(tmp_path: Path) -> No
                 pipeline.await_minutes(1, 2, 3)
                 broker.kill()
                 wait_until(lambda: "out of touch with Kafka" in pipeline.log(), TAKEN_OVER_WITHIN_S, "the end of the session")
+                wait_until(lambda: ask(standby)["ready"] is False, what="the standby to say that it would not take over")
                 engine.add_minutes(JOB, range(4, 6))
                 broker.start()
                 broker.wait_ready()

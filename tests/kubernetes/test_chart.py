@@ -116,6 +116,14 @@ def test_the_alert_rules_reach_prometheus_operator_as_they_are(cluster: LiveClus
     assert not any("prometheus.io" in json.dumps(each) for each in objects.values())
 
 
+def test_of_several_monitors_one_watches(cluster: LiveCluster) -> None:
+    """Whatever the settings say: two that both watch would send each sample twice."""
+    chosen = ["--set=monitor.replicas=2", "--set-string=settings.SURESCALE_LEADER_ELECT=false"]
+    objects = _objects(cluster.helm("template", "surescale", str(CHART), "--kube-version=1.34", *chosen))
+    assert objects["Deployment", "surescale-monitor"]["spec"]["replicas"] == 2
+    assert objects["ConfigMap", "surescale-pipeline"]["data"]["SURESCALE_LEADER_ELECT"] == "true"
+
+
 def test_settings_of_jobs_are_applied_from_values(cluster: LiveCluster, tmp_path: Path) -> None:
     """Each file as it is, under the release's own name; with TLS as the user who may write settings."""
     files = {"a.toml": '[jobs."shop/*"]\nmax = 3\n', "b.toml": '[jobs."flink/orders"]\nmin = 2\n'}
@@ -186,6 +194,7 @@ def test_with_keda_it_installs(cluster: LiveCluster, namespace: str) -> None:
         ("prometheus.rules=yes", "'/prometheus/rules': got string, want boolean"),
         ("jobs.files.orders=x", "invalid propertyName 'orders'"),
         ("jobs.schedule=hourly", "'/jobs/schedule': 'hourly' does not match pattern"),
+        ("monitor.replicas=0", "'/monitor/replicas': minimum: got 0, want 1"),
         ("state.replicas=0", "'/state/replicas': minimum: got 0, want 1"),
         ("scaledStreams.enabled=true", "scaledStreams.namespaces: name the namespaces whose ScaledStreams set jobs"),
         ("keda.namespace=Keda", "'/keda/namespace': 'Keda' does not match pattern"),

@@ -215,7 +215,7 @@ def series(name: str, labels: dict[str, str], values: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("scrape", SCRAPES)
 def test_the_rules_see_what_is_wrong_and_nothing_else_on_the_charts_own_labels(tmp_path: Path, scrape: str) -> None:
-    """Nothing while all is well; then a role no longer answers, one is gone, and no rescaler is active."""
+    """Nothing while all is well; then a role no longer answers, one is gone, and no monitor and no rescaler is active."""
     ends = {"agent": ("1x20 0x60", "1x20 stale"), "spark": ("1x20 stale", "1x20 stale")}
     well = ("1x80", "1x80")
     made = []
@@ -225,6 +225,7 @@ def test_the_rules_see_what_is_wrong_and_nothing_else_on_the_charts_own_labels(t
         made += [series("up", target, up), series("surescale_alive", target | {"role": role}, own)]
         made += [series("surescale_ready", target | {"role": role}, own)]
     made += [series("surescale_rescaler_active", scraped("rescaler", scrape) | {"streaming_cluster": "prod"}, "1x20 0x60")]
+    made += [series("surescale_monitor_active", scraped("monitor", scrape) | {"streaming_cluster": "prod"}, "1x20 0x60")]
 
     def fires(alert: str, **more: str) -> dict[str, Any]:
         (rule,) = (each for each in RULES if each["alert"] == alert)
@@ -237,6 +238,7 @@ def test_the_rules_see_what_is_wrong_and_nothing_else_on_the_charts_own_labels(t
     later = {
         "SurescaleRoleDown": [fires("SurescaleRoleDown", **scraped("agent", scrape), role="agent")],
         "SurescaleRoleMissing": [fires("SurescaleRoleMissing", role="spark")],
+        "SurescaleNoActiveMonitor": [fires("SurescaleNoActiveMonitor", streaming_cluster="prod")],
         "SurescaleNoActiveRescaler": [fires("SurescaleNoActiveRescaler", streaming_cluster="prod")],
     }
     cases = [{"eval_time": "4m", "alertname": rule["alert"], "exp_alerts": []} for rule in RULES]
