@@ -115,10 +115,10 @@ class FencedReports(Reports):
             try:
                 lost = self._lost()
             except (SurescaleError, KafkaException) as error:
-                self.ended = (
-                    error if isinstance(error, SurescaleError) else SurescaleError(f"the client of Kafka gave up: {error}")
-                )
-                self._stop.set()
+                if not self._stop.is_set():  # else it ends as it was told to
+                    gave_up = SurescaleError(f"the client of Kafka gave up: {error}")
+                    self.ended = error if isinstance(error, SurescaleError) else gave_up
+                    self._stop.set()
                 return
             told, self._told = self._told, []
             self._is_open.clear()
