@@ -53,8 +53,7 @@ class Reports:
         self.client.produce(topic, key=key, on_delivery=partial(self._delivered, on_delivery), **record)
 
     def close(self) -> None:
-        """End, after ``stop`` was set: what was handed over and not sent is given up."""
-        self._thread.join(ENDS_WITHIN_S)
+        """Do nothing: what was handed over and is not acknowledged is given up."""
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -99,6 +98,11 @@ class FencedReports(Reports):
             elif key != self._key and time.monotonic() < self._apart_until_s:
                 raise BufferError("the transaction of another job")
             super().produce(topic, key, on_delivery, **record)
+
+    def close(self) -> None:
+        """Wait a moment for the last transaction to end, if told to stop; else all has been acknowledged."""
+        if self._stop.is_set():
+            self._thread.join(ENDS_WITHIN_S)
 
     def _run(self) -> None:
         while not self._stop.is_set():
