@@ -47,6 +47,11 @@ def test_prose_wraps_at_one_width(page: Path) -> None:
     assert [number for number, line in prose(page) if len(line) > WIDTH and is_breakable(line)] == []
 
 
+def test_the_readme_stays_short() -> None:
+    """What does not fit goes to docs/, with a link."""
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
 @pages
 def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link names a file that is there and, with an anchor, a heading of that page."""

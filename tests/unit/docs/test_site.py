@@ -43,6 +43,16 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert [next(iter(group)) for group in SITE["nav"][1:]] == ["Tutorial", "How-to", "Reference", "Explanation"]
 
 
+GROUP_MAX = 7
+
+
+def test_no_how_to_stands_in_a_long_list() -> None:
+    """Each in a group by what it is for, of no more than a reader sees at a glance."""
+    (how_to,) = (group["How-to"] for group in SITE["nav"] if "How-to" in group)
+    groups = {name: entries for group in how_to for name, entries in group.items()}
+    assert [name for name, entries in groups.items() if not isinstance(entries, list) or len(entries) > GROUP_MAX] == []
+
+
 @pytest.mark.parametrize(
     ("page", "text", "expected"),
     [
