@@ -320,7 +320,7 @@ class PipelineDocument(ViewDocument, frozen=True, kw_only=True):
     """The pipeline as the view sees it."""
 
     stages: tuple[StageDocument, ...]
-    """The roles, in the order in which a record meets them."""
+    """The roles, in the order in which a record meets them; an engine only where it is simulated and tells the time."""
     freshness_ms: int | None
     """Median, over the jobs' latest decisions, of the time from the record that closed the minute to the decision."""
     dead_letters: dict[str, int]

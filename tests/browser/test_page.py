@@ -128,6 +128,14 @@ def test_on_a_phone_nothing_is_cut_and_the_latest_changes_are_there(
         box = figure.bounding_box()
         assert box is not None
         assert 0 <= box["x"] <= box["x"] + box["width"] <= 360
+    row = page.get_by_role("row").filter(has_text=BUSIEST)
+    line = row.locator(".sparkline svg").bounding_box()
+    assert line is not None
+    assert line["x"] + line["width"] <= 360
+    for figure in row.locator("td.number").all():
+        box = figure.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= line["y"] or line["y"] + line["height"] <= box["y"], "the line lies on a figure"
 
 
 def test_minutes_that_are_missing_stay_missing_in_every_line(
@@ -148,6 +156,50 @@ def test_minutes_that_are_missing_stay_missing_in_every_line(
     assert violations(page) == []
 
 
+def test_a_young_jobs_line_is_as_short_as_its_life(page: "Page", served: Served, view: View, pipeline: list[Record]) -> None:
+    """Five minutes take a twenty-fourth of the two hours that the column shows."""
+    windows = [each for each in pipeline if each.topic == SNAPSHOTS and each.key == BUSIEST.encode()]
+    early = {each.offset for each in windows[:-5]}
+    view.take(each for each in pipeline if each not in windows or each.offset not in early)
+    page.goto(served.url)
+    line = page.get_by_role("row").filter(has_text=BUSIEST).locator(".spark-size")
+    line.wait_for(state="attached")
+    first = float((line.get_attribute("d") or "").removeprefix("M").split()[0])
+    width = float(line.locator("xpath=..").get_attribute("width") or 0)
+    assert width * 0.95 < first < width
+
+
+def test_a_row_of_jobs_and_a_box_of_the_graph_lead_to_their_pages(
+    page: "Page", served: Served, view: View, pipeline: list[Record]
+) -> None:
+    """Not only the name in it; the rows of tasks too."""
+    view.take(pipeline)
+    page.goto(served.url)
+    page.get_by_role("row").filter(has_text=BUSIEST).locator("td").nth(1).click()
+    page.get_by_role("heading", name=BUSIEST, level=1).wait_for()
+    page.locator(".graph svg .task").first.click()
+    page.get_by_role("link", name=BUSIEST).click()
+    page.get_by_role("heading", name=BUSIEST, level=1).wait_for()
+    page.get_by_role("region", name="Tasks, busiest first").locator("tbody td").first.click()
+    page.get_by_role("heading", name="Last hours").wait_for()
+    assert "#/tasks/" in page.url
+
+
+def test_a_job_that_has_ended_is_not_counted_with_those_at_work(
+    page: "Page", served: Served, view: View, pipeline: list[Record]
+) -> None:
+    """It is still there for a day, and last."""
+
+    def ended(record: Record) -> Record:
+        if record.topic != JOB_TOPOLOGY or record.key != OTHER.encode():
+            return record
+        return dataclasses.replace(record, value=encode(replace(decode(record.value, JobTopology), state="finished")))
+
+    view.take(map(ended, pipeline))
+    page.goto(served.url)
+    page.get_by_text("1 job, 1 ended").wait_for()
+
+
 def test_a_task_has_a_page_with_its_last_hours(page: "Page", served: Served, view: View, pipeline: list[Record]) -> None:
     """Reached from its job; as much of it as is asked for; one that there is not is named, with what there is."""
     view.take(pipeline)
@@ -162,6 +214,7 @@ def test_a_task_has_a_page_with_its_last_hours(page: "Page", served: Served, vie
         "Size", "Load", "Busy", "Backlog", "Latency",
     ]  # fmt: skip
     assert "at most" in (page.locator("figure.chart").first.get_attribute("aria-label") or "")
+    assert "capacity" in (page.locator("figure.chart").nth(1).get_attribute("aria-label") or "")
     choice, time = page.get_by_label("Show the last").bounding_box(), page.locator(".charts-at").bounding_box()
     assert choice is not None
     assert time is not None
@@ -318,20 +371,40 @@ def test_a_consumer_groups_page_shows_its_partitions_members_and_workers(page: "
 def test_at_three_widths_each_kind_of_job_shows_what_it_has_and_nothing_is_cut(
     page: "Page", served: Served, view: View, pipeline: list[Record], kind: str
 ) -> None:
-    """No page is wider than the screen; hosts, cost, partitions and workers are shown of engines that have them."""
-    view.take({"demo": lambda: pipeline, "flink": _on_flink, "group": _group}[kind]())
+    """No page is wider than the screen; hosts, cost, moves, partitions and workers are shown of engines that have them."""
+    records = {"demo": lambda: pipeline, "flink": _on_flink, "group": _group}[kind]()
+    view.take(records)
     job = BUSIEST if kind == "demo" else JOB
+    decision = ACT if kind == "demo" else next(each.decision_id for each in map(_decision, records) if each is not None)
+    task = "J44_1_43" if kind == "demo" else "map"
     shown = {
         "Cost a day": kind == "demo",
+        "Cost, a day": kind == "demo",
         "Oldest record": kind == "group",
         "Partitions of orders-parse": kind == "group",
         "Task graph": True,
     }
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 860})
-        for address in ("#/", "#/clusters/sim", "#/policies", "#/pipeline", f"#/jobs/{job}"):
+        for address, simulated in (
+            ("#/", ("Cost",)),
+            ("#/clusters", ("Hosts", "Units", "Cost a day")),
+            ("#/clusters/sim", ("Hosts", "Cost a day", "Moves", "No host")),
+            ("#/policies", ()),
+            ("#/pipeline", ("engine", "clock")),
+            (f"#/tasks/{quote(job, safe='')}/{task}", ()),
+            (f"#/decisions/{quote(decision, safe='')}", ()),
+            (f"#/jobs/{job}", ()),
+        ):
             page.goto(served.url + address)
             settled(page)
+            text = page.locator("main").inner_text()
+            expected = {words for words in simulated if kind == "demo" and words != "No host"}
+            assert {words for words in simulated if words in text} == expected, (width, address)
+            for word in page.locator("main .status").all():
+                box = word.bounding_box()
+                assert box is not None
+                assert box["x"] + box["width"] <= width - 10, (width, address)
             assert page.evaluate("document.documentElement.scrollWidth") == width, (width, address)
             assert violations(page) == [], (width, address)
         page.locator(".graph svg").wait_for()

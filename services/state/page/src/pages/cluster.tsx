@@ -1,9 +1,9 @@
-// One cluster: its hosts with the units of each job, what they cost, and what moved.
+// One cluster: its jobs, and where its engine has hosts, their units, what they cost, and what moved.
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { ClusterDocument, ClusterInfo, Host } from "../api/documents";
 import { useLive } from "../api/live";
-import { Card, Empty, Facts, Heading, Notice, Table } from "../parts/basics";
+import { Card, Empty, type Fact, Facts, Heading, Notice, Table } from "../parts/basics";
 import { clusterLink, jobLink } from "../parts/links";
 import { Operate } from "../parts/operate";
 import { DAY_S, clock, dollars, plural, spoken } from "../parts/words";
@@ -22,6 +22,8 @@ export function ClusterPage({ cluster }: { cluster: string }): JSX.Element {
   const live = useLive<ClusterDocument>(path, ["cluster-topology", "job-topology", "engine-events", "reschedule-events", "rescaler-state", "job-settings"]);
   const { document } = live;
   const { document: info } = useLive<ClusterInfo>(document?.topology ? `${path}/info` : null, ["cluster-topology", "job-topology", "rescaler-state"]);
+  const hosts = document?.topology?.record.hosts ?? [];
+  const isPlaced = document?.topology?.record.engine.places === "commanded"; // then hosts are due, and moves may come
   return (
     <>
       <nav class="crumbs" aria-label="Where this is"><a href="#/clusters">Clusters</a></nav>
@@ -35,27 +37,41 @@ export function ClusterPage({ cluster }: { cluster: string }): JSX.Element {
           <Facts
             facts={[
               ["Jobs", String(document.jobs.length)],
-              ["Hosts", document.topology ? `${document.rent?.hosts.length ?? document.topology.record.hosts.length} of ${document.topology.record.hosts.length} in use` : "–"],
-              ["Cost a day", dollars(document.rent?.per_day), "Every host in use, each paid once"],
+              ...(isPlaced || hosts.length ? [["Hosts", `${document.rent?.hosts.length ?? hosts.length} of ${hosts.length} in use`] satisfies Fact] : []),
+              ...(isPlaced || document.rent ? [["Cost a day", dollars(document.rent?.per_day), "Of all hosts in use"] satisfies Fact] : []),
               ["Engine", document.topology?.record.engine.engine ?? "–"],
-              ["Released policy", document.policy_release?.record.policy ?? "none", "Without a release, the agents' default policy decides"],
+              ["Released policy", document.policy_release?.record.policy ?? "none", "A job without one has the policy of its settings, or that of SURESCALE_POLICY"],
             ]}
           />
           <Operate path={path} isPaused={Boolean(document.pause)} />
-          <Card title="Hosts">
-            {document.topology?.record.hosts.length ? (
-              <Hosts document={document} info={info} />
-            ) : (
-              <Empty title="No host is known">The monitor lists hosts once the engine reports them.</Empty>
-            )}
-          </Card>
+          {(isPlaced || hosts.length > 0) && (
+            <Card title="Hosts">
+              {hosts.length ? (
+                <Hosts document={document} info={info} />
+              ) : (
+                <Empty title="No host is known">The monitor lists hosts once the engine reports them.</Empty>
+              )}
+            </Card>
+          )}
           <div class="columns">
-            <Card title="Moves" class="wide"><Moves document={document} /></Card>
+            {isPlaced || document.balances.length > 0 ? (
+              <Card title="Moves" class="wide"><Moves document={document} /></Card>
+            ) : (
+              <Card title="Jobs" class="wide"><Jobs jobs={document.jobs} /></Card>
+            )}
             <Card title="Events"><Events document={document} /></Card>
           </div>
         </>
       )}
     </>
+  );
+}
+
+function Jobs({ jobs }: { jobs: string[] }): JSX.Element {
+  return (
+    <ul class="job-keys">
+      {jobs.map((job) => <li key={job}><a href={jobLink(job)}>{job}</a></li>)}
+    </ul>
   );
 }
 
@@ -170,7 +186,7 @@ function grouped(moves: ClusterDocument["balances"][number]["record"]["moves"]):
 
 function Events({ document }: { document: ClusterDocument }): JSX.Element {
   const told = document.events.filter((event) => !NOISE.has(event.record.kind)).slice(0, EVENTS_SHOWN);
-  if (!told.length) return <Empty title="Nothing but checkpoints" />;
+  if (!told.length) return <Empty title="No events">What the engine reports of jobs and hosts appears here, without checkpoints.</Empty>;
   return (
     <ol class="events">
       {told.map((event, at) => (

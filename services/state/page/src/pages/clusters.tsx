@@ -9,6 +9,7 @@ import { count, dollars } from "../parts/words";
 export function ClustersPage(): JSX.Element {
   const live = useLive<ClusterOverview[]>("clusters", ["cluster-topology", "job-topology", "policy-releases"]);
   const { document: clusters } = live;
+  const hasHosts = Boolean(clusters?.some((each) => each.hosts));
   return (
     <>
       <Heading title="Clusters">Clusters</Heading>
@@ -19,7 +20,7 @@ export function ClustersPage(): JSX.Element {
           <Table
             label="Clusters"
             columns={[
-              "Cluster", "Engine", figures("Jobs"), figures("Hosts"), figures("Units"), figures("Cost a day"),
+              "Cluster", "Engine", figures("Jobs"), ...(hasHosts ? [figures("Hosts"), figures("Units"), figures("Cost a day")] : []),
               "Released policy",
             ]}
           >
@@ -28,9 +29,13 @@ export function ClustersPage(): JSX.Element {
                 <th scope="row"><a href={clusterLink(each.cluster)}>{each.cluster}</a></th>
                 <td>{each.engine ?? "–"}</td>
                 <td class="number">{count(each.jobs)}</td>
-                <td class="number">{count(each.hosts)}</td>
-                <td class="number">{count(each.units)}</td>
-                <td class="number">{dollars(each.rent_per_day)}</td>
+                {hasHosts && (
+                  <>
+                    <td class="number">{count(each.hosts || null)}</td>
+                    <td class="number">{count(each.units || null)}</td>
+                    <td class="number">{dollars(each.rent_per_day)}</td>
+                  </>
+                )}
                 <td>{each.policy ?? "none"}</td>
               </tr>
             ))}

@@ -53,7 +53,7 @@ export function DecisionPage({ id }: { id: string }): JSX.Element {
           <Card title="What happened">
             <TimeLine decision={decision} commands={own} />
           </Card>
-          {own.length > 0 && <Hosts cluster={job.slice(0, job.indexOf("/"))} commands={own} owner={owner} />}
+          {own.length > 0 && <Hosts cluster={job.slice(0, job.indexOf("/"))} commands={own} />}
           <Card title="What it looked at">
             <Looked decision={decision} labels={labelsOf(owner)} owner={owner} />
           </Card>
@@ -75,8 +75,8 @@ function headline(decision: Decision, owner: JobDocument | null): string {
   const sum = (pick: (task: TaskDecision) => number): number => scaled.reduce((total, task) => total + pick(task), 0);
   const [before, after] = [sum((task) => task.current), sum((task) => task.desired)];
   const changed = decision.record.tasks.filter((task) => task.current !== task.desired).length;
-  if (decision.record.action === "hold") return `${clock(decision.record.span_end_ms)}: stay at ${before} subtasks`;
-  return `${clock(decision.record.span_end_ms)}: ${before} → ${after} subtasks, ${plural(changed, "task")} changed`;
+  if (decision.record.action === "hold") return `${clock(decision.record.span_end_ms)}: stay at ${plural(before, "subtask")}`;
+  return `${clock(decision.record.span_end_ms)}: ${before} → ${plural(after, "subtask")}, ${plural(changed, "task")} changed`;
 }
 
 /** `next`: when the job is decided on next, of its newest decision. */
@@ -255,7 +255,8 @@ function TimeLine({ decision, commands }: { decision: Decision; commands: Comman
   );
 }
 
-function Hosts({ cluster, commands, owner }: { cluster: string; commands: Command[]; owner: JobDocument | null }): JSX.Element {
+/** Hosts before and after; nothing of an engine that places subtasks itself. */
+function Hosts({ cluster, commands }: { cluster: string; commands: Command[] }): JSX.Element {
   const { document } = useLive<ClusterDocument>(`clusters/${encodeURIComponent(cluster)}`, ["cluster-topology"]);
   const last = commands[commands.length - 1];
   const placement = last?.record.placement;
@@ -264,7 +265,7 @@ function Hosts({ cluster, commands, owner }: { cluster: string; commands: Comman
     [document],
   );
   const changes = useMemo(() => byHost(last, hostOf), [last, hostOf]);
-  if (!last) return <></>;
+  if (!placement && !changes.length) return <></>;
   const before = placement?.rent_before_per_s;
   return (
     <Card title="Hosts" aside={<a href={clusterLink(cluster)}>cluster {cluster}</a>}>
@@ -289,7 +290,7 @@ function Hosts({ cluster, commands, owner }: { cluster: string; commands: Comman
           ))}
         </Table>
       ) : (
-        <p class="quiet">{owner?.topology?.record.engine === "simulated" ? "No subtask came or left." : "The engine places subtasks itself."}</p>
+        <p class="quiet">No subtask came or left.</p>
       )}
     </Card>
   );

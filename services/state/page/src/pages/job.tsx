@@ -5,10 +5,10 @@ import type { Condition, ConsumerGroup, HistoryDocument as History, JobDocument,
 import { jobPath } from "../api/client";
 import { useLive } from "../api/live";
 import { Card, Empty, type Fact, Facts, Heading, Notice, StatusWord, Table, figures } from "../parts/basics";
-import { Charts, RANGES, Range } from "../parts/charts";
+import { Charts, type Limits, RANGES, Range } from "../parts/charts";
 import { TaskGraph, heat } from "../parts/graph";
 import { Groups } from "../parts/groups";
-import { clusterLink, decisionLink, jobLink, taskLink } from "../parts/links";
+import { clusterLink, decisionLink, jobLink, opens, taskLink } from "../parts/links";
 import { Operate } from "../parts/operate";
 import { budgetFact, clock, count, dollars, duration, percent, pipelineName, plural, reason } from "../parts/words";
 
@@ -21,7 +21,6 @@ export function JobPage({ job }: { job: string }): JSX.Element {
   const { document } = live;
   const [range, setRange] = useState<number>(RANGES[0].minutes);
   const { document: history } = useLive<History>(`${jobPath(job)}/history?minutes=${range}`, ["snapshots", "decisions", "reschedule-events"]);
-  const [selected, setSelected] = useState<string | null>(null);
   const minutes = useMemo(() => new Map((document?.minute_by_task ?? []).map((each) => [each.task, each])), [document]);
   const bounds = useMemo(() => new Map((document?.bounds ?? []).map((each) => [each.task, each])), [document]);
   const cluster = job.slice(0, job.indexOf("/"));
@@ -43,7 +42,7 @@ export function JobPage({ job }: { job: string }): JSX.Element {
           <div class="columns">
             <Card title="Last hours" class="wide" aside={<Range minutes={range} onChoice={setRange} />}>
               {history && history.window_end_ms.length > 1 ? (
-                <Charts history={history} most={document.total_most} />
+                <Charts history={history} limits={limits(document)} />
               ) : (
                 <Empty title="No minutes yet">The first one appears a minute after the job has started.</Empty>
               )}
@@ -62,10 +61,10 @@ export function JobPage({ job }: { job: string }): JSX.Element {
             <>
               <Groups rests={document.status === "resting"} groups={document.topology.record.groups} atMs={document.topology.record.at_ms} />
               <Card title="Task graph" aside={plural(document.topology.record.tasks.length, "task")}>
-                <TaskGraph tasks={document.topology.record.tasks} minutes={minutes} selected={selected} onSelect={setSelected} />
+                <TaskGraph tasks={document.topology.record.tasks} minutes={minutes} onSelect={(task) => (location.hash = taskLink(job, task))} />
               </Card>
               <Card title="Tasks" aside={document.window ? `minute that ended ${clock(document.window.record.window_end_ms)}` : ""}>
-                <Tasks job={job} tasks={document.topology.record.tasks} bounds={bounds} minutes={minutes} selected={selected} onSelect={setSelected} />
+                <Tasks job={job} tasks={document.topology.record.tasks} bounds={bounds} minutes={minutes} />
               </Card>
             </>
           )}
@@ -73,6 +72,13 @@ export function JobPage({ job }: { job: string }): JSX.Element {
       )}
     </>
   );
+}
+
+/** Return the sizes that are allowed of all scaled tasks together; a least of one each says nothing. */
+function limits({ bounds, total_most }: JobDocument): Limits {
+  const sum = (pick: (of: Bounds) => number): number => bounds.reduce((total, each) => total + pick(each), 0);
+  const least = sum((each) => each.least);
+  return { least: least > bounds.length ? least : null, most: bounds.length ? Math.min(sum((each) => each.most), total_most ?? Infinity) : total_most };
 }
 
 /** Return the decision whose advice is open, as far as the view can tell; the service asks the rescaler's memory. */
@@ -153,7 +159,7 @@ function Decisions({ marks }: { marks: Mark[] }): JSX.Element {
         <li key={mark.decision_id}>
           <a href={decisionLink(mark.decision_id)}>
             <span class="figure">{clock(mark.at_ms)}</span> <span class={`action action-${mark.action}`}>{mark.action}</span>{" "}
-            {mark.action === "act" ? `${mark.before} → ${mark.after} subtasks` : `${mark.before} subtasks stay`}
+            {mark.action === "act" ? `${mark.before} → ${plural(mark.after, "subtask")}` : `${plural(mark.before, "subtask stays", "subtasks stay")}`}
           </a>
           {mark.action === "act" && <span class="quiet"> {mark.came}</span>}
         </li>
@@ -185,31 +191,28 @@ interface TasksProps {
   tasks: Task[];
   bounds: Map<string, Bounds>;
   minutes: Map<string, TaskMinute>;
-  selected: string | null;
-  onSelect: (task: string) => void;
 }
 
-function Tasks({ job, tasks, bounds, minutes, selected, onSelect }: TasksProps): JSX.Element {
+function Tasks({ job, tasks, bounds, minutes }: TasksProps): JSX.Element {
   const [all, setAll] = useState(false);
   const busiest = useMemo(
     () => [...tasks].sort((a, b) => (minutes.get(b.task)?.utilisation ?? -1) - (minutes.get(a.task)?.utilisation ?? -1)),
     [tasks, minutes],
   );
   const shown = all ? busiest : busiest.slice(0, TASKS_SHOWN);
-  if (selected && !shown.some((task) => task.task === selected)) shown.push(...tasks.filter((task) => task.task === selected));
   return (
     <>
       <Table
         label="Tasks, busiest first"
         columns={[
-          "Task", figures("Subtasks"), figures("At most"), "Busy", figures("Held back"), figures("Records/min"),
+          "Task", figures("Subtasks"), figures("At most"), "Busy", figures("Back pressure"), figures("Records/min"),
           figures("Waiting"), figures("Latency"), "Kind",
         ]}
       >
         {shown.map((task) => {
           const minute = minutes.get(task.task);
           return (
-            <tr key={task.task} aria-selected={task.task === selected} onClick={() => onSelect(task.task)}>
+            <tr key={task.task} {...opens(taskLink(job, task.task))}>
               <th scope="row"><a href={taskLink(job, task.task)}>{task.label || task.task}</a></th>
               <td class="number">{task.parallelism}</td>
               <td class="number">{bounds.get(task.task)?.most_in_words ?? "–"}</td>

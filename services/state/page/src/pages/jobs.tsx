@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { ClusterOverview, JobOverview } from "../api/documents";
 import { useLive } from "../api/live";
 import { Card, Empty, Heading, Notice, StatusWord, Table, figures } from "../parts/basics";
-import { clusterLink, decisionLink, jobLink } from "../parts/links";
+import { clusterLink, decisionLink, jobLink, opens } from "../parts/links";
 import { Sparkline, seenMarks } from "../parts/sparkline";
 import { FIGURES, clock, dollars, moment, percent, pipelineName, plural } from "../parts/words";
 
@@ -34,6 +34,7 @@ export function JobsPage(): JSX.Element {
   const [search, setSearch] = useState("");
   const [order, setOrder] = useState<Order>("attention");
   const [shown, setShown] = useState(SHOWN);
+  const known = FIGURES.filter(({ field }) => field !== "rent_per_day" || jobs?.some((job) => job.rent_per_day !== null));
   const found = useMemo(
     () => (jobs ?? []).filter((job) => `${job.job} ${job.status} ${job.pipeline ?? ""}`.includes(search.trim().toLowerCase())).sort(ORDERS[order]),
     [jobs, search, order],
@@ -49,7 +50,7 @@ export function JobsPage(): JSX.Element {
         <Empty title="No job yet">
           <p>
             Each job appears here as soon as the monitor reports it. <code>surescale doctor</code> says what is missing;{" "}
-            <code>make demo</code> shows the page with two jobs.
+            <code>surescale demo</code> shows the page with three jobs.
           </p>
         </Empty>
       )}
@@ -73,11 +74,11 @@ export function JobsPage(): JSX.Element {
             label="Jobs"
             class="jobs"
             columns={[
-              "Job", "State", ...FIGURES.map(({ name, about }) => figures(name, undefined, about)),
-              { name: "Load and size", about: "last 2 hours" }, figures("Saved", undefined, "of its configured size"),
+              "Job", "State", ...known.map(({ name, about }) => figures(name, undefined, about)),
+              { name: "Load and size", about: "last 2 hours", class: "lines" }, figures("Saved", undefined, "against the configured size"),
             ]}
           >
-            {found.slice(0, shown).map((job) => <Row key={job.job} job={job} />)}
+            {found.slice(0, shown).map((job) => <Row key={job.job} job={job} columns={known} />)}
           </Table>
           <p class="legend" aria-hidden="true">
             <span><span class="key key-load" /> load</span>
@@ -119,7 +120,7 @@ function Lately({ jobs }: { jobs: string[] }): JSX.Element {
           <span class="figure">{clock(mark.at_ms)}</span>
           <span>
             <a href={decisionLink(mark.decision_id)}>
-              {mark.before} → {mark.after} subtasks
+              {mark.before} → {plural(mark.after, "subtask")}
             </a>
           </span>
           <span>
@@ -132,18 +133,18 @@ function Lately({ jobs }: { jobs: string[] }): JSX.Element {
   );
 }
 
-function Row({ job }: { job: JobOverview }): JSX.Element {
+function Row({ job, columns }: { job: JobOverview; columns: typeof FIGURES }): JSX.Element {
   const full = job.configured_parallelism;
   return (
-    <tr>
+    <tr {...opens(jobLink(job.job))}>
       <th scope="row">
         <a href={jobLink(job.job)}>{job.job}</a>
         {job.pipeline !== undefined && <span class="column-about">pipeline {pipelineName(job.pipeline)}</span>}
       </th>
       <td><StatusWord of={job} /></td>
-      {FIGURES.map(({ field, name, about, text }) => <td key={name} class="number" data-label={about}>{text(job[field] as number | null)}</td>)}
-      <td><Sparkline job={job.job} stamp={job.window_end_ms} /></td>
-      <td class="number" data-label="saved" title={full === null ? "No size was configured." : `Configured: ${full} subtasks.`}>
+      {columns.map(({ field, name, about, text }) => <td key={name} class="number" data-label={about}>{text(job[field] as number | null)}</td>)}
+      <td class="lines"><Sparkline job={job.job} stamp={job.window_end_ms} /></td>
+      <td class="number" data-label="saved" title={full === null ? "No size was configured." : `Configured: ${plural(full, "subtask")}.`}>
         {full && job.parallelism !== null ? percent(1 - job.parallelism / full) : "–"}
       </td>
     </tr>
@@ -152,15 +153,16 @@ function Row({ job }: { job: JobOverview }): JSX.Element {
 
 function Summary({ jobs, clusters }: { jobs: JobOverview[]; clusters: ClusterOverview[] }): JSX.Element {
   const urgent = jobs.filter((job) => URGENT.includes(job.status)).length;
+  const ended = jobs.filter((job) => job.status === "ended").length;
   const newest = Math.max(...jobs.map((job) => job.window_end_ms ?? 0));
   return (
     <p class="summary">
-      <span>{plural(jobs.length, "job")}</span>
+      <span>{plural(jobs.length - ended, "job")}{ended > 0 && `, ${ended} ended`}</span>
       <span class={urgent ? "bad" : ""}>{urgent ? `${plural(urgent, "needs", "need")} attention` : "none needs attention"}</span>
       {clusters.map((cluster) => (
         <span key={cluster.cluster}>
           <a href={clusterLink(cluster.cluster)}>{cluster.cluster}</a>
-          {cluster.rent_per_day !== null && ` ${dollars(cluster.rent_per_day)} a day, each host paid once`}
+          {cluster.rent_per_day !== null && ` ${dollars(cluster.rent_per_day)} a day`}
         </span>
       ))}
       {newest > 0 && <span class="figure">event time {moment(newest)} UTC</span>}

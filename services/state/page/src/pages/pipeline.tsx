@@ -51,7 +51,7 @@ export function PipelinePage(): JSX.Element {
               ))}
             </ol>
             <p class="note">
-              Lag and duration of each role are at its metrics port; <code>surescale doctor</code> asks them all.
+              <code>surescale doctor</code> checks the roles, Kafka and Redis. Each role&apos;s lag and durations are at its metrics port.
             </p>
           </Card>
           <Card title="Refused records" aside="newest first">

@@ -5,11 +5,12 @@ import { jobPath } from "../api/client";
 import type { HistoryDocument as History, JobDocument, TaskHistoryDocument as TaskHistory } from "../api/documents";
 import { useLive } from "../api/live";
 import { Card, Empty, Facts, Heading, Notice } from "../parts/basics";
-import { Charts, RANGES, Range } from "../parts/charts";
+import { CAPACITY, Charts, RANGES, Range } from "../parts/charts";
 import { jobLink, taskLink } from "../parts/links";
 import { count, duration, percent } from "../parts/words";
 
 const FIELDS = { records: "load_records_per_minute", parallelism: "parallelism", utilisation: "utilisation", backlog: "backlog_records", latency_ms: "latency_ms" };
+const BUSY_LEAST = 0.1; // of less, what it could take would be mostly noise
 
 export function TaskPage({ job, task }: { job: string; task: string }): JSX.Element {
   const [minutes, setMinutes] = useState<number>(RANGES[0].minutes);
@@ -34,7 +35,7 @@ export function TaskPage({ job, task }: { job: string; task: string }): JSX.Elem
             facts={[
               ["Subtasks", count(last("parallelism")), bounds ? `At most ${bounds.most_in_words}` : "In its newest minute"],
               ["Busy", percent(last("utilisation")), "Share of its time that it works"],
-              ["Held back", percent(last("backpressured")), "By tasks after it"],
+              ["Back pressure", percent(last("backpressured")), "Share of its time that tasks after it block it"],
               ["Records", count(last("records")), "Taken a minute"],
               ["Waiting", count(last("backlog")), "Records at its inputs"],
               ["Latency", duration(last("latency_ms")), "Mean, of its own work and queue"],
@@ -43,7 +44,7 @@ export function TaskPage({ job, task }: { job: string; task: string }): JSX.Elem
           {spec?.hindrance && <p class="lead">{spec.hindrance}</p>}
           <Card title="Last hours" class="wide" aside={<Range minutes={minutes} onChoice={setMinutes} />}>
             {document.window_end_ms.length > 1 ? (
-              <Charts history={asHistory(document)} most={bounds?.most ?? null} />
+              <Charts history={asHistory(document)} limits={{ least: bounds && bounds.least > 1 ? bounds.least : null, most: bounds?.most ?? null }} />
             ) : (
               <Empty title="No minutes yet">The first one appears a minute after the job has started.</Empty>
             )}
@@ -54,8 +55,13 @@ export function TaskPage({ job, task }: { job: string; task: string }): JSX.Elem
   );
 }
 
-/** Return a task's columns under the names that the job's charts know them by. */
+/** Return a task's columns under the names that the job's charts know them by, and what its subtasks could take if always busy. */
 function asHistory(task: TaskHistory): History {
   const figures = Object.fromEntries(Object.entries(FIELDS).map(([name, field]) => [field, task.figures[name] ?? []]));
+  const busy = task.figures["utilisation"] ?? [];
+  figures[CAPACITY] = (task.figures["records"] ?? []).map((records, at) => {
+    const share = busy[at] ?? 0;
+    return records === null || share < BUSY_LEAST ? null : records / share;
+  });
   return { job: task.job, window_end_ms: task.window_end_ms, figures, decisions: [], expected: [] };
 }

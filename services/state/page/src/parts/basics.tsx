@@ -144,7 +144,7 @@ export function Notice({ live, link }: { live: Live<unknown>; link: (name: strin
 }
 
 /** A column: its name, and for figures the class and a title; `about` stands below the name, such as a unit. */
-export type Column = string | { name: string; class?: "number"; title?: string; about?: string };
+export type Column = string | { name: string; class?: "number" | "lines"; title?: string; about?: string };
 
 export const figures = (name: string, title?: string, about?: string): Column => ({ name, class: "number", title, about });
 

@@ -31,6 +31,9 @@ const HEIGHT = 92;
 const AXIS_HEIGHT = 26;
 const AXIS_WIDTH = 64;
 const NEAR_PX = 8;
+const NEAR = 2; // times the most: up to here a line is worth the room
+const LINE = [6, 4];
+const CAPACITY_AT = 5; // among the columns of the load
 
 /** How much is shown; the first is all that the view keeps. */
 export const RANGES = [{ minutes: 240, words: "4 hours" }, { minutes: 120, words: "2 hours" }, { minutes: 30, words: "30 minutes" }] as const;
@@ -46,12 +49,23 @@ export function Range({ minutes, onChoice }: { minutes: number; onChoice: (minut
   );
 }
 
-interface ChartsProps {
-  history: History;
-  most: number | null; // subtasks that it may have; null: nobody set a limit
+/** The name of the column of what could be taken at the size of each minute; only a task's history has one. */
+export const CAPACITY = "capacity";
+
+/** Sizes that are allowed; null: nothing worth a line. */
+export interface Limits {
+  least: number | null;
+  most: number | null;
 }
 
-export function Charts({ history: known, most }: ChartsProps): JSX.Element {
+const NO_LIMITS: Limits = { least: null, most: null };
+
+interface ChartsProps {
+  history: History;
+  limits: Limits;
+}
+
+export function Charts({ history: known, limits }: ChartsProps): JSX.Element {
   const history = useMemo(() => withGaps(known), [known]);
   const [at, setAt] = useState<number | null>(null);
   const last = history.window_end_ms.length - 1;
@@ -65,28 +79,44 @@ export function Charts({ history: known, most }: ChartsProps): JSX.Element {
         <span class="figure">{clock(coming ? coming.from_ms : history.window_end_ms[shown])}</span>{" "}
         {coming ? expectation(coming) : at === null ? "UTC, newest minute" : mark ? `decision: ${mark.action} ${mark.before} → ${mark.after}` : "UTC"}
       </p>
-      {PANELS.filter((panel) => column(history, panel).length).map((panel, index, panels) => {
+      {PANELS.filter((panel) => isShown(history, panel)).map((panel, index, panels) => {
         const values = column(history, panel);
-        const limit = panel.field === "parallelism" ? most : null;
+        const own = panel.field === "parallelism" ? limits : NO_LIMITS;
+        const about = panel.about + allowed(own) + (panel.ahead ? capable(history, shown) : "");
         return (
-          <figure key={panel.name} class="chart" aria-label={`${panel.name}, ${panel.about}: ${spoken(values, panel)}${limit === null ? "" : `, at most ${count(limit)}`}${panel.ahead ? foretold(expects) : ""}`}>
+          <figure key={panel.name} class="chart" aria-label={`${panel.name}, ${about}: ${spoken(values, panel)}${panel.ahead ? foretold(expects) : ""}`}>
             <figcaption>
               <span class="chart-title">{panel.name}</span>
               <span class="chart-value figure">{panel.text(values[shown] ?? null)}</span>
-              <span class="chart-about">{panel.about}{limit === null ? "" : `, at most ${count(limit)}`}</span>
+              <span class="chart-about">{about}</span>
             </figcaption>
-            <Plot history={history} panel={panel} limit={limit} hasAxis={index === panels.length - 1} onCursor={setAt} />
+            <Plot history={history} panel={panel} least={own.least} most={own.most} hasAxis={index === panels.length - 1} onCursor={setAt} />
           </figure>
         );
       })}
       <p class="legend" aria-hidden="true">
-        <span><span class="key key-act" /> changed</span>
-        <span><span class="key key-hold" /> left as it was</span>
-        <span>click a mark to see why</span>
-        {expects.length > 0 && <span>dashed: the load that the newest decision expects, shaded within one standard deviation</span>}
+        {history.decisions.length > 0 && (
+          <>
+            <span><span class="key key-act" /> changed</span>
+            <span><span class="key key-hold" /> left as it was</span>
+            <span>click a mark to see why</span>
+          </>
+        )}
+        <span>grey dashes: limits{history.figures[CAPACITY] && " and capacity"}</span>
+        {expects.length > 0 && <span>dashes in its colour: the load that the newest decision expects, shaded within one standard deviation</span>}
       </p>
     </div>
   );
+}
+
+function allowed({ least, most }: Limits): string {
+  return (least === null ? "" : `, at least ${count(least)}`) + (most === null ? "" : `, at most ${count(most)}`);
+}
+
+/** Return what could be taken in a minute, if that is known. */
+function capable(history: History, at: number): string {
+  const most = history.figures[CAPACITY]?.[at] ?? null;
+  return most === null ? "" : `, capacity ${count(most)}`;
 }
 
 function foretold(stages: ExpectedLoad[]): string {
@@ -110,12 +140,13 @@ function spoken(values: (number | null)[], panel: Panel): string {
 interface PlotProps {
   history: History;
   panel: Panel;
-  limit: number | null;
+  least: number | null;
+  most: number | null;
   hasAxis: boolean;
   onCursor: (at: number | null) => void;
 }
 
-function Plot({ history, panel, limit, hasAxis, onCursor }: PlotProps): JSX.Element {
+function Plot({ history, panel, least, most, hasAxis, onCursor }: PlotProps): JSX.Element {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const marks = useRef<Mark[]>(history.decisions);
@@ -124,7 +155,7 @@ function Plot({ history, panel, limit, hasAxis, onCursor }: PlotProps): JSX.Elem
   useEffect(() => {
     const box = place.current;
     if (!box) return undefined;
-    const made = new uPlot(options(panel, limit, hasAxis, box.clientWidth, marks, onCursor), data(history, panel), box);
+    const made = new uPlot(options(panel, { least, most }, hasAxis, box.clientWidth, marks, onCursor), data(history, panel), box);
     plot.current = made;
     const resize = new ResizeObserver(() => made.setSize({ width: box.clientWidth, height: height(hasAxis) }));
     resize.observe(box);
@@ -133,9 +164,15 @@ function Plot({ history, panel, limit, hasAxis, onCursor }: PlotProps): JSX.Elem
       made.destroy();
       plot.current = null;
     };
-  }, [panel, limit, hasAxis, dark]);
+  }, [panel, least, most, hasAxis, dark]);
   useEffect(() => plot.current?.setData(data(history, panel)), [history, panel]);
   return <div ref={place} class="plot" />;
+}
+
+/** Say whether a chart is worth its room: what an engine never has, such as a cost, is left out; what is unknown for a time is not. */
+function isShown(history: History, panel: Panel): boolean {
+  const values = column(history, panel);
+  return values.length > 0 && (panel.field !== "rent_per_day" || values.some((value) => value !== null));
 }
 
 const height = (hasAxis: boolean): number => HEIGHT + (hasAxis ? AXIS_HEIGHT : 0);
@@ -154,7 +191,7 @@ function ahead(history: History): ExpectedLoad[] {
     .map((stage) => ({ ...stage, from_ms: Math.max(stage.from_ms, now + MINUTE_MS) }));
 }
 
-/** Return the minutes, then both ends of each stage ahead; of the load also what was expected of them: mean, low and high. */
+/** Return the minutes, then both ends of each stage ahead; of the load also what was expected of them and the capacity. */
 function data(history: History, panel: Panel): uPlot.AlignedData {
   const stages = ahead(history);
   const values = column(history, panel);
@@ -164,12 +201,12 @@ function data(history: History, panel: Panel): uPlot.AlignedData {
   const times = [...history.window_end_ms, ...stages.flatMap((stage) => [stage.from_ms, stage.until_ms - 1])];
   const seconds = times.map((ms) => ms / 1_000);
   if (!panel.ahead) return [seconds, [...values, ...future]];
-  return [seconds, [...values, ...future], of((stage) => stage.mean), of((stage) => stage.high), of((stage) => stage.low)];
+  return [seconds, [...values, ...future], of((stage) => stage.mean), of((stage) => stage.high), of((stage) => stage.low), [...(history.figures[CAPACITY] ?? past), ...future]];
 }
 
 function options(
   panel: Panel,
-  limit: number | null,
+  limits: Limits,
   hasAxis: boolean,
   width: number,
   marks: { current: Mark[] },
@@ -192,7 +229,7 @@ function options(
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1_000), "Etc/UTC"),
     scales: {
       x: { time: true },
-      y: { range: (_, __, most) => [0, panel.form === "percent" ? 1 : Math.max(most * 1.12, panel.least_most ?? 1e-9)] },
+      y: { range: (plot, __, most) => [0, panel.form === "percent" ? 1 : Math.max(most * 1.12, panel.least_most ?? 1e-9, near(plot, most, limits))] },
     },
     axes: [
       {
@@ -217,12 +254,13 @@ function options(
             { stroke, width: 1.4, dash: [4, 3], points: { show: false } },
             { stroke: "transparent", points: { show: false } },
             { stroke: "transparent", points: { show: false } },
+            { stroke: colour("text-quiet"), width: 1, dash: LINE, points: { show: false }, auto: false },
           ]
         : []),
     ],
     bands: panel.ahead ? [{ series: [3, 4], fill: `${stroke}33` }] : [],
     hooks: {
-      drawAxes: [(plot) => drawMarks(plot, marks.current), (plot) => drawLimit(plot, limit)],
+      drawAxes: [(plot) => drawMarks(plot, marks.current), (plot) => drawLimit(plot, limits.least), (plot) => drawLimit(plot, limits.most)],
       setCursor: [(plot) => onCursor(plot.cursor.left !== undefined && plot.cursor.left >= 0 ? (plot.cursor.idx ?? null) : null)],
       ready: [
         (plot) => {
@@ -237,6 +275,13 @@ function options(
       ],
     },
   };
+}
+
+/** Return how far up a chart must reach for the lines that are near its figures; one far above them would flatten these. */
+function near(plot: uPlot, most: number, limits: Limits): number {
+  const capacities = ((plot.data[CAPACITY_AT] ?? []) as Column).filter((value): value is number => value !== null);
+  const lines = [limits.least ?? 0, limits.most ?? 0, Math.max(0, ...capacities)];
+  return 1.05 * Math.max(0, ...lines.filter((line) => line <= NEAR * most));
 }
 
 function label(ms: number): string {
@@ -257,7 +302,7 @@ function drawLimit(plot: uPlot, limit: number | null): void {
   ctx.save();
   ctx.strokeStyle = colour("text-quiet");
   ctx.lineWidth = devicePixelRatio;
-  ctx.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio]);
+  ctx.setLineDash(LINE.map((length) => length * devicePixelRatio));
   ctx.beginPath();
   ctx.moveTo(bbox.left, y);
   ctx.lineTo(bbox.left + bbox.width, y);

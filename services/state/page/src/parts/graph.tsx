@@ -1,4 +1,4 @@
-// The task graph: a box a task, wider the more subtasks it has, coloured by how busy they are; edges show who is held back.
+// The task graph: a box a task, wider the more subtasks it has, coloured by how busy they are; edges show back pressure.
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { TaskSpec as Task, TaskMinuteDocument as TaskMinute } from "../api/documents";
@@ -18,7 +18,7 @@ interface Props {
   tasks: Task[];
   minutes: Map<string, TaskMinute>;
   changed?: ReadonlySet<string>;
-  selected: string | null;
+  selected?: string;
   onSelect: (task: string) => void;
 }
 
@@ -186,7 +186,7 @@ function Edge({ points, held, records }: { points: { x: number; y: number }[]; h
   return (
     <g class={`edge ${isHeld ? "edge-held" : ""}`}>
       <path d={path} stroke-width={1 + Math.min(Math.log10((records ?? 0) + 1), 6) * 0.4} />
-      {isHeld && <text x={middle.x} y={middle.y - 5}>held back {percent(held)}</text>}
+      {isHeld && <text x={middle.x} y={middle.y - 5}>back pressure {percent(held)}</text>}
     </g>
   );
 }
@@ -197,7 +197,7 @@ function GraphKey({ isPlain }: { isPlain: boolean }): JSX.Element {
     <p class="legend" aria-hidden="true">
       <span>busy</span> {["0", "20", "45", "70", "90 %"].map((from, step) => <span key={from} class={`swatch heat-${step}`}>{from}</span>)}
       <span class="swatch heat-unknown">busy time unknown</span> <span class="swatch heat--1">not scaled</span>
-      <span>×4: four subtasks, the wider the more · bar on the left: keeps state · dashed edge: held back by the next task</span>
+      <span>×4: four subtasks, the wider the more · bar on the left: keeps state · dashed edge: back pressure from the next task · click a task to see its last hours</span>
     </p>
   );
 }
@@ -210,7 +210,7 @@ function described(tasks: Task[], minutes: Map<string, TaskMinute>): string {
   return (
     `Graph of ${plural(tasks.length, "task")}.` +
     (busiest.busy >= 0 ? ` Busiest: ${busiest.name}, ${percent(busiest.busy)}.` : "") +
-    (held ? ` ${plural(held, "task is", "tasks are")} held back.` : "") +
+    (held ? ` ${plural(held, "task is", "tasks are")} under back pressure.` : "") +
     " The table of tasks below has all figures."
   );
 }

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { get, jobPath } from "../api/client";
 import type { HistoryDocument as History, DecisionMark as Mark } from "../api/documents";
 import { runs, withGaps } from "./gaps";
-import { MINUTE_MS, count } from "./words";
+import { MINUTE_MS, count, plural } from "./words";
 
 const WIDTH = 168;
 const HEIGHT = 30;
@@ -49,16 +49,16 @@ export function Sparkline({ job, stamp }: { job: string; stamp: number | null })
 
 function Lines({ history }: { history: History }): JSX.Element {
   const times = history.window_end_ms;
-  const from = times[0] ?? 0;
   const to = times[times.length - 1] ?? 1;
+  const from = to - (MINUTES - 1) * MINUTE_MS; // also of a job that is younger
   const x = (ms: number): number => (WIDTH * (ms - from)) / Math.max(to - from, 1);
   const load = history.figures.load_records_per_minute ?? [];
   const size = history.figures.parallelism ?? [];
   const acts = history.decisions.filter((mark) => mark.action === "act" && mark.at_ms <= to);
   const missing = load.filter((value) => value === null).length;
   const label =
-    `Last ${Math.round((to - from) / MINUTE_MS) + 1} minutes${missing ? ", not all of them known" : ""}: load ${range(load)} records a minute, size ${range(size)} subtasks, ` +
-    `${acts.length} changes decided.`;
+    `Last ${plural(Math.round((to - (times[0] ?? to)) / MINUTE_MS) + 1, "minute")}${missing ? ", not all of them known" : ""}: load ${range(load)} records a minute, size ${range(size)} subtasks, ` +
+    `${plural(acts.length, "change")} decided.`;
   return (
     <svg role="img" aria-label={label} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width={WIDTH} height={HEIGHT}>
       <path class="spark-load" d={area(times, load, x, scale(load))} />
