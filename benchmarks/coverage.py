@@ -70,7 +70,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Measure how often the load stays within the outlook's band."""
-    from surescale.simulation.load.workload import load_workload
+    from benchmarks.archive import load_workload
 
     if fit:
         click.echo(", ".join(f"{each:.3f}" for each in fitted([load_workload(name) for name in FITTED_ON])))
@@ -181,7 +181,7 @@ def _weighed_quantile(parts: list[Float64]) -> float:
 
 
 def _place(world: str, load: str, job: str, draw: int, *, first_part: bool) -> Place:
-    from surescale.simulation.load.workload import load_workload
+    from benchmarks.archive import load_workload
 
     end = max(WEEK, load_workload(load).minutes // 3 // 60 * 60)
     first, last = (KNOWN_DAYS * DAY, end) if first_part else (end, end + WEEK)

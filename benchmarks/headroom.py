@@ -274,7 +274,7 @@ class Linear:
 
 
 def _place(world: str, load: str, job: str, draw: int) -> Place:
-    from surescale.simulation.load.workload import load_workload
+    from benchmarks.archive import load_workload
 
     end = max(WEEK, load_workload(load).minutes // 3 // 60 * 60)
     return Place(world, load, job, draw, "balanced", end, end + WEEK, LOAD_PARALLELISM)

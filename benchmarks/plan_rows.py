@@ -26,11 +26,10 @@ class Place:
 
     def ground(self) -> Ground:
         """Return the place made ready for the shipped plan; the job is sized by the load up to its end."""
-        from benchmarks.archive import load_job
+        from benchmarks.archive import load_job, load_workload
         from benchmarks.plan_loops import Ground
         from surescale.policies.registry import load_policy
         from surescale.policies.sure.policy import SurePolicy
-        from surescale.simulation.load.workload import load_workload
         from surescale.simulation.model.worlds import world_named
 
         shipped = load_policy("sure")

@@ -71,7 +71,7 @@ def _kept(cell: Cell, days: int, keep: Path | None) -> dict[str, Any]:
 
 def judged(cell: Cell, days: int) -> dict[str, Any]:
     """Return what serves after a tournament in a cell, rewards of the following days, and the winner's lead over others."""
-    from benchmarks.archive import load_graph
+    from benchmarks.archive import load_graph, load_workload
     from benchmarks.clustered import Pair, difference
     from benchmarks.lived_days import life_of
     from surescale.policies.departure import departure
@@ -79,7 +79,6 @@ def judged(cell: Cell, days: int) -> dict[str, Any]:
     from surescale.services.tools.tournament.hold import Ask, hold, policy_of
     from surescale.services.tools.tournament.tournament_report import PolicyVersion
     from surescale.simulation.evaluation.judge import setting_of
-    from surescale.simulation.load.workload import load_workload
 
     trial = setting_of(load_graph(cell.job), load_workload(cell.load), judging_in(cell, WEEK)).trial
     life, ours = life_of(trial, FIRST_MINUTE), load_policy(OURS)

@@ -107,9 +107,8 @@ def trial_of(cell: Cell, days: int) -> Trial:
 
 def _setting(cell: Cell, days: int) -> Setting:
     """Return a cell's setting; the calibration part is the first week, or the first third of a longer file."""
-    from benchmarks.archive import load_graph
+    from benchmarks.archive import load_graph, load_workload
     from surescale.simulation.evaluation.judge import setting_of
-    from surescale.simulation.load.workload import load_workload
 
     whole = load_workload(cell.load)
     end = max(WEEK, whole.minutes // 3 // 60 * 60)

@@ -16,8 +16,8 @@ SHOWN = 20
 def command(text: str | None, every: bool, as_json: bool) -> None:
     """List the jobs and workloads that are shipped.
 
-    The largest jobs come first; random-7 draws another one. The workloads clarknet, nasa and twitter are real, the others are
-    drawn: steps@3 is another draw of steps.
+    The largest jobs come first; random-7 draws another one. The workloads clarknet and nasa are real, the others are drawn:
+    steps@3 is another draw of steps.
     """
     from surescale.contracts.topology import levels
     from surescale.runtime import terminal

@@ -147,10 +147,6 @@ _MEANT = {"minute": "count the minutes from 0", "requests": "give the count of t
 _NAMED = {
     "clarknet": ("clarknet_minute.csv", 809_568_000_000),  # Monday 1995-08-28 00:00
     "nasa": ("nasa_jul95_minute.csv", 804_556_800_000),  # Saturday 1995-07-01 00:00
-    "twitter": (
-        "twitter_2021_minute.csv",
-        809_568_000_000,
-    ),  # 22 days of August 2021, unknown which ones: treated as undated
 }
 # ClarkNet, minute 16,260: Friday 1995-09-08 07:00, the full hour of a weekday with the steepest rise over the next four hours
 # (half-hour means 85 -> 240 requests a minute). It is in the second week, so a week of history precedes it.

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from benchmarks import archive
 from surescale.contracts.block_load import coded, decoded
 from surescale.contracts.clock import MINUTE_MS
 from surescale.policies.answer import Float64
@@ -19,7 +20,7 @@ from surescale.policies.sure.timetable import followed
 from surescale.simulation.evaluation.closed_loop import Serving, Trial, settings_of
 from surescale.simulation.evaluation.judge import EvaluationRequest, setting_of
 from surescale.simulation.load.graphs import load_graph
-from surescale.simulation.load.workload import UNDATED_MS, Workload, load_workload
+from surescale.simulation.load.workload import UNDATED_MS, Workload
 from surescale.simulation.loops.hourly import BlockCodes, HourlyLoads, HourlyPeaks
 
 DAY = 1440
@@ -86,7 +87,7 @@ def test_what_comes_at_the_same_times_is_expected(name: str) -> None:
 @pytest.mark.parametrize("name", ["clarknet", "nasa", "twitter", "steps@2", "ramp"])
 def test_loads_without_one_are_expected_as_before(name: str) -> None:
     """Days that are roughly alike and steps are no timetable: the outlook is the same object."""
-    load = load_workload(name)
+    load = archive.load_workload(name)
     load = replace(load, requests=load.requests[:LENGTH], trace_start_ms=UNDATED_MS)
     for minute in range(3 * DAY, LENGTH - 120, 790):
         outlook, found = _at(load, minute)

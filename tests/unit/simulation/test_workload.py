@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import archive
 from surescale.simulation.load.workload import KINDS, UNDATED_MS, Gap, LoadKindError, WorkloadError, load_workload
 from tests.unit.simulation.cases import HOUR, workload
 
@@ -101,7 +102,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     """A name that is no file either."""
-    with pytest.raises(WorkloadError, match="clarknet, nasa, twitter"):
+    with pytest.raises(WorkloadError, match="clarknet, nasa, online-shop"):
         load_workload("clarknett")
 
 
@@ -133,13 +134,16 @@ def test_the_gaps_of_the_shipped_traces_are_those_of_their_list() -> None:
     listed = {
         (trace.split("_")[0], int(a), int(b)) for trace, a, b, kind in (row.split(",") for row in rows) if kind == "no_records"
     }
-    names = ("clarknet", "nasa", "twitter")
+    names = ("clarknet", "nasa")
     assert {(name, gap.first, gap.last) for name in names for gap in load_workload(name).gaps} == listed
 
 
-def test_twitter_ships() -> None:
-    """Twenty-two days of 2021."""
-    assert (load_workload("twitter").minutes, load_workload("twitter").percentile(99)) == (31_651, 14_378.0)
+def test_a_load_of_the_archive_is_known_to_benchmarks_by_name_and_ships_with_no_package() -> None:
+    """Twenty-two days of 2021, with a hole in each but the last."""
+    load = archive.load_workload("twitter")
+    assert (load.minutes, load.percentile(99), len(load.gaps)) == (31_651, 14_378.0, 21)
+    with pytest.raises(WorkloadError, match="neither a file"):
+        load_workload("twitter")
 
 
 @pytest.mark.parametrize("kind", KINDS)
