@@ -1,6 +1,7 @@
 """What a forge reads: workflows that call what is there, forms and rules that parse, a hook that is the own lint."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,13 @@ def test_updates_name_folders_that_hold_what_they_update() -> None:
     there = {path for path in there if "node_modules" not in path.parts}
     assert {path for path in watched if not path.exists()} == set()
     assert watched - {ROOT / ".github" / "workflows"} == there
+
+
+def test_the_version_could_be_tagged() -> None:
+    """The release's workflow finds what it asks for: a heading of the changelog, and frozen messages."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"## [{version}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    assert any((ROOT / "tests" / "wire" / "releases" / version).iterdir())
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda path: path.stem)
