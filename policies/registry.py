@@ -111,7 +111,7 @@ def unknown_policy(name: str, folder: str) -> str | None:
         return None
     if folder and not Path(folder).is_dir():
         return f"SURESCALE_POLICY_FOLDER: {folder} is no folder, so a rule answers in place of {name!r}"
-    return f"SURESCALE_POLICY: there is no policy {name!r}, a rule answers in its place; {meant(name, known)}"
+    return f"SURESCALE_POLICY: there is no policy {name!r}, so a rule decides instead; {meant(name, known)}"
 
 
 def other_span(name: str, folder: str, span_minutes: int) -> str | None:

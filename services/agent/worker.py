@@ -238,7 +238,7 @@ def warn_if_unavailable(policy: "Policy", log: logging.Logger) -> None:
     from surescale.policies.registry import Unavailable
 
     if isinstance(policy, Unavailable):
-        log.warning("policy %s cannot be used, a rule answers in its place: %s", policy.name, policy.reason)
+        log.warning("policy %s cannot be used, so a rule decides instead: %s", policy.name, policy.reason)
 
 
 class RateLimit(logging.Filter):

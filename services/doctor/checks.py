@@ -145,7 +145,7 @@ _PACKAGES = ("confluent-kafka", "faust-streaming", "pyspark", "redis", "onnxrunt
 _ROLE_OF_THE_IMAGE = "SURESCALE_ROLE"
 _ASK_THE_ENGINE = ("monitor", "rescaler")
 _INSTALL = "commands that need it name it; pip install 'surescale[all]' brings everything"
-_CHOOSE = "a rule answers in its place; set SURESCALE_POLICY or SURESCALE_POLICY_FOLDER, or see `surescale policy verify`"
+_CHOOSE = "a rule decides instead; set SURESCALE_POLICY or SURESCALE_POLICY_FOLDER, or see `surescale policy verify`"
 
 
 def role_of_the_image() -> str:

@@ -28,8 +28,8 @@ def command(*, test_notification: bool, before_start: bool, as_json: bool, **giv
     Kafka, topics, Redis, the engine, Prometheus or the consumer groups where figures come from them, what Kubernetes allows, the
     policy, the webhook, and whether the roles are at work.
 
-    Reads the same settings as the roles. Changes nothing, and tells nobody unless asked to. Exit code 1 if there is a problem; a
-    warning is none.
+    Reads the same settings as the roles. Changes nothing, and tells nobody unless asked to. Exit code 1 if there is a
+    problem; warnings do not count.
     """
     from surescale.contracts.settings import PipelineSettings, from_environment, settings_in
     from surescale.contracts.topics import TopicSettings

@@ -155,7 +155,7 @@ def overview(snapshot: "SettingsSnapshot", pipeline_policy: str) -> dict[str, An
     scalable = [task for task in topology.tasks if task.scalable]
     policy = settings.policy or (snapshot.release.policy if snapshot.release else pipeline_policy)
     applied = applied_to(snapshot.history, snapshot.job)
-    released = why_released(snapshot.release.to, snapshot.release.policy) if snapshot.release else "agents' own"
+    released = why_released(snapshot.release.to, snapshot.release.policy) if snapshot.release else "SURESCALE_POLICY"
     source = ("job" if own.policy else "label") if settings.policy else released
     return {
         "job": snapshot.job,

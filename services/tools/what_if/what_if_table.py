@@ -41,7 +41,7 @@ def _held_back(part: HoldoutCheck) -> list[str]:
     errors = []
     if part.busy_error is not None:
         errors.append(f"busy time {part.busy_error:.1%}")
-    unchecked = "latency unchecked, since nothing waited" if part.waiting_recorded is not None else "latency unchecked"
+    unchecked = "latency unchecked: nothing waited" if part.waiting_recorded is not None else "latency unchecked"
     errors.append(unchecked if part.latency_error_s is None else f"latency {part.latency_error_s:.3g} s")
     return [
         f"check: fitted without the last {part.minutes} minutes, the world predicted for them "
@@ -99,7 +99,7 @@ def _sentence(name: str, minus: BaselineDifference, report: WhatIfReport) -> str
     if minus.is_shown:
         return f"{told}: unchecked" if name in CHECKED and minus.model_error is None else told
     is_off = minus.model_error is not None and abs(minus.mean) <= minus.model_error
-    return f"{told}: not significant, {f'the world was off by {minus.model_error:.3g}' if is_off else 'within chance'}"
+    return f"{told}: not significant, {f'the world was off by {minus.model_error:.3g}' if is_off else 'may be chance'}"
 
 
 def _notes(report: WhatIfReport) -> list[str]:

@@ -376,7 +376,7 @@ def test_an_overview_has_what_somebody_set_with_who_and_when_and_the_rest_togeth
         "max 12 (label)",
         "utilisation 0.5 (demo, before the pipeline's clock ran)",
     ]
-    assert "policy_in_use sure (agents' own)" in {" ".join(line.split()) for line in lines[:begins]}
+    assert "policy_in_use sure (SURESCALE_POLICY)" in {" ".join(line.split()) for line in lines[:begins]}
     assert any(line.startswith("labels_ignored") and "surescale.total" in line for line in lines[:begins])
     assert lines[-2].startswith("defaults of flink: ")
     assert "scale-down-after 30" in lines[-2]
