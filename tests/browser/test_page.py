@@ -356,6 +356,7 @@ def test_a_consumer_groups_page_shows_its_partitions_members_and_workers(page: "
     """What waits most stands first, what is unknown says so, and no host is asked for."""
     view.take(_group())
     page.goto(f"{served.url}#/jobs/{JOB}")
+    page.locator('figure.chart[aria-label^="Load,"][aria-label*="capacity 1,800"]').wait_for()  # 600 taken, a third busy
     page.get_by_text("1,580 records waiting, the oldest for 4.2 s. What waits in 1 partition is unknown.").wait_for()
     rows = page.get_by_role("region", name="Partitions of orders-parse").locator("tbody tr")
     assert [rows.nth(number).locator("td").nth(3).inner_text() for number in range(2)] == ["unknown", "1,501"]

@@ -1,11 +1,11 @@
 // One job: how it is, its graph, its last hours with every decision, its tasks.
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { Condition, ConsumerGroup, HistoryDocument as History, JobDocument, JobRent, DecisionMark as Mark, SummedCost, TaskBoundsDocument as Bounds, TaskSpec as Task, TaskMinuteDocument as TaskMinute } from "../api/documents";
+import type { Condition, ConsumerGroup, HistoryDocument as History, JobDocument, JobRent, DecisionMark as Mark, SummedCost, TaskBoundsDocument as Bounds, TaskHistoryDocument as TaskHistory, TaskSpec as Task, TaskMinuteDocument as TaskMinute } from "../api/documents";
 import { jobPath } from "../api/client";
 import { useLive } from "../api/live";
 import { Card, Empty, type Fact, Facts, Heading, Notice, StatusWord, Table, figures } from "../parts/basics";
-import { Charts, type Limits, RANGES, Range } from "../parts/charts";
+import { CAPACITY, Charts, type Limits, RANGES, Range, capacities } from "../parts/charts";
 import { TaskGraph, heat } from "../parts/graph";
 import { Groups } from "../parts/groups";
 import { clusterLink, decisionLink, jobLink, opens, taskLink } from "../parts/links";
@@ -21,6 +21,10 @@ export function JobPage({ job }: { job: string }): JSX.Element {
   const { document } = live;
   const [range, setRange] = useState<number>(RANGES[0].minutes);
   const { document: history } = useLive<History>(`${jobPath(job)}/history?minutes=${range}`, ["snapshots", "decisions", "reschedule-events"]);
+  const [scaled, ...others] = (document?.topology?.record.tasks ?? []).filter((task) => task.scalable);
+  const only = scaled && !others.length ? `${jobPath(job)}/tasks/${encodeURIComponent(scaled.task)}?minutes=${range}` : null;
+  const { document: task } = useLive<TaskHistory>(only, ["snapshots"]);
+  const charted = useMemo(() => history && withCapacity(history, task), [history, task]);
   const minutes = useMemo(() => new Map((document?.minute_by_task ?? []).map((each) => [each.task, each])), [document]);
   const bounds = useMemo(() => new Map((document?.bounds ?? []).map((each) => [each.task, each])), [document]);
   const cluster = job.slice(0, job.indexOf("/"));
@@ -41,8 +45,8 @@ export function JobPage({ job }: { job: string }): JSX.Element {
           <Operate path={jobPath(job)} isPaused={Boolean(document.settings?.record.pause)} advised={advised(document)} />
           <div class="columns">
             <Card title="Last hours" class="wide" aside={<Range minutes={range} onChoice={setRange} />}>
-              {history && history.window_end_ms.length > 1 ? (
-                <Charts history={history} limits={limits(document)} />
+              {charted && charted.window_end_ms.length > 1 ? (
+                <Charts history={charted} limits={limits(document)} />
               ) : (
                 <Empty title="No minutes yet">The first one appears a minute after the job has started.</Empty>
               )}
@@ -72,6 +76,13 @@ export function JobPage({ job }: { job: string }): JSX.Element {
       )}
     </>
   );
+}
+
+/** Return a job's history with the capacity of its only scaled task, which is its own; null: it has several, or that is not known. */
+function withCapacity(history: History, task: TaskHistory | null): History {
+  if (!task) return history;
+  const known = new Map(capacities(task).map((each, at) => [task.window_end_ms[at], each]));
+  return { ...history, figures: { ...history.figures, [CAPACITY]: history.window_end_ms.map((end) => known.get(end) ?? null) } };
 }
 
 /** Return the sizes that are allowed of all scaled tasks together; a least of one each says nothing. */

@@ -5,12 +5,11 @@ import { jobPath } from "../api/client";
 import type { HistoryDocument as History, JobDocument, TaskHistoryDocument as TaskHistory } from "../api/documents";
 import { useLive } from "../api/live";
 import { Card, Empty, Facts, Heading, Notice } from "../parts/basics";
-import { CAPACITY, Charts, RANGES, Range } from "../parts/charts";
+import { CAPACITY, Charts, RANGES, Range, capacities } from "../parts/charts";
 import { jobLink, taskLink } from "../parts/links";
 import { count, duration, percent } from "../parts/words";
 
 const FIELDS = { records: "load_records_per_minute", parallelism: "parallelism", utilisation: "utilisation", backlog: "backlog_records", latency_ms: "latency_ms" };
-const BUSY_LEAST = 0.1; // of less, what it could take would be mostly noise
 
 export function TaskPage({ job, task }: { job: string; task: string }): JSX.Element {
   const [minutes, setMinutes] = useState<number>(RANGES[0].minutes);
@@ -58,10 +57,5 @@ export function TaskPage({ job, task }: { job: string; task: string }): JSX.Elem
 /** Return a task's columns under the names that the job's charts know them by, and what its subtasks could take if always busy. */
 function asHistory(task: TaskHistory): History {
   const figures = Object.fromEntries(Object.entries(FIELDS).map(([name, field]) => [field, task.figures[name] ?? []]));
-  const busy = task.figures["utilisation"] ?? [];
-  figures[CAPACITY] = (task.figures["records"] ?? []).map((records, at) => {
-    const share = busy[at] ?? 0;
-    return records === null || share < BUSY_LEAST ? null : records / share;
-  });
-  return { job: task.job, window_end_ms: task.window_end_ms, figures, decisions: [], expected: [] };
+  return { job: task.job, window_end_ms: task.window_end_ms, figures: { ...figures, [CAPACITY]: capacities(task) }, decisions: [], expected: [] };
 }

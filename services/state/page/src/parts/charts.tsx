@@ -2,7 +2,7 @@
 import uPlot from "uplot";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { ExpectedLoad, HistoryDocument as History, JobOverview, DecisionMark as Mark } from "../api/documents";
+import type { ExpectedLoad, HistoryDocument as History, JobOverview, DecisionMark as Mark, TaskHistoryDocument as TaskHistory } from "../api/documents";
 import { withGaps } from "./gaps";
 import { decisionLink } from "./links";
 import { colour, isDark } from "./theme";
@@ -49,8 +49,17 @@ export function Range({ minutes, onChoice }: { minutes: number; onChoice: (minut
   );
 }
 
-/** The name of the column of what could be taken at the size of each minute; only a task's history has one. */
+/** The name of the column of what could be taken at the size of each minute, of which a job's history has none. */
 export const CAPACITY = "capacity";
+const BUSY_LEAST = 0.1; // of less, what a task could take would be mostly noise
+
+/** Return what a task would have taken in each minute, had its subtasks always been busy. */
+export function capacities({ figures }: TaskHistory): (number | null)[] {
+  return (figures["records"] ?? []).map((records, at) => {
+    const share = figures["utilisation"]?.[at] ?? 0;
+    return records === null || share < BUSY_LEAST ? null : records / share;
+  });
+}
 
 /** Sizes that are allowed; null: nothing worth a line. */
 export interface Limits {
