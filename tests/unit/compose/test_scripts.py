@@ -27,15 +27,19 @@ def run(script: str, *arguments: str, **environment: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_images_hold_the_licence_and_the_notices() -> None:
-    """The wheel in them takes along what pyproject.toml names, if it is sent to the engine."""
+def test_images_hold_the_licence_and_the_notices_and_no_research_data() -> None:
+    """The wheel in them takes along what pyproject.toml names, if it is sent to the engine; what is not sent is in no image."""
     licences = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license-files"]
     function = re.search(r"^context\(\) \{.*?^\}", (COMPOSE / "build.sh").read_text(), re.DOTALL | re.MULTILINE)
     assert function is not None
     sent = subprocess.run(
         ["bash", "-c", f"{function[0]}\ncontext | tar --list"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert set(licences) <= set(sent.stdout.splitlines())
+    names = set(sent.stdout.splitlines())
+    assert set(licences) <= names
+    research = {path.name for path in (ROOT / "reproductions" / "data").glob("*.csv")}
+    assert research
+    assert {Path(name).name for name in names} & research == set()
 
 
 def prepared(folder: Path, **environment: str) -> str:
