@@ -1,5 +1,7 @@
 """Small valid messages that tests start from."""
 
+import functools
+
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.messages import JobTopology, TaskSample, TaskSpec
 from surescale.contracts.window_history import WindowHistory
@@ -56,6 +58,7 @@ def row(**figures: float) -> Float32:
     return values
 
 
+@functools.cache
 def window_at(minute: int) -> Window:
     """Return a full window that ends with this minute; task map, on two subtasks, keeps up with half of its load."""
     history = WindowHistory(JOB, 60)

@@ -10,6 +10,7 @@ from surescale.contracts.errors import SettingsError
 from surescale.engines.compose.actuator import ComposeEngine
 from surescale.engines.kubernetes.actuator import KubernetesEngine
 from surescale.engines.ports.actuator import EngineApi, EngineRefused, EngineUnavailable
+from surescale.engines.processes import reconcile
 from surescale.engines.processes.actuator import ProcessesEngine
 from surescale.engines.processes.worker_store import WorkerStore
 from surescale.engines.registry import actuator_of
@@ -53,8 +54,9 @@ def test_without_an_actuator_every_command_is_refused() -> None:
         engine.look("sim/orders")
 
 
-def test_processes_are_started_as_the_groups_file_says(tmp_path: Path) -> None:
+def test_processes_are_started_as_the_groups_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any command, and in the file's own folder."""
+    monkeypatch.setattr(reconcile, "STEADY_S", 1.0)
     command = [sys.executable, "-c", "import pathlib, time; pathlib.Path('here').touch(); time.sleep(600)"]
     file = tmp_path / "groups.json"
     file.write_text(json.dumps({"shop": {"groups": {"parse": {"workers": {"command": command}}}}}))

@@ -2,11 +2,12 @@
 
 import contextlib
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from queue import Empty, SimpleQueue
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from benchmarks.pipeline.fleet import Fleet
 from benchmarks.pipeline.monitor import Watched, measured
@@ -42,10 +43,27 @@ class _Client:
             self._sent.get(timeout=timeout_s)(None, _Record())
 
 
-def objects_after(minutes: int) -> list[int]:
-    """Return the objects of this process after each hour."""
+def objects_after(minutes: int, *, kept: int = 0) -> list[int]:
+    """Return the objects of a process after each hour, one that nothing else runs in; each step of a watcher keeps some lists."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        return process.submit(_objects_after, minutes, kept).result()
+
+
+def _objects_after(minutes: int, kept: int) -> list[int]:
+    keeps: list[list[int]] = []
+    real = JobWatcher.step
+
+    def step(watcher: JobWatcher) -> None:
+        real(watcher)
+        keeps.extend([watcher.after_ms] for _ in range(kept))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JobWatcher, "step", step)
+        return _watched(minutes)
+
+
+def _watched(minutes: int) -> list[int]:
     client: Any = _Client()
-    assert isinstance(client, _Client | Producer)
     watched = Watched(Fleet(JOBS, 3, 2, seed=1), client, TopicNames(""), threads=4)
     found = [objects for _, objects, _ in measured(watched, minutes, HOUR)]
     watched.stop.set()
@@ -59,15 +77,7 @@ def test_nothing_that_a_monitor_keeps_grows_with_the_minutes() -> None:
     assert max(later) - first < JOBS
 
 
-def test_a_watcher_that_kept_its_minutes_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watcher_that_kept_its_minutes_would_be_found() -> None:
     """Two lists of a job and minute are enough."""
-    kept: list[list[int]] = []
-    real = JobWatcher.step
-
-    def step(watcher: JobWatcher) -> None:
-        real(watcher)
-        kept.extend(([watcher.after_ms], [watcher.after_ms]))
-
-    monkeypatch.setattr(JobWatcher, "step", step)
-    first, *later = objects_after(2 * HOUR)
+    first, *later = objects_after(2 * HOUR, kept=2)
     assert max(later) - first >= JOBS * HOUR

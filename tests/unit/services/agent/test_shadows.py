@@ -1,6 +1,7 @@
 """Policies in the shadow: their own process, its limits, and a queue that never holds up a decision."""
 
 import asyncio
+import functools
 import logging
 import os
 import resource
@@ -31,6 +32,7 @@ FD_SETSIZE = 1024
 RAW, SETTINGS = encode_window(window_at(600)), JobSettings(job=JOB)
 
 
+@functools.cache
 def served(policy: str = "hold") -> Decision:
     """Return the decision that was made."""
     return decide(window_at(600), load_policy(policy), SETTINGS, seed=7)
