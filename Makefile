@@ -85,9 +85,13 @@ faults: install ## Kill, cut off and starve whole pipelines, then check that not
 	@$(BIN)/python -m tests.faults $(FAULTS_ARGS)
 
 check: lint ## Before each commit: lint, types, and all tests that need no server
-	@$(PYTEST) $(QUICK_TESTS) -m "not integration and not nightly" -n $(TEST_PROCESSES) --durations 20 --durations-min 3 $(PYTEST_ARGS)
+	@$(PYTEST) $(QUICK_TESTS) -m "not integration and not nightly" -n $(TEST_PROCESSES) --no-loadscope-reorder --durations 20 --durations-min 3 $(PYTEST_ARGS)
 
-live: install ## Tests on real servers: Kafka, Redis, Spark, Faust, Flink, containers, a browser
+# Classes that each Spark of the tests would load and check anew.
+build/spark.jsa: $(STAMP) tests/support/spark_archive.py
+	@$(BIN)/python -m tests.support.spark_archive $@
+
+live: install build/spark.jsa ## Tests on real servers: Kafka, Redis, Spark, Faust, Flink, containers, a browser
 	@$(PYTEST) $(LIVE_TESTS) -m "integration and not nightly" -n $(LIVE_PROCESSES) --no-loadscope-reorder --durations 40 --durations-min 15 $(PYTEST_ARGS)
 
 test: check live ## Before each merge: everything but what is left to the night

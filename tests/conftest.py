@@ -8,6 +8,7 @@ import contextlib
 import functools
 import gc
 import os
+import sys
 import uuid
 import warnings
 from collections.abc import Generator, Iterator
@@ -21,7 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from surescale.runtime import threads
 from surescale.services.local_stack.servers import LocalBroker, LocalRedis, LocalServer
-from tests.support.sharing import WholeFiles
+from tests.support.sharing import WholeFiles, turn
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
 
 # Processes that tests start run this tree, whichever one is installed.
 os.environ["PYTHONPATH"] = str(Path(__file__).parents[1] / "src")
+
+# Compiled files are kept, whatever the shell says: hundreds of processes would each compile all that they import.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# What `make live` makes, so that Spark starts sooner; each finds out for itself whether it can be used.
+if (_archive := Path(__file__).parents[1] / "build" / "spark.jsa").exists():
+    os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:SharedArchiveFile={_archive} -Xlog:cds=off"
 
 # Tests that import onnxruntime before our code does, which sets this itself.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -59,10 +68,11 @@ _LIVE = tuple(Path(__file__).parent / name for name in ("browser", "e2e", "fault
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs real servers as integration; if such a test fails, it runs once more.
+    """Mark what needs real servers as integration; if such a test fails, it runs once more. Long files have the first turns.
 
     The summary names every test that ran again, with its first failure (decision 24). `--fail-on-flaky` makes them failures.
     """
+    items.sort(key=lambda item: turn(item.nodeid))
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.integration)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.error import HTTPError, URLError
@@ -279,24 +280,36 @@ def where_it_hangs(*given, **more):
 """
 
 
-@pytest.mark.parametrize(
-    ("role", "module", "method", "loop"),
-    [
-        ("monitor", "surescale.monitor.service", "Monitor._jobs_now", "the main loop of monitor"),
-        ("rescaler", "surescale.rescaler.service.session", "Session._poll", "the main loop of rescaler"),
-        ("state-service", "surescale.services.state.write.projector", "Projector.step", "the projector of state-service"),
-    ],
-)
 def test_a_role_that_hangs_fails_its_liveness_check_and_ends(
-    roles: Roles, kafka: KafkaForTests, redis_url: str, role: str, module: str, method: str, loop: str
+    roles: Roles, kafka: KafkaForTests, redis_url: str, tmp_path: Path
 ) -> None:
-    """With the stacks in its log."""
+    """With the stacks in its log. Three roles hang at once, since each test of one would wait as long."""
     own = {"bootstrap": kafka.bootstrap, "topic_prefix": kafka.topic_prefix(), "redis_url": redis_url}
     roles.settings = replace(roles.settings, **own)
     create_topics(roles.settings)
-    process = roles.start(role, program=never_returns(module, method), SURESCALE_HTTP_PORT=str(free_port()))
-    hangs_and_ends(process, roles.settings.health_port, loop)
-    assert "where_it_hangs" in roles.log()
+
+    def hangs(role: str, module: str, method: str, loop: str) -> None:
+        (tmp_path / role).mkdir()
+        alone = replace(roles, folder=tmp_path / role, settings=replace(roles.settings, health_port=free_port()))
+        process = alone.start(role, program=never_returns(module, method), SURESCALE_HTTP_PORT=str(free_port()))
+        hangs_and_ends(process, alone.settings.health_port, loop)
+        assert "where_it_hangs" in alone.log()
+
+    with ThreadPoolExecutor() as together:
+        for each in [
+            together.submit(hangs, "monitor", "surescale.monitor.service", "Monitor._jobs_now", "the main loop of monitor"),
+            together.submit(
+                hangs, "rescaler", "surescale.rescaler.service.session", "Session._poll", "the main loop of rescaler"
+            ),
+            together.submit(
+                hangs,
+                "state-service",
+                "surescale.services.state.write.projector",
+                "Projector.step",
+                "the projector of state-service",
+            ),
+        ]:
+            each.result()
 
 
 def test_a_simulated_engine_whose_loop_is_blocked_ends(roles: Roles) -> None:

@@ -11,13 +11,24 @@ from unittest import mock
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
+from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem  # type: ignore[import-untyped]
+
 from surescale.runtime.ports import free_port
+from surescale.spark_streaming.places import Place
 from tests.support.waiting import wait_until
 
 BUCKET = "windows-of-tests"
 _LOCKS = Path(__file__).parents[2] / "locks"
 _UV = [sys.executable, "-m", "uv", "run", "--no-project"]
 _START_TIMEOUT_S = 240.0  # the first time its packages are fetched
+
+
+def impatient(path: str) -> Place:
+    """Return a place in the bucket whose client tries once; of its own accord it tries for six seconds."""
+    files = S3FileSystem(
+        endpoint_override=os.environ["AWS_ENDPOINT_URL"], retry_strategy=AwsStandardS3RetryStrategy(max_attempts=1)
+    )
+    return Place(files, f"{BUCKET}/{path}", f"s3://{BUCKET}/{path}")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from surescale.spark_streaming.minutes import MinuteRules
 from surescale.spark_streaming.places import place_of
 from surescale.spark_streaming.settings import SparkSettings
 from surescale.spark_streaming.streaming_job import Counts, Job
-from tests.support.object_store import BUCKET, object_store
+from tests.support.object_store import impatient, object_store
 
 
 def test_a_broker_that_goes_away_before_the_query_starts_is_waited_for(tmp_path: Any) -> None:
@@ -38,7 +38,7 @@ def test_a_store_that_goes_away_before_the_query_starts_is_waited_for(tmp_path: 
     """As a broker is; the state in it is not called corrupt."""
     stop, log = threading.Event(), logging.Logger("test")
     with object_store():
-        manifests = Manifests(place_of(f"s3://{BUCKET}/{tmp_path.name}"), MinuteRules())
+        manifests = Manifests(impatient(tmp_path.name), MinuteRules())
     lines: list[str] = []
 
     def note(record: logging.LogRecord) -> bool:

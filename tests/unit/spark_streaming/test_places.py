@@ -18,7 +18,7 @@ from surescale.spark_streaming.minutes import Minutes
 from surescale.spark_streaming.places import Place, StoreAway, place_of
 from surescale.spark_streaming.state_files import Memory, StateFiles
 from surescale.spark_streaming.streaming_job import _scratch
-from tests.support.object_store import BUCKET, object_store
+from tests.support.object_store import BUCKET, impatient, object_store
 from tests.support.spark_states import Saved, StateStore
 from tests.unit.spark_streaming.pipeline import RULES, feed, marker, sample
 
@@ -254,7 +254,7 @@ def test_a_store_that_does_not_answer_is_away_and_its_files_are_not_corrupt(tmp_
         store = StateStore(place_of(f"s3://{BUCKET}/{tmp_path.name}"), RULES)
         store.save(Saved(0, Minutes(RULES), {0: 1}))
         manifest = store.manifests.load()
-        files = StateFiles(place_of(f"s3://{BUCKET}/{tmp_path.name}") / FOLDER)  # which remembers no rows
+        files = StateFiles(impatient(tmp_path.name) / FOLDER)  # which remembers no rows
     for ask in (lambda: files.load(manifest, {0}), lambda: files.save(Memory(Minutes(RULES)), 1, 0)):
         with pytest.raises(StoreAway, match=r"^s3://.*: the store does not answer, or refuses \(.*\)$"):
             ask()
