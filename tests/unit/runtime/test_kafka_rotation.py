@@ -9,9 +9,16 @@ from pathlib import Path
 import pytest
 
 from surescale.contracts.settings import PipelineSettings
+from surescale.runtime import kafka_rotation
 from surescale.runtime.kafka_rotation import PASSWORD, SecretFiles, ended_by_new_secrets, fixed_secrets, follow_password
 from surescale.runtime.kafka_security import credentials
 from tests.support.waiting import wait_until
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for new secrets more often."""
+    monkeypatch.setattr(kafka_rotation, "LOOK_EVERY_S", 0.05)
 
 
 class Client:
