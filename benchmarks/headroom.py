@@ -44,7 +44,6 @@ BLOCKS = 6  # ten-minute means of the last hour
 ANCESTORS = 10  # of a task, nearest first
 RIDGES = (10.0, 100.0, 1_000.0, 10_000.0)
 CHOOSING = 0.2  # of what is fitted to, the last part, which chooses among them
-LATE_S = 60.0
 LEAST = 0.5  # records a minute
 
 
@@ -98,14 +97,13 @@ def judged(place: Place) -> Judged:
 def _lived(ground: Ground, place: Place, forecasts: Forecasts) -> tuple[Float64, Float64, Float64, Float64]:
     """Return the figures [F, L] of plans that live with each forecast, in loops of half a day."""
     from benchmarks.plan_loops import given_in, starting_parallelism
-    from surescale.contracts.job_settings import LatencyBound
     from surescale.policies.guardrails import guard_rows, situation
     from surescale.policies.sure.plan import plan
 
     first = np.arange(place.first + 60, place.end - 60 * LOOP_HOURS, 60 * LOOP_HOURS)
-    terms = replace(ground.terms, latency_bound=LatencyBound(seconds=LATE_S))
+    terms = ground.terms
     start = starting_parallelism(ground.job, ground.load, first, np.random.default_rng(place.draw))
-    rows = replace(ground, terms=terms).rows(first, start, len(FORECASTS))
+    rows = ground.rows(first, start, len(FORECASTS))
     shape, count = (len(FORECASTS), len(first)), LOOP_HOURS * 60 // terms.span_minutes
     rewards, counted, rents, late, rescales = np.zeros((5, *shape))
     for _ in range(count):

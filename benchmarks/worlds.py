@@ -30,6 +30,7 @@ LOADS = ("clarknet", "nasa", "twitter")
 JOBS = ("j_756953", "j_242616")
 DRAWS = (101,)
 QUICK_WORLDS, QUICK_DAYS = ("calm", "drift", "skew", "restart@180"), 1
+FIGURES = ("subtask_hours_per_day", "late_minutes_per_day", "rescales_per_day")
 OURS, RIVALS = "sure", ("forecast", "ds2-gate", "static")
 
 Found = dict[Cell, "dict[str, Hours]"]  # hours by policy
@@ -82,11 +83,12 @@ def command(
 
 
 def figures(found: Found) -> dict[str, Any]:
-    """Return each policy's mean reward, rescales a day and difference to ours, and the best rival, over all cells and by load.
+    """Return each policy's rent, late minutes, rescales, reward and difference to ours, and the best rival, in all and by load.
 
     ``difference`` is ours less the policy's; ``cells_ahead``: in how many cells ours had the higher reward than the best rival.
     Under each load the best rival is its own; ``best_of_each_load`` is the difference to these over all cells.
     """
+    from surescale.contracts.objectives import DAY_MINUTES
     from surescale.simulation.evaluation.hours import Hours
 
     policies = list(next(iter(found.values())))
@@ -94,8 +96,10 @@ def figures(found: Found) -> dict[str, Any]:
     best = _best_rival(found)
     by_policy = {
         policy: {
-            "reward": hours.reward,
+            "subtask_hours_per_day": hours.rent,
+            "late_minutes_per_day": None if hours.late_share is None else DAY_MINUTES * hours.late_share,
             "rescales_per_day": hours.rescales_per_day,
+            "reward": hours.reward,
             **_difference(_apart(found, dict.fromkeys(found, policy))),
         }
         for policy, hours in joined.items()
@@ -134,21 +138,26 @@ def _difference(found: Difference) -> dict[str, Any]:
 def _table(judged: Mapping[str, Mapping[str, Any]], policies: Sequence[str]) -> str:
     loads = list(next(iter(judged.values()))["by_load"])
     with_ceiling = "ceiling" in policies
-    head = ["world", *policies, "best rival", "sure - best rival", "cells ahead", "rescales/day of sure, of it"]
+    head = ["world", "best rival", "subtask-hours/day of sure, of it", "late minutes/day of sure, of it"]
+    head += ["rescales/day of sure, of it", "cells ahead", *policies, "sure - best rival"]
     head += ["sure - best of each load", *(f"on {load}" for load in loads)] if len(loads) > 1 else []
     head += ["sure - ceiling"] if with_ceiling else []
     rows = []
     for world, each in judged.items():
         of, best = each["policies"], each["best_rival"]
-        row = [world, *(f"{of[name]['reward']:.4f}" for name in policies), best, _text(of[best])]
+        row = [world, best, *(", ".join(_figure(of[name][figure]) for name in (OURS, best)) for figure in FIGURES)]
         row += [f"{each['cells_ahead']} of {each['cells']}"]
-        row += [f"{of[OURS]['rescales_per_day']:.0f}, {of[best]['rescales_per_day']:.0f}"]
+        row += [*(f"{of[name]['reward']:.4f}" for name in policies), _text(of[best])]
         if len(loads) > 1:
             row += [_text(each["best_of_each_load"])]
             row += [f"{each['by_load'][load]['best_rival']} {_text(each['by_load'][load])}" for load in loads]
         row += [_text(of["ceiling"])] if with_ceiling else []
         rows.append(row)
     return table(head, rows)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
 
 
 def _text(found: Mapping[str, Any]) -> str:

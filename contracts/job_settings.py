@@ -36,6 +36,9 @@ class TaskLimits(Part, frozen=True, kw_only=True):
     pinned: bool = False  # stays as it is, whatever the load
 
 
+LATE_SECONDS = 60.0
+"""A minute is late in which records take longer than this, source to sink, where nobody set a bound, on every engine."""
+
 LimitsByTask = Annotated[dict[Text, TaskLimits], Meta(max_length=10_000)]
 
 

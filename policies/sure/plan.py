@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from surescale.contracts.job_settings import LATE_SECONDS
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Bool, Int64
 from surescale.policies.latency_bound import DRAIN_SHARE, Bound
@@ -47,7 +48,6 @@ REVERSED = 0.5  # share of a forced restart's price that hindsight asks for as w
 PAST_DOUBT = 2.0  # times that doubt, in the gain that hindsight asks for: a constant has to be right for a day, not for two hours
 WALK_MOST = 0.15  # of the spread, in that gain: a jump is no walk, and to wait after one costs more than a restart
 FOLLOWED_WIDTH = float(np.log(2.0))  # a day wider than a step is followed if that paid, however calm most of its hours are
-LATE_MINUTES = 1.0  # a record that waits longer is late, if its job has no bound on latency
 WIDE_SAVING = 0.25  # share of a job's subtasks that it must be able to do without to be far too wide
 WIDE_BUSY = 0.75  # how busy the highest peak of the last day may make what is left of such a job
 LITTLE_BUSY = 0.6  # share of its time in which the least size does next to nothing
@@ -182,7 +182,7 @@ def late_minutes(planning: Planning, planned: Planned) -> Float64:
 
 def late_after(planning: Planning) -> Bound:
     """Return the bound that a plan keeps, or that of a job without one, which costs nothing."""
-    return planning.bound or Bound(LATE_MINUTES, 0.0)
+    return planning.bound or Bound(LATE_SECONDS / 60.0, 0.0)
 
 
 def _is_idle(planning: Planning, given: PlanningInput, expected: Expected, work: Work, waiting: Float64) -> Bool:

@@ -35,8 +35,8 @@ class Hours:
         first: int64 [R], the hour of the workload in which each run's scoring begins.
         latency_weight: lambda of the reward.
         latency_cap: the highest latency in the reward; infinite if there is no cap.
-        late: share [R, H] of the minutes that count with a latency above the bound; None: there is no bound.
-        late_most: the share of such minutes that is allowed.
+        late: share [R, H] of the minutes that count with a latency above ``Terms.late_after_seconds``; None: nobody counts them.
+        late_most: the share of such minutes that a bound allows; None: there is no bound.
     """
 
     latency: Float64
@@ -48,12 +48,17 @@ class Hours:
     latency_weight: float
     latency_cap: float
     late: Float64 | None = None
-    late_most: float = 1.0
+    late_most: float | None = None
 
     @property
     def late_share(self) -> float | None:
-        """Return the share of minutes above the bound; None: there is no bound."""
+        """Return the share of late minutes; None: nobody counts them."""
         return None if self.late is None else self.mean(self.late)
+
+    @property
+    def rent(self) -> float:
+        """Return the subtask-hours a day over the minutes that count."""
+        return float(self.task_minutes.sum()) / max(1e-12, float(self.weight.sum())) * 24 / HOUR_MINUTES
 
     @property
     def rewards(self) -> Float64:
@@ -149,8 +154,8 @@ def hours_of(spans: Sequence[Span], terms: Terms, first_minutes: Int64, job: Siz
         first=first_minutes // HOUR_MINUTES,
         latency_weight=terms.latency_weight,
         latency_cap=_latency_cap(terms, job),
-        late=None if terms.latency_bound is None else summed("late_minutes") / np.maximum(counted, 1e-9),
-        late_most=1.0 if terms.latency_bound is None else terms.latency_bound.share,
+        late=None if terms.mode != "clean" else summed("late_minutes") / np.maximum(counted, 1e-9),
+        late_most=None if terms.latency_bound is None else terms.latency_bound.share,
     )
 
 

@@ -171,8 +171,6 @@ def setting_of(graph: JobGraph, workload: Workload, asked: EvaluationRequest) ->
         )
     if asked.latency_bound is not None and (not flows or world.has_slo):
         raise EvaluationError("--objective: minutes above a latency are counted in mode clean only, outside the world slo")
-    if asked.latency_bound is not None and world.restart_ms % MINUTE_MS and not (world.varies or world.has_pressure):
-        raise EvaluationError("--restart-s: with a bound on latency give whole minutes, or a world whose capacity varies")
     part = split(workload, asked.calibrate)
     runs = place_runs(workload, part, asked.runs, asked.seed)
     minutes, literal = (part.first, part.end), LITERAL_FACTOR if asked.fitted is None else SECOND_MINUTES

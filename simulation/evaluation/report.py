@@ -3,15 +3,16 @@
 Keys keep their meaning once published. Figures of a policy: ``reward_mean`` is the mean over the scored minutes of all runs and
 equals -lambda x ``latency_mean`` + (1 - lambda) x ``utilisation``; ``restart_s`` is how long a restart takes in the world, before
 any draw; for ``reward_ci95`` see ``simulation.evaluation.hours``;
-``share_above_bound`` is null without a bound on latency; ``task_minutes`` and ``decisions`` are per run; ``wall_s`` covers
-calibration and runs.
+``share_above_bound`` is null without a bound on latency; ``late_minutes_per_day`` counts minutes with a latency above
+``late_seconds``, and both are null where a batch a minute passes; ``dollars_per_day`` is null without a price; ``task_minutes``
+and ``decisions`` are per run; ``wall_s`` covers calibration and runs.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
-from surescale.contracts.objectives import in_words
+from surescale.contracts.objectives import DAY_MINUTES, in_words
 from surescale.policies.registry import FORECAST, RULES
 from surescale.simulation.evaluation.clairvoyant import CEILING, CLAIRVOYANT, ORACLE
 from surescale.simulation.evaluation.hours import Hours, interval, paired
@@ -48,6 +49,9 @@ class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
     utilisation: float
     task_minutes: float
     rescales_per_day: float
+    subtask_hours_per_day: float
+    dollars_per_day: float | None
+    late_minutes_per_day: float | None
     worst_hour: float
     hours_at_latency_cap: float
     share_above_bound: float | None
@@ -114,6 +118,8 @@ class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
     restart_s: float
     latency_weight: float = msgspec.field(name="lambda")
     objective: str | None
+    late_seconds: float | None
+    price: float | None
     load: Load
     load_parallelism: float
     load_factor: float
@@ -128,8 +134,13 @@ class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
     comparison: PolicyComparison
 
 
-def report_of(setting: Setting, results: Sequence[JudgedPolicy], wall_s: dict[str, float]) -> EvaluationReport:
-    """Return the report; the same setting and seed give the same values, except ``wall_s``."""
+def report_of(
+    setting: Setting, results: Sequence[JudgedPolicy], wall_s: dict[str, float], price: float | None = None
+) -> EvaluationReport:
+    """Return the report; the same setting and seed give the same values, except ``wall_s``.
+
+    ``price``: dollars per subtask and hour; None: unknown.
+    """
     asked, runs = setting.asked, setting.runs
     return EvaluationReport(
         job=setting.job.name,
@@ -141,6 +152,8 @@ def report_of(setting: Setting, results: Sequence[JudgedPolicy], wall_s: dict[st
         restart_s=setting.terms.restart_ms / 1000.0,
         latency_weight=asked.latency_weight,
         objective=in_words(asked.objective),
+        late_seconds=setting.terms.late_after_seconds if setting.terms.mode == "clean" else None,
+        price=price,
         load=asked.load,
         load_parallelism=asked.load_parallelism,
         load_factor=float(setting.job.scale_factor),
@@ -150,35 +163,38 @@ def report_of(setting: Setting, results: Sequence[JudgedPolicy], wall_s: dict[st
         scored_hours=runs.hours,
         span_minutes=setting.span_minutes,
         gaps=[GapMinutes(gap.first, gap.last) for gap in setting.workload.gaps],
-        policies={result.name: _policy(result, asked.seed, wall_s[result.name]) for result in results},
-        runs=[_run(results, index, asked.seed + index, int(offset)) for index, offset in enumerate(runs.offsets)],
+        policies={result.name: _policy(result, asked.seed, wall_s[result.name], price) for result in results},
+        runs=[_run(results, index, asked.seed + index, int(offset), price) for index, offset in enumerate(runs.offsets)],
         comparison=_comparison(results),
     )
 
 
-def _run(results: Sequence[JudgedPolicy], index: int, seed: int, offset: int) -> Run:
-    policies = {result.name: _figures(result.outcome.hours.run(index), result.outcome.decisions) for result in results}
+def _run(results: Sequence[JudgedPolicy], index: int, seed: int, offset: int, price: float | None) -> Run:
+    policies = {result.name: _figures(result.outcome.hours.run(index), result.outcome.decisions, price) for result in results}
     return Run(seed=seed, offset=offset, policies=policies)
 
 
-def _figures(hours: Hours, decisions: int) -> RunFigures:
+def _figures(hours: Hours, decisions: int, price: float | None) -> RunFigures:
     return RunFigures(
         reward_mean=_round(hours.reward),
         latency_mean=_round(hours.mean(hours.latency)),
         utilisation=_round(hours.mean(hours.utilisation)),
         task_minutes=_round(float(hours.task_minutes.sum()) / len(hours.first)),
         rescales_per_day=_round(hours.rescales_per_day),
+        subtask_hours_per_day=_round(hours.rent),
+        dollars_per_day=None if price is None else _round(price * hours.rent),
+        late_minutes_per_day=None if hours.late_share is None else _round(DAY_MINUTES * hours.late_share),
         worst_hour=_round(hours.worst),
         hours_at_latency_cap=_round(hours.hours_at_cap),
-        share_above_bound=None if hours.late_share is None else _round(hours.late_share),
+        share_above_bound=None if hours.late_share is None or hours.late_most is None else _round(hours.late_share),
         decisions=decisions,
     )
 
 
-def _policy(result: JudgedPolicy, seed: int, wall_s: float) -> PolicyFigures:
+def _policy(result: JudgedPolicy, seed: int, wall_s: float, price: float | None) -> PolicyFigures:
     outcome, tuned = result.outcome, result.tuned
     return PolicyFigures(
-        **msgspec.structs.asdict(_figures(outcome.hours, outcome.decisions)),
+        **msgspec.structs.asdict(_figures(outcome.hours, outcome.decisions, price)),
         reward_ci95=[_round(bound) for bound in interval(outcome.hours, seed)],
         wall_s=round(wall_s, 3),
         clairvoyant=result.name in CLAIRVOYANT,

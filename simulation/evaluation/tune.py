@@ -119,7 +119,7 @@ class CalibrationPart:
             means: Float64 = (own * weight).sum(axis=1) / np.maximum(weight.sum(axis=1), 1e-12)
             return means
 
-        if hours.late is None:
+        if hours.late is None or hours.late_most is None:
             found = mean(hours.rewards)
         else:
             found = mean(hours.utilisation) - LATE_SLOPE * np.maximum(mean(hours.late) - hours.late_most, 0.0)

@@ -187,15 +187,13 @@ class LoopRows:
         counted = None if self._load.counted is None else self._load.counted[minutes][at]
         span = self._core.pass_time(self._load.requests[minutes][at], counted, desired)
         self._minute = self._minute + minutes
-        bound = self.terms.latency_bound
-        if bound is None:
+        if span.inside is None:
             return span
-        assert span.inside is not None, "this core does not tell how many records are inside"
         ages = self._load.arrivals.ages(self._minute, span.inside)
-        assert self._waits_s is not None, "there is a bound"
-        waits_s = 60.0 * (ages if counted is None else np.where(counted, ages, np.nan))
-        self._waits_s = np.concatenate([self._waits_s[:, minutes:], waits_s], axis=1)
-        late = ages + self.job.path_minutes > bound.seconds / 60.0
+        if self._waits_s is not None:
+            waits_s = 60.0 * (ages if counted is None else np.where(counted, ages, np.nan))
+            self._waits_s = np.concatenate([self._waits_s[:, minutes:], waits_s], axis=1)
+        late = ages + self.job.path_minutes > self.terms.late_after_seconds / 60.0
         return replace(span, late_minutes=(late if counted is None else late & counted).sum(axis=1).astype(np.float64))
 
 
@@ -287,7 +285,8 @@ class _PipelineRows:
             )
         )
         arrivals, backlog, busy, allocated = sums
-        return flow_span((arrivals, backlog, busy, allocated), weight.sum(axis=1), changed, self.job.path_minutes)
+        inside = np.concatenate([flow.inside for flow in flows]).T
+        return flow_span((arrivals, backlog, busy, allocated), weight.sum(axis=1), changed, self.job.path_minutes, inside)
 
     def figures(self) -> Float32:
         """Return the last window (``simulation.loops.terms.Core``)."""

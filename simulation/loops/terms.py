@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.job_limits import is_simulated
-from surescale.contracts.job_settings import LatencyBound
+from surescale.contracts.job_settings import LATE_SECONDS, LatencyBound
 from surescale.contracts.windows import FIGURE, Float32
 from surescale.simulation.model.reward import LATENCY_MINUTES_MAX, REWARD_LAMBDA, latency_minutes
 from surescale.simulation.model.worlds import CALM, REAL_ENGINE, World
@@ -37,7 +37,9 @@ class Terms:
         effect_minutes: from a decision to its restart; 1 as in the pipeline. ``compat`` restarts at once.
         engine_steps: in ``clean``, use the pipeline's quarter-minute steps and whole-numbered counters, bit for bit, instead of
             whole minutes. Many times slower. Restarts that are not whole minutes always use it in the world ``calm``.
-        latency_bound: minutes above it are counted, in mode ``clean``; None: there is none.
+        latency_bound: of the job's owner, which policies are told of and its day's budget is kept for, in mode ``clean``; None:
+            there is none.
+        late_seconds: minutes with a latency above this are counted as late; None: above the bound, or ``LATE_SECONDS``.
         world: ``simulation.model.worlds``; what varies, and back pressure, is played in mode ``clean`` only. ``restart_ms`` is
             not taken from it.
         served: whose defaults jobs have and what policies know of ``restart_ms``: as in the ``world``; as on a real engine that
@@ -52,6 +54,7 @@ class Terms:
     effect_minutes: int = 1
     engine_steps: bool = False
     latency_bound: LatencyBound | None = None
+    late_seconds: float | None = None
     world: World = CALM
     served: Served = "world"
 
@@ -79,6 +82,13 @@ class Terms:
         if self.served == "measured":
             return None
         return self.restart_ms if self.restart_ms > MINUTE_MS or not is_simulated(self.engine) else None
+
+    @property
+    def late_after_seconds(self) -> float:
+        """Return above which latency a minute is late."""
+        if self.late_seconds is not None:
+            return self.late_seconds
+        return LATE_SECONDS if self.latency_bound is None else self.latency_bound.seconds
 
     @property
     def delay_minutes(self) -> int:
@@ -110,7 +120,7 @@ class Span:
         restarted: bool, the job restarted; in ``compat`` always.
         inside: float64 [B, m], records inside the job at the end of each minute; None: the core does not tell.
         late_minutes: minutes that count and at whose end a record left, or should have left, that came longer ago than
-            ``Terms.latency_bound`` (``simulation.loops.rows``); None: no bound.
+            ``Terms.late_after_seconds`` (``simulation.loops.rows``); None: batches, whose latency is another.
     """
 
     latency: Float64

@@ -47,6 +47,7 @@ class Flow:
         arrived: float64 [m * STEPS, B], records that came in at the door since the run began, let in or not.
         arrivals: float64 [m, B], records that entered the job.
         backlog_minutes: float64 [m, B], integral over the minute of the records inside the job.
+        inside: float64 [m, B], records inside the job at the end of the minute.
         busy_minutes: float64 [m, B], busy subtask-minutes of the real tasks.
         allocated_minutes: float64 [m, B], parallelism of the real tasks, summed.
         overloaded: bool [m, B], some task received more than its parallelism can serve; false in a minute with a restart.
@@ -68,6 +69,7 @@ class Flow:
     arrived: Float64
     arrivals: Float64
     backlog_minutes: Float64
+    inside: Float64
     busy_minutes: Float64
     allocated_minutes: Float64
     overloaded: Bool
@@ -285,6 +287,7 @@ class FlowRows:
             arrived=arrived_total,
             arrivals=arrivals,
             backlog_minutes=_in_order(_by_minute(backlog), 1),
+            inside=lags[STEPS::STEPS, -1],
             busy_minutes=_in_order(_by_minute(_in_order(busy_ms[:, real], 1)), 1) / MINUTE_MS,
             allocated_minutes=np.broadcast_to(self._parallelism[real].sum(axis=0).astype(np.float64), arrivals.shape),
             overloaded=overloaded & ~restarting,

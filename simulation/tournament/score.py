@@ -6,11 +6,13 @@ utilisation less a price for each minute above it, as ``sure`` plans by (``polic
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from surescale.contracts.job_settings import JobSettings, LatencyBound
+from surescale.contracts.job_settings import LATE_SECONDS, JobSettings, LatencyBound
+from surescale.contracts.objectives import DAY_MINUTES
 from surescale.policies.answer import Float64
 from surescale.policies.latency_bound import price_of
 from surescale.policies.sure.planning_input import WEIGHTS
@@ -44,6 +46,11 @@ class Aim:
         return self.latency_weight if self.bound is None else price_of(self.bound.share) / 2.0
 
     @property
+    def late_seconds(self) -> float:
+        """Return above which latency a minute is late."""
+        return LATE_SECONDS if self.bound is None else self.bound.seconds
+
+    @property
     def working_price(self) -> float:
         """Return what a unit of utilisation is worth."""
         return 1.0 - self.latency_weight if self.bound is None else 0.5
@@ -58,12 +65,16 @@ class Scored:
         working: float64 [D, H], utilisation.
         weight: float64 [D, H], the share of each hour that counts: not a gap.
         rescales: a day, over all draws.
+        rent: subtask-hours a day, likewise.
+        late: minutes a day with a latency above ``Aim.late_seconds``, of those that count; NaN if none does.
     """
 
     waiting: Float64
     working: Float64
     weight: Float64
     rescales: float
+    rent: float
+    late: float
 
     @classmethod
     def of(cls, draws: Sequence[Played], ground: Scenario, aim: Aim) -> "Scored":
@@ -72,6 +83,7 @@ class Scored:
         first = ground.first_minute
         masked = ground.workload.masked[first : first + ground.hours * HOUR_MINUTES].reshape(ground.hours, HOUR_MINUTES)
         busy, paid = hourly_utilisation(draws)
+        late, counted = (float(np.sum([getattr(each, name) for each in draws])) for name in ("late", "counted"))
         waited, arrivals = (np.array([getattr(each, name) for each in draws]) for name in ("waited", "arrivals"))
         if aim.bound is None:
             waiting = np.minimum(latency_minutes(waited, arrivals, aim.path_minutes), LATENCY_MINUTES_MAX)
@@ -82,20 +94,23 @@ class Scored:
             working=busy / np.maximum(paid, 1e-9),
             weight=np.broadcast_to(1.0 - masked.mean(axis=1), shape).astype(np.float64),
             rescales=24.0 * float(np.mean([each.rescales.mean() for each in draws])),
+            rent=24.0 * float(np.mean([each.subtasks.mean() for each in draws])),
+            late=DAY_MINUTES * late / counted if counted > 0.0 else math.nan,
         )
 
     def then(self, other: "Scored", hours: int) -> "Scored":
         """Return these hours up to so many, and from there on another variant's."""
-        parts = {
+        parts: dict[str, Any] = {
             name: np.concatenate([getattr(self, name)[:, :hours], getattr(other, name)[:, hours:]], axis=1)
             for name in ("waiting", "working", "weight")
         }
-        return Scored(**parts, rescales=(self.rescales + other.rescales) / 2.0)
+        means = {name: (getattr(self, name) + getattr(other, name)) / 2.0 for name in ("rescales", "rent", "late")}
+        return replace(self, **parts, **means)
 
     def between(self, first: int, end: int) -> "Scored":
         """Return some of the hours."""
-        parts = {name: getattr(self, name)[:, first:end] for name in ("waiting", "working", "weight")}
-        return Scored(**parts, rescales=self.rescales)
+        parts: dict[str, Any] = {name: getattr(self, name)[:, first:end] for name in ("waiting", "working", "weight")}
+        return replace(self, **parts)
 
     def rewards(self, aim: Aim) -> Float64:
         """Return the reward [D, H] of each hour."""

@@ -116,8 +116,8 @@ def verdict(
     if won:
         best = max(won, key=_margin)
         if best is without:
-            return found("ends", without, f"{without.candidate.words} is ahead of the former winner {_by(best)}.")
-        return found("wins", best, f"{best.candidate.words} is ahead of {now.candidate.words} {_by(best)}.")
+            return found("ends", without, f"{without.candidate.words} is ahead of the former winner {_by(best, now)}.")
+        return found("wins", best, f"{best.candidate.words} is ahead of {now.candidate.words} {_by(best, now)}.")
     if now is not without and without.reward >= now.reward:
         return found(
             "ends", without, f"{now.candidate.words} is no longer ahead of {without.candidate.words}, which it replaced."
@@ -131,7 +131,7 @@ def _why_it_stays(places: Sequence[Place], now: Place) -> str:
     name = now.candidate.words
     if best is None or best.ahead is None or not best.ahead.estimate.mean > 0.0:
         return f"No candidate is ahead of {name}."
-    return f"{best.candidate.words} is ahead of {name} {_by(best)}, which is too little to tell or to pay."
+    return f"{best.candidate.words} is ahead of {name} {_by(best, now)}, which is too little to tell or to pay."
 
 
 def _margin(place: Place) -> float:
@@ -139,10 +139,15 @@ def _margin(place: Place) -> float:
     return place.ahead.margin
 
 
-def _by(place: Place) -> str:
+def _by(place: Place, now: Place) -> str:
+    """Return what it would come to in what an operator pays and bears, and then in reward, which decides."""
     assert place.ahead is not None
-    found = place.ahead.estimate
-    return f"by {found.mean:.4f} ({found.low:+.4f} to {found.high:+.4f}, twin's error {place.ahead.twin_error:.4f})"
+    found, own, other = place.ahead.estimate, place.scored, now.scored
+    return (
+        f"with {own.rent:,.0f} subtask-hours a day instead of {other.rent:,.0f}, {own.late:.1f} late minutes instead of "
+        f"{other.late:.1f} and {own.rescales:.1f} rescales instead of {other.rescales:.1f}: "
+        f"by {found.mean:.4f} of reward ({found.low:+.4f} to {found.high:+.4f}, twin's error {place.ahead.twin_error:.4f})"
+    )
 
 
 WORK_ERROR_LEAST = 0.15

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
+from surescale.contracts.objectives import DAY_MINUTES
 from surescale.contracts.windows import Window
 from surescale.policies.answer import Float64
 from surescale.policies.departure import waiting_records
@@ -111,8 +112,8 @@ def check(
 RESAMPLES = 2_000
 BLOCKS_LEAST = 6
 BLOCK_HOURS_MOST = 12
-FIGURES = ("cost", "rescales", "backlog", "latency", "utilisation")
-CHECKED = ("cost", "backlog", "latency")  # figures that an error of the fitted world would shift
+FIGURES = ("cost", "late", "rescales", "latency", "backlog", "utilisation")
+CHECKED = ("cost", "late", "backlog", "latency")  # figures that an error of the fitted world would shift
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -145,7 +146,7 @@ class VariantOutcome:
     Attributes:
         variant: what was tried.
         draws: what happened, one per draw.
-        figures: by name, as ``FIGURES``: a day, a day, record-seconds an hour, seconds, a share.
+        figures: by name, as ``FIGURES``: a day, minutes a day, a day, seconds, record-seconds an hour, a share.
         differences: by name, to the baseline; None for the baseline.
         differing: share of decisions that want other sizes than the baseline's at the same time; 0 for the baseline.
     """
@@ -226,6 +227,9 @@ def _parts(draws: Sequence[Played], price: float) -> dict[str, Ratio]:
     waiting = np.array([np.nan_to_num(played.waiting).reshape(hours, HOUR_MINUTES).sum(axis=1) for played in draws])
     return {
         "cost": Ratio(subtask_minutes, one, 24.0 * price / HOUR_MINUTES),
+        "late": Ratio(
+            np.array([played.late for played in draws]), np.array([played.counted for played in draws]), float(DAY_MINUTES)
+        ),
         "rescales": Ratio(np.array([played.rescales for played in draws], dtype=np.float64), one, 24.0),
         "backlog": Ratio(waiting, known.astype(np.float64), 3600.0),
         "latency": Ratio(

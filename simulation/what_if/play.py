@@ -16,6 +16,7 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision
 from surescale.contracts.job_limits import answers_emergencies
 from surescale.contracts.job_settings import (
+    LATE_SECONDS,
     SETTINGS,
     ExcludedPeriod,
     JobSettings,
@@ -139,6 +140,8 @@ class Played:
         waited: float64 [H], record-minutes spent in the job, source to sink.
         arrivals: float64 [H], records that came.
         rescales: int64 [H].
+        late: float64 [H], minutes of those that count in which latency was above ``late_after_seconds`` of the variants.
+        counted: float64 [H], minutes that count.
         sizes: int64 [D, T], wanted from each decision on.
         at_ms: int64 [D], when each was made.
         reasons: [D], the decision's sentence.
@@ -151,6 +154,8 @@ class Played:
     waited: Float64
     arrivals: Float64
     rescales: Int64
+    late: Float64
+    counted: Float64
     sizes: Int64
     at_ms: Int64
     reasons: tuple[str, ...]
@@ -168,10 +173,33 @@ def check_span(policy_name: str, span_minutes: int) -> None:
         raise WhatIfError(f"{policy_name} decides every {span_minutes} minutes; a divisor of 60 is needed")
 
 
-def play(scenario: Scenario, variant: Variant, *, draw: int, seed: int, told: Callable[[float], None]) -> Played:
-    """Play a variant through the whole stretch, in one draw of what varies; ``told`` receives the share that is done."""
+def late_after_seconds(settings: JobSettings) -> float:
+    """Return above which latency a minute of a job is late."""
+    return settings.objective.seconds if isinstance(settings.objective, LatencyBound) else LATE_SECONDS
+
+
+def play(
+    scenario: Scenario,
+    variant: Variant,
+    *,
+    draw: int,
+    seed: int,
+    told: Callable[[float], None],
+    late_seconds: float | None = None,
+) -> Played:
+    """Play a variant through the whole stretch, in one draw of what varies.
+
+    Args:
+        scenario: where.
+        variant: what.
+        draw: of what varies.
+        seed: of decisions.
+        told: receives the share that is done.
+        late_seconds: above which latency a minute is late; None: as the variant's own settings have it.
+    """
     span_minutes = variant.policy.span_minutes
     terms = _with_bound(scenario.terms(draw, span_minutes), variant.settings)
+    terms = replace(terms, late_seconds=late_seconds)
     rows = _settled(scenario, terms)
     windows = _Windows(scenario, terms)
     busy = busy_minutes(terms.restart_ms, terms.delay_minutes)
@@ -210,6 +238,8 @@ def play(scenario: Scenario, variant: Variant, *, draw: int, seed: int, told: Ca
         waited=hourly("backlog_minutes"),
         arrivals=hourly("arrivals"),
         rescales=np.rint(hourly("rescaled")).astype(np.int64),
+        late=hourly("late_minutes"),
+        counted=hourly("counted_minutes"),
         sizes=np.array([[task.desired for task in made.tasks[1:-1]] for made in decisions], dtype=np.int64),
         at_ms=np.array([made.span_end_ms for made in decisions], dtype=np.int64),
         reasons=tuple(made.reason for made in decisions),
@@ -219,10 +249,9 @@ def play(scenario: Scenario, variant: Variant, *, draw: int, seed: int, told: Ca
 
 
 def _with_bound(terms: Terms, settings: JobSettings) -> Terms:
-    """Return terms under which minutes above the bound of a job's owner are counted, where the simulator can."""
-    counts = not terms.restart_ms % MINUTE_MS or terms.world.varies or terms.world.has_pressure
+    """Return terms under which policies see how long records waited, if the job's owner set a bound."""
     wanted = settings.objective
-    return replace(terms, latency_bound=wanted) if counts and isinstance(wanted, LatencyBound) else terms
+    return replace(terms, latency_bound=wanted) if isinstance(wanted, LatencyBound) else terms
 
 
 def _settled(scenario: Scenario, terms: Terms) -> LoopRows:

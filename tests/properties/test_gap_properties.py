@@ -54,7 +54,7 @@ def hours_of_two(draw: st.DrawFn) -> tuple[Scored, Scored, bool]:
             np.where(weight > 0, values, np.nan)
             for values in (level + 0.01 * generator.standard_normal((DRAWS, HOURS)), np.full((DRAWS, HOURS), 0.1))
         )
-        return Scored(waiting, working, weight, 1.0)
+        return Scored(waiting, working, weight, rescales=1.0, rent=240.0, late=3.0)
 
     own, rival = hours(0.5), hours(draw(st.sampled_from([0.4, 0.5, 0.9])))
     at = draw(st.none() | st.integers(0, HOURS - 1))

@@ -26,6 +26,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from surescale.contracts.errors import SurescaleError
+from surescale.contracts.job_settings import LatencyBound
+from surescale.contracts.objectives import read_objective
 from surescale.contracts.plurals import counted
 from surescale.policies.registry import check_policy
 from surescale.runtime import options, terminal
@@ -45,7 +47,7 @@ from surescale.simulation.evaluation.judge import (
     setting_of,
     usable,
 )
-from surescale.simulation.evaluation.report import EvaluationReport, RewardDifference, report_of
+from surescale.simulation.evaluation.report import EvaluationReport, PolicyFigures, RewardDifference, report_of
 from surescale.simulation.load.graphs import load_graph
 from surescale.simulation.load.workload import load_workload
 from surescale.simulation.loops.terms import Mode
@@ -88,6 +90,8 @@ WIDTH_WITHOUT_TERMINAL = 190
 @click.option("--as-shipped", is_flag=True, help="No calibration: rules with shipped constants, static as configured.")
 @options.policy_folder
 @click.option("--workers", type=click.IntRange(1, 64), help=f"Processes (default: cores, at most {WORKERS_MAX}).")
+@click.option("--price", type=options.FiniteRange(0, 1e9), help="Dollars per subtask and hour, for the rent.")
+@click.option("--reward", "with_reward", is_flag=True, help="Also the reward, its interval and differences, in the table.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report on standard output instead of the table.")
 def command(
     *,
@@ -101,12 +105,14 @@ def command(
     workers: int | None,
     span_minutes: str | None,
     policy_folder: str | None,
+    price: float | None,
+    with_reward: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
     """Judge policies on a job under a workload, in the simulator.
 
-    Runs each policy in a closed loop and reports its reward, latency and cost.
+    Runs each policy in a closed loop and reports its rent, late minutes and rescales.
     """
     fitted = _world_of_file(world)
     if (job is None) == (fitted is None):
@@ -131,24 +137,24 @@ def command(
         check_folder(out, option="--out")
     setting = _setting(job, workload, asked)
     check_played(names, setting)
-    report = _report(names, setting, workers or min(WORKERS_MAX, os.cpu_count() or 1))
+    report = _report(names, setting, workers or min(WORKERS_MAX, os.cpu_count() or 1), price)
     text, failure = json.dumps(msgspec.to_builtins(report), indent=1, allow_nan=False) + "\n", None
     if out is not None:
         try:
             write_atomically(out, text, option="--out")
         except SurescaleError as error:  # the disk is full by now: show what took hours all the same
             failure = error
-    _show(report, text if as_json else None)
+    _show(report, text if as_json else None, with_reward=with_reward)
     if failure is not None:
         raise failure
 
 
-def _show(report: EvaluationReport, text: str | None) -> None:
+def _show(report: EvaluationReport, text: str | None, *, with_reward: bool) -> None:
     """Print the report's JSON text if given, else its table."""
     if text is not None:
         click.echo(text, nl=False)
         return
-    show(report, terminal.console(WIDTH_WITHOUT_TERMINAL))
+    show(report, terminal.console(WIDTH_WITHOUT_TERMINAL), with_reward=with_reward)
 
 
 def _names(policies: tuple[str, ...], folder: str) -> list[str]:
@@ -176,13 +182,13 @@ def _setting(job: str | None, workload: str, asked: EvaluationRequest) -> Settin
     return setting_of(graph, load_workload(workload), asked)
 
 
-def _report(names: list[str], setting: Setting, workers: int) -> EvaluationReport:
+def _report(names: list[str], setting: Setting, workers: int, price: float | None) -> EvaluationReport:
     console = Console(stderr=True, highlight=False)
     columns = (TextColumn("{task.description:<20}"), BarColumn(), TextColumn("{task.fields[stage]:<10}"), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
         bars_or_lines = _ProgressShown(bars, names)
         found = judge_all(names, setting, workers, bars_or_lines)
-    return report_of(setting, [each.judged for each in found], {each.judged.name: each.wall_s for each in found})
+    return report_of(setting, [each.judged for each in found], {each.judged.name: each.wall_s for each in found}, price)
 
 
 class _ProgressShown:
@@ -215,15 +221,18 @@ LATENCY: dict[Mode, str] = {
 """What latency counts, per mode."""
 
 
-def show(report: EvaluationReport, console: Console) -> None:
-    """Print the table, best reward first, clairvoyant policies last and apart."""
+def show(report: EvaluationReport, console: Console, *, with_reward: bool = False) -> None:
+    """Print the table: rent, late minutes and rescales first, the cheapest policy on top, clairvoyant ones last and apart.
+
+    Under a bound on latency the policies that keep it come before those that do not.
+    """
     say = partial(console.print, markup=False, emoji=False)  # names may hold brackets and colons
     seed = f" (seed {report.world_seed})" if report.world_seed else ""
-    restart = f"restart {report.restart_s:.4g} s, " if report.restart_s != MINUTE_S else ""
-    objective = f"objective {report.objective}, " if report.objective else ""
+    restart = f", restart {report.restart_s:.4g} s" if report.restart_s != MINUTE_S else ""
+    objective = f", objective {report.objective}" if report.objective else ""
     say(
         f"{report.job} ({counted(report.tasks, 'task')}) under {report.workload}, mode {report.mode}, "
-        f"world {report.world}{seed}, {restart}lambda {report.latency_weight:g}, {objective}load factor {report.load_factor:.3g}"
+        f"world {report.world}{seed}{restart}{objective}, load factor {report.load_factor:.3g}"
     )
     part = report.calibration
     how = "calibrated on" if part.tuned else "rules as shipped; kept free:"
@@ -233,37 +242,53 @@ def show(report: EvaluationReport, console: Console) -> None:
     )
     for gap in report.gaps:
         say(f"gap: minutes {gap.first_minute} to {gap.last_minute} that nobody counted, left out")
-    table = _table(report, console.width)
+    table = _table(report, console.width, with_reward=with_reward)
     console.print(table)
     _notes(report, {str(column.header) for column in table.columns}, console)
 
 
-def _table(report: EvaluationReport, width: int) -> Table:
+def _table(report: EvaluationReport, width: int, *, with_reward: bool) -> Table:
+    ranked = sorted(report.policies.items(), key=lambda item: _place(item[1], report))
+    every = [figures for _, figures in ranked]
+    columns = [
+        Column("policy", [f"{name} *" if figures.clairvoyant else name for name, figures in ranked], rank=1),
+        Column("subtask-h/day" if report.price is None else "$/day", [_rent(each) for each in every], right=True, rank=1),
+        Column("late min/day", [_or_blank(each.late_minutes_per_day, ".1f") for each in every], right=True, rank=1),
+        Column("above", [_or_blank(each.share_above_bound, ".2%") for each in every], right=True, rank=2),
+        Column("rescales/day", [f"{each.rescales_per_day:.1f}" for each in every], right=True, rank=1),
+        Column("latency", [f"{each.latency_mean:.3f}" for each in every], right=True, rank=3),
+        Column("busy", [f"{each.utilisation:.1%}" for each in every], right=True, rank=4),
+    ]
+    return fitting([*columns, *(_reward_columns(report, ranked) if with_reward else ())], width)
+
+
+def _place(figures: PolicyFigures, report: EvaluationReport) -> tuple[bool, bool, float]:
+    bound = read_objective(report.objective) if report.objective else None
+    breaks = isinstance(bound, LatencyBound) and (figures.share_above_bound or 0.0) > bound.share
+    return figures.clairvoyant, breaks, figures.subtask_hours_per_day
+
+
+def _rent(figures: PolicyFigures) -> str:
+    return f"{figures.subtask_hours_per_day if figures.dollars_per_day is None else figures.dollars_per_day:,.1f}"
+
+
+def _or_blank(figure: float | None, how: str) -> str:
+    return "" if figure is None else format(figure, how)
+
+
+def _reward_columns(report: EvaluationReport, ranked: list[tuple[str, PolicyFigures]]) -> list[Column]:
     comparison = report.comparison
     best, shares = comparison.best_rule, comparison.static_to_oracle.shares if comparison.static_to_oracle else {}
-    ranked = sorted(report.policies.items(), key=lambda item: (item[1].clairvoyant, -item[1].reward_mean))
-    every = [figures for _, figures in ranked]
     minus_best = [_difference(comparison.to_best_rule.get(name)) if best else "" for name, _ in ranked]
     regret = [_difference(comparison.regret_to_ceiling.get(name)) for name, _ in ranked]
-    columns = (
-        Column("policy", [f"{name} *" if figures.clairvoyant else name for name, figures in ranked], rank=1),
-        Column("reward", [f"{each.reward_mean:.4f}" for each in every], right=True, rank=1),
-        Column("95 %", ["{:.4f} .. {:.4f}".format(*each.reward_ci95) for each in every], right=True, rank=3),
-        Column("latency", [f"{each.latency_mean:.3f}" for each in every], right=True, rank=1),
-        Column("above", [_share(each.share_above_bound) for each in every], right=True, rank=1),
-        Column("utilisation", [f"{each.utilisation:.3f}" for each in every], right=True, rank=1),
-        Column("rescales/day", [f"{each.rescales_per_day:.1f}" for each in every], right=True, rank=2),
-        Column("task minutes", [f"{each.task_minutes:.0f}" for each in every], right=True, rank=2),
-        Column("worst hour", [f"{each.worst_hour:.3f}" for each in every], right=True, rank=4),
-        Column(f"minus {best}", minus_best, right=True, rank=3),
-        Column("below ceiling", regret, right=True, rank=3),
-        Column("static to oracle", [f"{shares[name]:.0%}" if name in shares else "" for name, _ in ranked], right=True, rank=5),
-    )
-    return fitting(columns, width)
-
-
-def _share(share: float | None) -> str:
-    return "" if share is None else f"{share:.2%}"
+    return [
+        Column("reward", [f"{each.reward_mean:.4f}" for _, each in ranked], right=True, rank=2),
+        Column("95 %", ["{:.4f} .. {:.4f}".format(*each.reward_ci95) for _, each in ranked], right=True, rank=5),
+        Column("worst hour", [f"{each.worst_hour:.3f}" for _, each in ranked], right=True, rank=6),
+        Column(f"minus {best}", minus_best, right=True, rank=5),
+        Column("below ceiling", regret, right=True, rank=5),
+        Column("static to oracle", [f"{shares[name]:.0%}" if name in shares else "" for name, _ in ranked], right=True, rank=7),
+    ]
 
 
 def _difference(found: RewardDifference | None) -> str:
@@ -277,21 +302,22 @@ def _units(report: EvaluationReport, shown: set[str]) -> str:
     """Return what the columns count, of those that are shown: a narrow terminal has fewer."""
     weight = report.latency_weight
     counted = {
-        "reward": f"{1 - weight:g} x utilisation - {weight:g} x latency, mean over hours",
+        "late min/day": f"minutes with a latency above {report.late_seconds or 0.0:g} s",
+        "above": "their share of all minutes",
         "latency": LATENCY[report.mode],
-        "above": "share of the minutes above the bound",
+        "reward": f"{1 - weight:g} x utilisation - {weight:g} x latency, mean over hours",
         "worst hour": "its reward",
-        "task minutes": "subtask-minutes of one run",
     }
     return "; ".join(f"{title}: {what}" for title, what in counted.items() if title in shown)
 
 
 def _notes(report: EvaluationReport, shown: set[str], console: Console) -> None:
-    console.print(_units(report, shown))
+    if units := _units(report, shown):
+        console.print(units)
     if any(figures.clairvoyant for figures in report.policies.values()):
         console.print("* knows the coming minutes; an upper end, not ranked")
     gap = report.comparison.static_to_oracle
-    if gap is not None:
+    if gap is not None and "reward" in shown:
         console.print(f"static to oracle: {gap.width:.4f}")
     for name, figures in report.policies.items():
         if figures.stand_ins:

@@ -145,6 +145,7 @@ def hold(asked: Ask, told: OnProgress) -> TournamentReport:
         until_ms=recorded.last_ms,
         known_minutes=recorded.known_minutes,
         draws=draws,
+        late_seconds=aim.late_seconds,
     )
 
 

@@ -45,6 +45,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     waiting: float | None
     utilisation: float | None
     rescales_per_day: float
+    subtask_hours_per_day: float
+    late_minutes_per_day: float | None
     difference: float | None
     difference_low: float | None
     difference_high: float | None
@@ -60,6 +62,7 @@ class TournamentReport(msgspec.Struct, frozen=True, kw_only=True):
     until_ms: int
     known_minutes: int
     draws: int
+    late_seconds: float
     busy_error: float
     waiting_error: float
     change: Change
@@ -103,6 +106,8 @@ def row_of(place: Place) -> Row:
         waiting=_known(scored.mean(scored.waiting)),
         utilisation=_known(scored.mean(scored.working)),
         rescales_per_day=_rounded(scored.rescales),
+        subtask_hours_per_day=_rounded(scored.rent),
+        late_minutes_per_day=_known(scored.late),
         difference=None if ahead is None else _known(ahead.estimate.mean),
         difference_low=None if ahead is None else _known(ahead.estimate.low),
         difference_high=None if ahead is None else _known(ahead.estimate.high),
@@ -121,6 +126,7 @@ def report_of(
     until_ms: int,
     known_minutes: int,
     draws: int,
+    late_seconds: float,
 ) -> TournamentReport:
     """Return the report of a verdict."""
     return TournamentReport(
@@ -129,6 +135,7 @@ def report_of(
         until_ms=until_ms,
         known_minutes=known_minutes,
         draws=draws,
+        late_seconds=late_seconds,
         busy_error=_rounded(error.working),
         waiting_error=_rounded(error.waiting),
         change=found.change,
@@ -195,7 +202,7 @@ def show(report: TournamentReport, console: Console) -> None:
     console.print(
         printable(
             f"{report.job}: {when} UTC, {report.draws} draws; the twin is off by {report.busy_error:.1%} of the work "
-            f"and {report.waiting_error:.0%} of the waiting"
+            f"and {report.waiting_error:.0%} of the waiting; late: latency above {report.late_seconds:g} s"
         ),
         markup=False,
     )
@@ -204,12 +211,14 @@ def show(report: TournamentReport, console: Console) -> None:
         fitting(
             [
                 Column("", [_name(row, report) for row in rows]),
-                Column("reward", [_figure(row.reward, 4) for row in rows], right=True),
-                Column("ahead", [_signed(row.difference) for row in rows], rank=1, right=True),
-                Column("95 %", [_interval(row) for row in rows], rank=2, right=True),
-                Column("twin's error", ["" if row.twin_error is None else f"{row.twin_error:.4f}" for row in rows], 3, True),
-                Column("busy", [_figure(row.utilisation, 3) for row in rows], rank=4, right=True),
-                Column("rescales/day", [f"{row.rescales_per_day:.1f}" for row in rows], rank=5, right=True),
+                Column("subtask-h/day", [f"{row.subtask_hours_per_day:,.1f}" for row in rows], rank=1, right=True),
+                Column("late min/day", [_figure(row.late_minutes_per_day, 1) for row in rows], rank=1, right=True),
+                Column("rescales/day", [f"{row.rescales_per_day:.1f}" for row in rows], rank=1, right=True),
+                Column("reward", [_figure(row.reward, 4) for row in rows], rank=2, right=True),
+                Column("ahead", [_signed(row.difference) for row in rows], rank=3, right=True),
+                Column("95 %", [_interval(row) for row in rows], rank=4, right=True),
+                Column("twin's error", ["" if row.twin_error is None else f"{row.twin_error:.4f}" for row in rows], 5, True),
+                Column("busy", [_figure(row.utilisation, 3) for row in rows], rank=6, right=True),
             ],
             console.width,
         )

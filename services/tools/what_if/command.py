@@ -113,6 +113,7 @@ def _report(
     from surescale.services.tools.what_if.variants import play_all, read_input, variant_of
     from surescale.simulation.calibration.fit import PRIOR_RESTART_S, fit
     from surescale.simulation.what_if.compare import check, compare
+    from surescale.simulation.what_if.play import late_after_seconds
     from surescale.simulation.what_if.scenario import scenario_of
 
     opened, chosen = opened_for(recording, job)
@@ -131,9 +132,10 @@ def _report(
         checked = check(
             taken.recorded, taken.first_window, prior_s, draws=draws, told=lambda share: told("checks the fitted world", share)
         )
-        played = play_all(scenario, variants, draws=draws, seed=taken.seed, limit_s=limit_s, told=told)
+        late_seconds = late_after_seconds(variants[0].settings)
+        played = play_all(scenario, variants, draws=draws, seed=taken.seed, limit_s=limit_s, told=told, late_seconds=late_seconds)
     comparison = compare(played, checked, scenario.job.path_minutes, seed=taken.seed)
-    return report_of(scenario, fitted, checked, comparison, asked_draws=draws)
+    return report_of(scenario, fitted, checked, comparison, asked_draws=draws, late_seconds=late_seconds)
 
 
 class _Lines:

@@ -16,6 +16,7 @@ FORMAT = 1
 DIGITS = 6
 POINTS_MOST = 720  # of a curve on the page
 UNITS = {
+    "late": "minutes a day",
     "rescales": "a day",
     "backlog": "record-seconds waited in an hour",
     "latency": "seconds, mean over records",
@@ -90,6 +91,7 @@ class WhatIfReport(msgspec.Struct, frozen=True, kw_only=True):
     draws: int
     asked_draws: int
     units: dict[str, str]
+    late_seconds: float
     held_back: HoldoutCheck
     variants: list[VariantResult]
     not_played: list[str]
@@ -100,9 +102,9 @@ class WhatIfReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_of(
-    scenario: Scenario, fitted: Fitted, check: Check, comparison: VariantComparison, *, asked_draws: int
+    scenario: Scenario, fitted: Fitted, check: Check, comparison: VariantComparison, *, asked_draws: int, late_seconds: float
 ) -> WhatIfReport:
-    """Return the report.
+    """Return the report; ``late_seconds``: above which latency a minute is late.
 
     Raises:
         WhatIfError: the fitted world is too far off to tell any variant from the baseline.
@@ -125,6 +127,7 @@ def report_of(
         draws=len(baseline.draws),
         asked_draws=asked_draws,
         units={"cost": "dollars a day" if comparison.is_priced else "subtask-hours a day", **UNITS},
+        late_seconds=late_seconds,
         held_back=_held_back(check),
         variants=[_tried(each, baseline, names, step) for each in comparison.outcomes],
         not_played=list(not_played(baseline.variant.settings)),

@@ -286,9 +286,12 @@ def play_all(
     seed: int,
     limit_s: float,
     told: OnProgress,
+    late_seconds: float | None = None,
     now_s: Callable[[], float] = time.monotonic,
 ) -> list[tuple[Variant, list[Played]]]:
     """Return what happened under each variant, in the same draws; fewer than asked for if the time is up before.
+
+    ``late_seconds``: above which latency a minute is late under all of them; None: as each one's settings have it.
 
     Raises:
         TimeLimitReached: not even ``DRAWS_LEAST`` draws were done.
@@ -306,7 +309,7 @@ def play_all(
                     raise _Stop
 
             try:
-                done.append(play(scenario, variant, draw=draw, seed=seed, told=tell))
+                done.append(play(scenario, variant, draw=draw, seed=seed, told=tell, late_seconds=late_seconds))
             except _Stop:
                 return _enough(found, (before + 0.5) / runs, limit_s)
         for (_, own), played in zip(found, done, strict=True):

@@ -12,6 +12,7 @@ from surescale.services.tools.what_if.what_if_table import difference_told, span
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito: also for colour-blind readers
 _TITLES = {
     "cost": "Cost",
+    "late": "Late minutes",
     "rescales": "Rescales",
     "latency": "Latency",
     "backlog": "Backlog",

@@ -9,8 +9,14 @@ from surescale.services.tools.what_if.document import BaselineDifference, Holdou
 from surescale.simulation.what_if.compare import CHECKED, Estimate
 
 PARTINGS_SHOWN = 8
-_FIGURES = (("cost", 1), ("rescales", 2), ("latency", 1), ("backlog", 3), ("utilisation", 4))
-_TITLES = {"rescales": "rescales/day", "latency": "latency s", "backlog": "backlog-s/h", "utilisation": "busy"}
+_FIGURES = (("cost", 1), ("late", 1), ("rescales", 2), ("latency", 3), ("backlog", 4), ("utilisation", 5))
+_TITLES = {
+    "late": "late min/day",
+    "rescales": "rescales/day",
+    "latency": "latency s",
+    "backlog": "backlog-s/h",
+    "utilisation": "busy",
+}
 
 
 def show(report: WhatIfReport, console: Console, *, full: bool = False) -> None:
@@ -22,7 +28,7 @@ def show(report: WhatIfReport, console: Console, *, full: bool = False) -> None:
         say(line)
     less = "" if report.draws == report.asked_draws else f", of {report.asked_draws} asked for: the time was up"
     say(f"played: {report.hours} hours from {_short(report.first)}, {report.draws} draws{less}")
-    say("± is half a 95 % interval, brackets hold one")
+    say(f"± is half a 95 % interval, brackets hold one; late: latency above {report.late_seconds:g} s")
     say("")
     console.print(_figures(report, console.width))
     changed = [each for each in report.variants if each.minus_baseline is not None]
@@ -91,7 +97,13 @@ def difference_told(tried: VariantResult, report: WhatIfReport) -> list[str]:
 
 
 def _sentence(name: str, minus: BaselineDifference, report: WhatIfReport) -> str:
-    units = {"cost": report.units["cost"], "rescales": "rescales a day", "latency": "s of latency", "utilisation": "busy"}
+    units = {
+        "cost": report.units["cost"],
+        "late": "late minutes a day",
+        "rescales": "rescales a day",
+        "latency": "s of latency",
+        "utilisation": "busy",
+    }
     told = f"{_signed(minus.mean)} {units.get(name, 'record-seconds waited an hour')}"
     if not minus.mean:
         return f"{told}: no difference"

@@ -21,7 +21,9 @@ def run(rewards: Sequence[float], rescales: int = 0) -> Hours:
     utilisation = 2.0 * np.repeat(np.array([rewards]), BLOCK_HOURS, axis=1)
     zeros, ones = np.zeros_like(utilisation), np.ones_like(utilisation)
     counts = np.full(utilisation.shape, rescales, dtype=np.int64)
-    return Hours(zeros, utilisation, ones, zeros, counts, np.array([14 * BLOCK_HOURS]), latency_weight=0.5, latency_cap=10.0)
+    paid, first = 60.0 * (10 + rescales) * ones, np.array([14 * BLOCK_HOURS])
+    late = (1 + rescales) * ones / 60.0
+    return Hours(zeros, utilisation, ones, paid, counts, first, latency_weight=0.5, latency_cap=10.0, late=late)
 
 
 def judged(ours: Sequence[float], *rivals: Sequence[float]) -> dict[str, Hours]:
@@ -38,13 +40,16 @@ def test_the_best_rival_is_the_one_with_the_highest_reward_over_all_cells() -> N
     of = figures(found)
     assert (of["best_rival"], of["cells"], of["cells_ahead"]) == ("forecast", 2, 1)
     assert of["policies"][OURS]["rescales_per_day"] == 24.0
+    assert of["policies"][OURS]["subtask_hours_per_day"] == pytest.approx(264.0)
+    assert of["policies"][OURS]["late_minutes_per_day"] == pytest.approx(48.0)
     assert of["by_load"]["clarknet"]["difference"] == pytest.approx(0.0)
     assert of["by_load"]["nasa"] == {"best_rival": "forecast", "difference": pytest.approx(-0.1), "standard_error": ANY}
     assert of["by_load"]["clarknet"]["best_rival"] == "ds2-gate"
     assert of["best_of_each_load"]["difference"] == pytest.approx(-0.05)
     line = _table({"drift": of}, (OURS, *RIVALS)).splitlines()[-1]
-    assert "| forecast | +0.0250 ± " in line
-    assert "| 1 of 2 | 24, 0 | -0.0500 ± " in line
+    assert line.startswith("| drift | forecast | 264, 240 | 48, 24 | 24, 0 | 1 of 2 | ")
+    assert "| +0.0250 ± " in line
+    assert " | -0.0500 ± " in line
 
 
 def test_cells_come_in_rounds_of_all_worlds() -> None:

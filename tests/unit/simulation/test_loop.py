@@ -47,6 +47,10 @@ def test_whole_minutes_agree_with_the_quarters_of_the_pipeline(name: str) -> Non
         mine, theirs = fast.step(plan), pipeline.step(plan)
         np.testing.assert_allclose(mine.utilisation, theirs.utilisation, rtol=1e-9)
         np.testing.assert_allclose(mine.latency, theirs.latency, atol=0.02)
+        assert mine.inside is not None
+        assert theirs.inside is not None
+        np.testing.assert_allclose(mine.inside, theirs.inside, atol=1e-6, rtol=1e-9)
+        np.testing.assert_equal(mine.late_minutes, theirs.late_minutes)
         here, there = fast.observe().figures, pipeline.observe().figures
         for figure in ("queued_records_last", "records_in", "parallelism", "restarts", "coverage"):
             at = FIGURE[figure]
@@ -56,7 +60,7 @@ def test_whole_minutes_agree_with_the_quarters_of_the_pipeline(name: str) -> Non
 
 
 def test_a_bound_on_latency_shows_how_long_records_waited_on_the_last_day() -> None:
-    """As many minutes above it as were counted, whatever the time of day; without a bound nobody counts them."""
+    """As many minutes above it as were counted, whatever the time of day; without a bound nobody tells policies."""
     job, bound = load_job("j_2521346", clarknet()), LatencyBound(seconds=30.0)
     rows = loop(job, clarknet(), Terms(span_minutes=10, latency_bound=bound), 2)
     late, own = np.zeros((2, 0)), 60.0 * job.path_minutes

@@ -14,14 +14,25 @@ from surescale.policies.answer import Answer, RawAnswer
 from surescale.policies.question import Question
 from surescale.policies.registry import load_policy
 from surescale.simulation.evaluation.closed_loop import follow
-from surescale.simulation.evaluation.judge import EvaluationError, EvaluationRequest, judge, known_names, setting_of, usable
+from surescale.simulation.evaluation.judge import (
+    EvaluationError,
+    EvaluationRequest,
+    judge,
+    judge_policy,
+    known_names,
+    setting_of,
+    usable,
+)
 from surescale.simulation.evaluation.report import GapMinutes, report_of
 from surescale.simulation.load.workload import Gap, Workload
 from surescale.simulation.model.blindness import Blindness
 from tests.unit.simulation.cases import chain
 from tests.unit.simulation.evaluation.cases import DAY, quiet, setting, wave
 
-FIGURES = {"reward_mean", "latency_mean", "utilisation", "task_minutes", "rescales_per_day", "decisions"}
+FIGURES = {
+    "reward_mean", "latency_mean", "utilisation", "task_minutes", "rescales_per_day", "decisions", "subtask_hours_per_day",
+    "late_minutes_per_day",
+}  # fmt: skip
 NAMES = ("ds2", "static", "hold", "oracle")
 
 
@@ -144,7 +155,41 @@ def test_a_bound_on_latency_is_reported_and_kept_the_better_the_tighter() -> Non
     assert 0.0 <= many.share_above_bound <= few.share_above_bound <= 1.0
     rule = judge("ds2", tight, quiet)
     assert rule.outcome.hours.late_share == pytest.approx(rule.outcome.hours.mean(rule.outcome.hours.late))
-    assert judge("hold", setting(wave(1), runs=1), quiet).outcome.hours.late_share is None
+
+
+def test_late_minutes_and_rent_are_told_without_a_bound() -> None:
+    """As many as under a bound of 60 s that nobody heeds; the rent is that of the same minutes, with a price in dollars too."""
+    plain = setting(wave(1), runs=1)
+    bound = setting(wave(1), runs=1, objective=LatencyBound(seconds=60.0))
+    rule = load_policy("static")
+    here, there = (judge_policy(rule, each, quiet) for each in (plain, bound))
+    told = report_of(plain, [here], {"static": 0.0}, price=0.5)
+    found = told.policies["static"]
+    assert (told.late_seconds, told.price, found.share_above_bound) == (60.0, 0.5, None)
+    assert found.late_minutes_per_day == pytest.approx(1440 * (there.outcome.hours.late_share or 0.0), abs=1e-5)
+    assert found.late_minutes_per_day is not None
+    assert found.late_minutes_per_day > 0.0
+    assert found.subtask_hours_per_day == pytest.approx(24 * found.task_minutes / 60 / plain.runs.hours)
+    assert found.dollars_per_day == pytest.approx(found.subtask_hours_per_day / 2, abs=1e-5)
+
+
+@pytest.mark.parametrize("world", ["calm", "dealt", "pressure", "nights"])
+@pytest.mark.parametrize("restart_s", [20.0, 90.0])
+def test_late_minutes_are_counted_where_a_restart_takes_no_whole_minutes(world: str, restart_s: float) -> None:
+    """With a bound too, which had been refused."""
+    here = setting(wave(1), runs=1, world=world, restart_s=restart_s, objective=LatencyBound(seconds=15.0))
+    trial = replace(here.trial, hours=4)
+    late = follow(load_policy("ds2"), trial, quiet).hours.late
+    assert late is not None
+    assert np.isfinite(late).all()
+    assert (late >= 0.0).all()
+
+
+def test_batches_have_no_late_minutes() -> None:
+    """Their latency is another."""
+    here = setting(wave(1), runs=1, mode="slo")
+    told = report_of(here, [judge("hold", here, quiet)], {"hold": 0.0})
+    assert (told.late_seconds, told.policies["hold"].late_minutes_per_day) == (None, None)
 
 
 def test_minutes_above_a_bound_are_counted_in_mode_clean_only() -> None:

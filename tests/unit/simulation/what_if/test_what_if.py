@@ -233,6 +233,8 @@ def made(subtasks: list[list[float]], waited: float = 0.0) -> list[Played]:
             waited=np.full(hours, 60 * waited),
             arrivals=np.full(hours, 6_000.0),
             rescales=np.zeros(hours, dtype=np.int64),
+            late=np.full(hours, 3.0 if waited > 1.0 else 0.0),
+            counted=np.full(hours, 60.0),
             sizes=np.array(each, dtype=np.int64)[:, None],
             at_ms=np.arange(hours) * 3_600_000,
             reasons=("",) * hours,

@@ -136,10 +136,10 @@ def test_a_report_never_takes_the_place_of_what_it_is_made_of(files: dict[str, s
 @pytest.mark.parametrize(
     ("more", "mode", "seconds", "heading"),
     [
-        ([], "clean", 60.0, "mode clean, world calm, lambda"),
-        (["--world", "slo"], "slo", 60.0, "mode slo, world slo, lambda"),
-        (["--world", "restart@90", "--world-seed", "3"], "clean", 90.0, "world restart@90 (seed 3), restart 90 s, lambda"),
-        (["--restart-s", "0"], "clean", 0.0, "mode clean, world calm, restart 0 s, lambda"),
+        ([], "clean", 60.0, "mode clean, world calm, load factor"),
+        (["--world", "slo"], "slo", 60.0, "mode slo, world slo, load factor"),
+        (["--world", "restart@90", "--world-seed", "3"], "clean", 90.0, "world restart@90 (seed 3), restart 90 s, load factor"),
+        (["--restart-s", "0"], "clean", 0.0, "mode clean, world calm, restart 0 s, load factor"),
     ],
 )
 def test_a_report_says_what_was_played(
@@ -157,19 +157,42 @@ def test_a_report_says_what_was_played(
 def test_the_table_says_what_its_columns_count(files: dict[str, str]) -> None:
     """Without a look at the documentation; the latency of each mode is another."""
     for mode, latency in (("clean", "latency: minutes, at most 10"), ("compat", "latency: minutes a request")):
-        shown = evaluate(files, "--policy", "hold", "--runs", "1", "--workers", "1", "--mode", mode, "--lambda", "0.3").stdout
+        given = ("--policy", "hold", "--runs", "1", "--workers", "1", "--mode", mode, "--lambda", "0.3")
+        assert "reward" not in evaluate(files, *given).stdout
+        shown = evaluate(files, *given, "--reward").stdout
+        assert ("late min/day: minutes with a latency above 60 s" in " ".join(shown.split())) == (mode == "clean")
         assert "reward: 0.7 x utilisation - 0.3 x latency" in " ".join(shown.split())
         assert latency in " ".join(shown.split())
         assert "1 run of" in shown
 
 
 def test_a_narrow_table_explains_the_columns_that_it_has(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """And no others. Of what a job costs it has more than of its worst hour."""
-    for width, has in ((60, (False, False)), (80, (False, True)), (160, (True, True))):
+    """And no others. What an operator pays and bears is there at any width, the reward's own columns go first."""
+    for width, has in ((60, (False, False)), (80, (True, False)), (190, (True, True))):
         monkeypatch.setenv("COLUMNS", str(width))
-        shown = " ".join(evaluate(files, "--policy", "hold", "--runs", "1", "--workers", "1").stdout.split())
-        assert "latency: minutes, at most 10" in shown
-        assert ("worst hour" in shown, "subtask-minutes" in shown) == has
+        given = ("--policy", "hold", "--policy", "static", "--runs", "1", "--workers", "1", "--reward", "--price", "2")
+        shown = " ".join(evaluate(files, *given).stdout.split())
+        assert "policy $/day late min/day rescales/day" in shown
+        assert ("latency: minutes, at most 10" in shown, "worst hour: its reward" in shown) == has
+
+
+def test_the_cheapest_comes_first_and_what_breaks_a_bound_last(files: dict[str, str], tmp_path: Path) -> None:
+    """Whatever its reward."""
+    given = ("--policy", "static", "--policy", "lag", "--policy", "hold", "--runs", "1", "--workers", "1", "--as-shipped")
+
+    def shown(*more: str) -> tuple[list[str], dict[str, Any]]:
+        out = tmp_path / "report.json"
+        rows = [line.split()[0] for line in evaluate(files, *given, *more, "--out", str(out)).stdout.splitlines() if line.strip()]
+        return [name for name in rows if name in given], json.loads(out.read_text())["policies"]
+
+    order, policies = shown()
+    rents = [policies[name]["subtask_hours_per_day"] for name in order]
+    assert rents == sorted(rents)
+    assert order[0] == "hold"
+    order, policies = shown("--objective", "latency=60@0.05")
+    above = [policies[name]["share_above_bound"] for name in order]
+    assert [share > 0.05 for share in above] == [False, True, True]
+    assert order == ["static", "hold", "lag"]
 
 
 def test_what_cannot_be_judged_is_refused_before_the_work(files: dict[str, str]) -> None:

@@ -25,17 +25,19 @@ OURS, RULE = (
 def row(version: PolicyVersion, reward: float, difference: float | None) -> Row:
     """Return a row of a table."""
     return Row(
-        version=version, reward=reward, waiting=0.1, utilisation=0.6, rescales_per_day=4.0, difference=difference,
-        difference_low=None if difference is None else difference / 2, difference_high=None, twin_error=0.001, has_won=False,
+        version=version, reward=reward, waiting=0.1, utilisation=0.6, rescales_per_day=4.0, subtask_hours_per_day=240.0,
+        late_minutes_per_day=3.0, difference=difference, difference_low=None if difference is None else difference / 2,
+        difference_high=None, twin_error=0.001, has_won=False,
     )  # fmt: skip
 
 
 def report(change: str, serving: PolicyVersion = OURS, winner: PolicyVersion = RULE) -> TournamentReport:
     """Return a report of two candidates."""
     return TournamentReport(
-        job=JOB, from_ms=0, until_ms=MINUTE_MS, known_minutes=4_320, draws=4, busy_error=0.01, waiting_error=0.2,
-        change=change, why="ds2-gate is ahead of sure by 0.0200.", serving=serving, winner=winner,  # type: ignore[arg-type]
-        rows=(row(winner, 0.27, 0.02), row(serving, 0.25, None)), expected=EXPECTED if change == "wins" else None,
+        job=JOB, from_ms=0, until_ms=MINUTE_MS, known_minutes=4_320, draws=4, late_seconds=60.0, busy_error=0.01,
+        waiting_error=0.2, change=change, why="ds2-gate is ahead of sure by 0.0200.",  # type: ignore[arg-type]
+        serving=serving, winner=winner, rows=(row(winner, 0.27, 0.02), row(serving, 0.25, None)),
+        expected=EXPECTED if change == "wins" else None,
     )  # fmt: skip
 
 

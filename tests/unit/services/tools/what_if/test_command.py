@@ -22,7 +22,7 @@ from tests.support.command_line import surescale
 from tests.support.simulated_recordings import sized, windows_of
 
 JOB = sized("j_2521346")
-UNITS = {"cost", "rescales", "backlog", "latency", "utilisation"}
+UNITS = {"cost", "late", "rescales", "backlog", "latency", "utilisation"}
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_two_changes_are_compared_with_what_was_in_force(
     assert seen.addresses == []
     assert "script" not in seen.tags
     assert "://" not in text
-    assert seen.tags.count("svg") == 5 + 2 + 3
+    assert seen.tags.count("svg") == 6 + 2 + 3
     lost = surescale(*given, "--html", str(recording), "--force")[2]
     assert f"--html: {recording} is the file of RECORDING, which would be lost" in lost
     code, shown, said = surescale(*given, "--draws", "2", "--price", "0.1", "--json")
