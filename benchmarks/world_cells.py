@@ -28,7 +28,7 @@ LOAD_PARALLELISM = 5.0  # so that ten subtasks can carry skew and drift together
 class Cell:
     """Where policies are judged; ``world`` may name its restart: ``restart@300``.
 
-    ``served``: as in `Terms`.
+    ``served``: as in `Terms`. ``tuned``: rules and the constant are calibrated, and not judged as they ship.
     """
 
     world: str
@@ -36,6 +36,7 @@ class Cell:
     job: str
     draw: int
     served: Served = "world"
+    tuned: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class CellGrid:
     draws: tuple[int, ...]
     rounds: int | None = None
     served: Served = "world"
+    tuned: bool = True
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells, a round of all worlds and loads before the next: an unfinished table is a smaller one.
@@ -60,11 +62,11 @@ class CellGrid:
             for turn, (at, job) in product(range(self.rounds), enumerate(jobs)):
                 # With three loads and three draws, three jobs meet all nine pairs in three rounds.
                 load, draw = loads[(at + turn) % len(loads)], draws[(at + 2 * turn) % len(draws)]
-                yield from (Cell(world, load, job, draw, self.served) for world in worlds)
+                yield from (Cell(world, load, job, draw, self.served, self.tuned) for world in worlds)
             return
         for job in jobs:
             for draw in draws:
-                yield from (Cell(world, load, job, draw, self.served) for world in worlds for load in loads)
+                yield from (Cell(world, load, job, draw, self.served, self.tuned) for world in worlds for load in loads)
 
 
 def hours_in(cell: Cell, policy: str, days: int, kept: Path | None) -> Hours:
@@ -74,6 +76,7 @@ def hours_in(cell: Cell, policy: str, days: int, kept: Path | None) -> Hours:
         SettingsError: the folder cannot be written.
     """
     world = cell.world if cell.served == "world" else f"{cell.world}~{cell.served}"
+    world += "" if cell.tuned else "~shipped"
     file = None if kept is None else kept / f"{policy}~{world}~{cell.load}~{cell.job}~{cell.draw}~{days}.json"
     if file is not None and file.exists():
         return _read(file)
@@ -127,4 +130,5 @@ def judging_in(cell: Cell, calibrated: int) -> EvaluationRequest:
         runs=1,
         calibrate=f"0:{calibrated}",
         served=cell.served,
+        tuned=cell.tuned,
     )

@@ -47,6 +47,7 @@ Found = dict[Cell, "dict[str, Hours]"]  # hours by policy
               help="Each job so many times, under another load and in another draw each time, instead of in all.")  # fmt: skip
 @click.option("--served", type=click.Choice(["world", "told", "measured"]), default="world", show_default=True,
               help="With a real engine's defaults, where a restart's length is told or has to be measured.")  # fmt: skip
+@click.option("--as-shipped", is_flag=True, help="No calibration: rules with shipped constants, static as configured.")
 @click.option("--days", type=click.IntRange(1, 7), default=7, show_default=True, help="How many days judge.")
 @click.option("--ceiling", is_flag=True, help="Also the best path with the coming minutes known; takes minutes a cell.")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path),
@@ -55,24 +56,31 @@ Found = dict[Cell, "dict[str, Hours]"]  # hours by policy
 @click.option("--quick", is_flag=True, help="One job, four worlds, one day.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    *, days: int, quick: bool, ceiling: bool, keep: Path | None, only: tuple[str, ...], as_json: bool, **named: Any
+    *,
+    days: int,
+    as_shipped: bool,
+    quick: bool,
+    ceiling: bool,
+    keep: Path | None,
+    only: tuple[str, ...],
+    as_json: bool,
+    **named: Any,
 ) -> None:
     """Judge policies and the best constant in every world."""
     from surescale.simulation.evaluation.judge import usable
 
     for policy in only:
         usable(policy, "")
-    grid = CellGrid(**named)
+    grid = CellGrid(**named, tuned=not as_shipped)
     if quick:
-        grid, days = CellGrid(QUICK_WORLDS, LOADS[:1], JOBS[:1], DRAWS, served=grid.served), QUICK_DAYS
+        grid, days = CellGrid(QUICK_WORLDS, LOADS[:1], JOBS[:1], DRAWS, served=grid.served, tuned=grid.tuned), QUICK_DAYS
     if only and keep is None:
         raise click.UsageError("--policy: needs --keep, the folder that its results go to")
     policies = only or (OURS, *RIVALS, *(["ceiling"] if ceiling else []))
     found, cells = {}, list(grid.cells())
     for done, cell in enumerate(cells):
         found[cell] = {policy: hours_in(cell, policy, days, keep) for policy in policies}
-        rewards = ", ".join(f"{policy} {hours.reward:.4f}" for policy, hours in found[cell].items())
-        say(f"{done + 1} of {len(cells)}: {cell.world}, {cell.load}, {cell.job}, draw {cell.draw}: {rewards}")
+        say(f"{done + 1} of {len(cells)}: {cell.world}, {cell.load}, {cell.job}, draw {cell.draw}: {_told(found[cell])}")
     if only:
         return
     judged = {world: figures({cell: each for cell, each in found.items() if cell.world == world}) for world in grid.worlds}
@@ -130,6 +138,17 @@ def _apart(found: Found, rivals: Mapping[Cell, str]) -> Difference:
     return difference([Pair(cell.load, cell.job, each[OURS], each[rivals[cell]]) for cell, each in found.items()])
 
 
+def _told(hours: Mapping[str, Hours]) -> str:
+    """Return what each policy costs and does, in a line."""
+    from surescale.contracts.objectives import DAY_MINUTES
+
+    return "; ".join(
+        f"{policy} {own.rent:,.0f} subtask-hours, {_figure(own.late_share and DAY_MINUTES * own.late_share, 1)} late minutes and "
+        f"{own.rescales_per_day:.1f} rescales a day, reward {own.reward:.4f}"
+        for policy, own in hours.items()
+    )
+
+
 def _difference(found: Difference) -> dict[str, Any]:
     error = found.standard_error
     return {"difference": found.mean, "standard_error": None if error != error else error}
@@ -156,8 +175,8 @@ def _table(judged: Mapping[str, Mapping[str, Any]], policies: Sequence[str]) -> 
     return table(head, rows)
 
 
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
+def _figure(value: float | None, digits: int = 0) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
 
 
 def _text(found: Mapping[str, Any]) -> str:

@@ -144,7 +144,7 @@ def reach_of(planning: Planning, given: PlanningInput, work: Work) -> Int64 | No
         return None
     lasts = _lasting(expected)
     minutes = lasts.shape[1]
-    lead = planning.effect_minutes + planning.restart_minutes
+    lead = planning.lead_minutes
     reach = np.ones_like(given.current)
     most = (minutes - lead) // given.span_minutes
     step_up = np.inf if limits.leaps_up else limits.step_up
@@ -170,7 +170,7 @@ def leap_of(planning: Planning, given: PlanningInput, work: Work) -> tuple[Int64
         highest = _lasting(expected).max(axis=1)
         most = np.where(work.sized, np.maximum(current, work.sizes(highest[:, None] / LEAP_BUSY)[:, 0]), current).astype(np.int64)
     if limits.leaps_down:
-        soon = planning.effect_minutes + planning.restart_minutes + 2 * given.span_minutes
+        soon = planning.lead_minutes + 2 * given.span_minutes
         coming = _minutes(expected)[:, :soon].max(axis=1) * np.exp(max(planning.scenarios) * expected.spread[:, 0])
         share = coming[:, None] * given.measured.visits / given.got_through
         known = work.sized & np.isfinite(share)

@@ -290,6 +290,7 @@ def _queue(planning: Planning, choices: Choices, arrivals: Float64, waiting: Flo
     served[..., : planning.effect_minutes] = choices.capacity[:, :1, None]
     down = slice(planning.effect_minutes, planning.effect_minutes + planning.restart_minutes)
     served[..., down] = np.where(changed[..., None], 0.0, served[..., down])
+    served[..., down.stop : down.stop + 1] *= np.where(changed[..., None], 1.0 - planning.restart_part, 1.0)
     surplus = np.cumsum(arrivals[:, None] - served[:, :, None], axis=-1)  # [B, C, S, T]
     queue: Float64 = surplus + np.maximum(waiting[:, None, None, None], -np.minimum.accumulate(surplus, axis=-1))
     return queue

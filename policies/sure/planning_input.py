@@ -45,19 +45,31 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     hindsight_gain: float = 0.003  # a size must have been the better constant by this much reward to be changed to
     hindsight_margin: Annotated[float, Meta(gt=0.0)] = 0.025  # the best constant must have won by this much reward to count
     forced_restart: float = 0.0  # price of a restart that the load floor forces, beyond that of a shipped one; 0: not counted
+    restart_part: Annotated[float, Meta(ge=0.0, lt=1.0)] = 0.0  # of one minute more; of the job's restart, never of a package
     bound: Bound | None = None  # of the job's owner, never of a package: minutes above it count, in place of latency
 
     @property
     def looks_back_a_week(self) -> bool:
         """Return whether a restart is so long that sizes have to suit the week, and not only the last days."""
-        return self.forced_restart > 0 and self.restart_minutes >= WEEK_RESTART_MINUTES
+        return self.forced_restart > 0 and self.lost_minutes >= WEEK_RESTART_MINUTES
+
+    @property
+    def lost_minutes(self) -> float:
+        """Return how long a restart takes."""
+        return self.restart_minutes + self.restart_part
+
+    @property
+    def lead_minutes(self) -> int:
+        """Return the minutes from a decision until what it changes is at work for the whole of one."""
+        return self.effect_minutes + math.ceil(self.lost_minutes)
 
 
 def with_restart(shipped: Planning, restart_seconds: float | None) -> Planning:
     """Return the constants of a plan for a job whose restart takes this long; None: as shipped.
 
-    The plan simulates whole minutes. What waits after a restart grows with its length, and so does the time to work it off, so
-    prices of later ones go with the square: a rebalance of a second costs next to nothing, but no less than a change must gain.
+    The plan simulates minutes, of which a restart may take a part. What waits after it grows with its length, and so does the
+    time to work it off, so prices of later ones go with the square: a rebalance of a second costs next to nothing, but no less
+    than a change must gain.
     What is paid beyond the shipped price counts for restarts that the load floor forces, too: they were part of what was
     calibrated. A change need not gain less where a restart is short: what the load may do is as uncertain.
     """
@@ -65,12 +77,12 @@ def with_restart(shipped: Planning, restart_seconds: float | None) -> Planning:
         return shipped
     minutes = restart_seconds / 60.0
     times = minutes / max(shipped.restart_minutes, 1)
+    shipped = msgspec.structs.replace(shipped, restart_minutes=math.floor(minutes), restart_part=minutes - math.floor(minutes))
     if times < 1.0:
         later = max(shipped.later_restart * times**LATER_POWER, min(shipped.gain_min, shipped.later_restart))
-        return msgspec.structs.replace(shipped, restart_minutes=math.floor(minutes + 0.5), later_restart=later)
+        return msgspec.structs.replace(shipped, later_restart=later)
     return msgspec.structs.replace(
         shipped,
-        restart_minutes=math.ceil(minutes),
         later_restart=shipped.later_restart * times**LATER_POWER,
         gain_min=shipped.gain_min * times**GAIN_POWER,
         forced_restart=shipped.later_restart * (times**LATER_POWER - 1.0),
@@ -89,7 +101,7 @@ def with_bound(shipped: Planning, wanted: LatencyBound, path_minutes: float) -> 
     What a later restart costs is then the minutes that it puts above the bound.
     """
     bound = Bound.of(wanted, path_minutes)
-    late = restart_late_minutes(shipped.restart_minutes, bound.minutes)
+    late = restart_late_minutes(shipped.lost_minutes, bound.minutes)
     price = shipped.latency_weight * bound.price * min(1.0, late / RESTART_STAGE_MINUTES)
     forced = price if shipped.forced_restart > 0 else 0.0
     return msgspec.structs.replace(shipped, bound=bound, later_restart=max(shipped.gain_min, price), forced_restart=forced)

@@ -155,21 +155,25 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
     assumed = ", assumed until restarts are measured" if is_assumed else ""
     if changing <= holding:
         stays = f"should score better than {present} ({holding:.3f})"
-        if planning.restart_minutes > 1:
-            stays += f", charged with {planning.restart_minutes} min without service{assumed}"
+        if planning.lost_minutes > 1:
+            stays += f", charged with {_long(planning)} without service{assumed}"
         if planned.young[0]:
             known = f"before its load is known for {planning.young_minutes} minutes"
             return f"{load}: no task shrinks {known}, and no larger size {stays}."
         if planned.falling[0]:
             return f"{load}: no task shrinks while the load still falls, and no larger size {stays}."
         return f"{load}: no change {stays}."
-    change = f"the change charged with {planning.restart_minutes} min without service{assumed}"
-    if planning.restart_minutes == 0:
-        change = "a change that takes less than half a minute"
+    change = f"the change charged with {_long(planning)} without service{assumed}"
     gain = f"{changing - holding:+.4f} with {change}, {float(planned.gain_needed[0]):.4f} is needed"
     now = f"the present {have} {'scores' if have == 1 else 'score'} {holding:.3f}"
     scores = f"{counted(best, 'subtask')} should score {changing:.3f} and {now}: {gain}"
     return f"{load}: {scores}." if planned.acts[0] else f"{load}: {scores}. Too little to change."
+
+
+def _long(planning: Planning) -> str:
+    """Return how long a change takes, for people."""
+    seconds = round(60.0 * planning.lost_minutes)
+    return f"{seconds} s" if seconds % 60 else f"{seconds // 60} min"
 
 
 def _compared(question: Question, expected: Expected, planned: Planned, planning: Planning) -> ChangeScore:

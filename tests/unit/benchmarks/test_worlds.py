@@ -82,6 +82,11 @@ def test_what_is_kept_is_not_judged_again(tmp_path: Path, monkeypatch: pytest.Mo
     hours_in(CELL, "sure", 1, tmp_path)
     hours_in(Cell("drift", "nasa", "j", 1), "sure", 7, tmp_path)
     assert asked == [(CELL, "sure", 7), (CELL, "sure", 1), (Cell("drift", "nasa", "j", 1), "sure", 7)]
+    (shipped,) = CellGrid(("drift",), ("clarknet",), ("j",), (1,), tuned=False).cells()
+    hours_in(shipped, "sure", 7, tmp_path)
+    assert asked[-1] == (shipped, "sure", 7) != (CELL, "sure", 7)
+    assert not world_cells.judging_in(shipped, 60).tuned
+    assert world_cells.judging_in(CELL, 60).tuned
 
 
 def test_a_policy_that_does_not_exist_is_refused_before_the_work(tmp_path: Path) -> None:

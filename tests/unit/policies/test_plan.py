@@ -5,6 +5,8 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from surescale.contracts.messages import TaskSpec
 from surescale.policies.graph import JobGraph, job_graph
@@ -13,7 +15,7 @@ from surescale.policies.measure import Measured
 from surescale.policies.sure.choices import Work, leap_of
 from surescale.policies.sure.outlook import Expected
 from surescale.policies.sure.past import PAST_HOURS, Past
-from surescale.policies.sure.plan import PAST_DOUBT, REVERSED, WALK_GAIN, WALK_MOST, _with_spread, plan
+from surescale.policies.sure.plan import PAST_DOUBT, REVERSED, WALK_GAIN, WALK_MOST, _queue, _with_spread, plan
 from surescale.policies.sure.planning_input import Planning, PlanningInput, with_objective, with_restart
 from surescale.policies.sure.queue_delay import waiting_by_bursts, waiting_by_surges, waiting_inside
 from tests.support.planned import CALM, CHAIN, PLANNING, expecting, measured, measuring, past, planned
@@ -280,19 +282,33 @@ def test_constants_travel_with_the_card() -> None:
 
 
 def test_a_longer_restart_has_a_higher_price_and_a_shorter_one_a_lower() -> None:
-    """Three minutes: nine times the price of a later restart; a second: no minute without service, and hardly a price."""
+    """Three minutes: nine times the price of a later restart; a second: that without service, and hardly a price."""
     long, half, short = (with_restart(PLANNING, seconds) for seconds in (180.0, 50.0, 1.0))
     assert long.restart_minutes == 3 * PLANNING.restart_minutes
     assert long.later_restart == pytest.approx(9 * PLANNING.later_restart)
     assert long.gain_min > PLANNING.gain_min
     assert long.forced_restart == pytest.approx(8 * PLANNING.later_restart)
-    assert (half.restart_minutes, half.later_restart) == (1, pytest.approx(PLANNING.later_restart * 25 / 36))
-    assert (short.restart_minutes, short.later_restart) == (0, PLANNING.gain_min) < (1, half.later_restart)
-    assert short == with_restart(PLANNING, 0.0)
-    assert [with_restart(PLANNING, seconds).restart_minutes for seconds in (29.9, 30.0)] == [0, 1]
+    assert half.later_restart == pytest.approx(PLANNING.later_restart * 25 / 36)
+    assert short.later_restart == PLANNING.gain_min < half.later_restart
+    for seconds in (0.0, 1.0, 29.9, 30.0, 50.0, 60.0, 90.0, 241.0, 600.0):
+        assert with_restart(PLANNING, seconds).lost_minutes == pytest.approx(seconds / 60.0)
+    assert with_restart(PLANNING, 241.0).forced_restart == pytest.approx(PLANNING.later_restart * ((241 / 60) ** 2 - 1.0))
+    assert [with_restart(PLANNING, seconds).looks_back_a_week for seconds in (241.0, 299.0, 300.0)] == [False, False, True]
     for cheap in (half, short):
         assert (cheap.gain_min, cheap.forced_restart) == (PLANNING.gain_min, 0.0)
     assert with_restart(PLANNING, 60.0) == with_restart(PLANNING, None) == PLANNING
+
+
+@given(st.floats(0.0, 900.0), st.floats(1.0, 60.0))
+def test_a_longer_restart_leaves_more_waiting_and_never_by_a_leap(seconds: float, more: float) -> None:
+    """Whatever the length: a queue grows by what would have come, or been got through, in the seconds that it takes longer."""
+    load, choices = 120.0, planned((4, 2), expecting(*[120.0] * 4)).choices
+    short, long = (
+        _queue(with_restart(PLANNING, each), choices, np.full((1, 1, 20), load), np.zeros(1))[0, :, 0]
+        for each in (seconds, seconds + more)
+    )
+    assert (long >= short - 1e-9).all()
+    assert (long - short <= np.maximum(load, choices.capacity[0])[:, None] * more / 60.0 + 1e-6).all()
 
 
 @pytest.mark.parametrize(("load", "sizes"), [(180.0, (5, 3)), (200.0, (6, 4)), (230.0, (6, 4))])
