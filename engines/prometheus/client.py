@@ -6,6 +6,7 @@ plain selectors, and of a computed expression the time asked for.
 """
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -24,7 +25,7 @@ from surescale.runtime.printable import one_line
 ANSWER_TIMEOUT_S = 4.0
 ANSWER_BYTES_MAX = 32 * 2**20
 LARGE = LargeAnswers(at_once=2, large_bytes=256 * 2**10)
-"""Of all jobs, which are looked at by a thread each: an answer of 32 MB takes ten times as much once it is decoded."""
+"""Of all jobs, which are looked at by a thread each: an answer of 32 MB takes 150 MB with the series that are made of it."""
 SERIES_MAX = 100_000
 AT_LABEL = "surescale_at"
 """Label of the series that tell when the others were scraped."""
@@ -90,25 +91,34 @@ class PrometheusClient:
 
     def now_ms(self) -> int:
         """Return what time it is for Prometheus."""
-        with LARGE.reading(self._timeout_s) as place:
+        with self.keeping_place() as place:
             answer = self._query("time()", None, place)
-        try:
-            seconds = known_number(msgspec.convert(msgspec.json.decode(answer.result), tuple[float, str])[1])
-        except UNREADABLE:
-            seconds = None
+            try:
+                seconds = known_number(msgspec.convert(msgspec.json.decode(answer.result), tuple[float, str])[1])
+            except UNREADABLE:
+                seconds = None
         at_ms = None if seconds is None else known_count(round(seconds * 1000))
         if at_ms is None:
             raise PrometheusUnavailable(f"{self.url} does not say what time it is; check that it is a Prometheus")
         return at_ms
 
-    def dated(self, expression: str, at_ms: int) -> list[Series]:
+    def keeping_place(self) -> AbstractContextManager[Place]:
+        """Keep the place of a large answer, among the few that are in memory at a time, until the end of the block.
+
+        Ask within it and give it on, and let go of the answer before its end.
+        """
+        return LARGE.reading(self._timeout_s)
+
+    def dated(self, expression: str, at_ms: int, place: Place | None = None) -> list[Series]:
         """Return the series of an expression at a time, each with the time at which it was scraped. One request.
+
+        ``place``: that is kept for them; None: only while they are read.
 
         Raises:
             QueryRefused: it cannot be evaluated, or is not a set of series with a value each.
         """
         dates = f'label_replace(timestamp({expression}), "{AT_LABEL}", "1", "", "")'
-        found = self.vector(f"({expression}) or {dates}", at_ms)
+        found = self.vector(f"({expression}) or {dates}", at_ms, place)
         dated = {_identity(labels): value for labels, value in found if AT_LABEL in labels}
         return [
             Series(labels, value, _milliseconds(dated.get(_identity(labels)), at_ms))
@@ -116,14 +126,16 @@ class PrometheusClient:
             if AT_LABEL not in labels
         ]
 
-    def vector(self, query: str, at_ms: int) -> list[tuple[Labels, float]]:
-        """Return labels and value of every series of a query at a time.
+    def vector(self, query: str, at_ms: int, place: Place | None = None) -> list[tuple[Labels, float]]:
+        """Return labels and value of every series of a query at a time; ``place`` as in `dated`.
 
         Raises:
             QueryRefused: it cannot be evaluated, or is not a set of series with a value each.
         """
-        with LARGE.reading(self._timeout_s) as place:
-            return self._decoded(self._query(query, at_ms, place))
+        if place is None:
+            with self.keeping_place() as own:
+                return self._decoded(self._query(query, at_ms, own))
+        return self._decoded(self._query(query, at_ms, place))
 
     def _decoded(self, data: _Data) -> list[tuple[Labels, float]]:
         if data.resultType != "vector":

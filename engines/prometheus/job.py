@@ -18,7 +18,7 @@ from surescale.engines.prometheus.client import PrometheusClient, PrometheusUnav
 from surescale.engines.prometheus.jobs import SETTING, WatchedJob
 from surescale.engines.prometheus.ledger import Ledger, SubtaskRoster
 from surescale.engines.prometheus.mappings import FigureName
-from surescale.engines.prometheus.readings import Key, Reading, Subtask, read
+from surescale.engines.prometheus.readings import Key, Reading, ReadResult, Subtask, read
 
 BEHIND_MINUTES = (10, 60)
 """How far back to look for series that are not there now, to tell figures that come late from ones that never come."""
@@ -125,9 +125,9 @@ class PrometheusJob:
                 "server"
             )
         found: dict[FigureName, dict[Key, Reading]] = {}
-        for name, figure in self._watched.figures.items():
+        for name in self._watched.figures:
             try:
-                answer = read(self._watched, name, prometheus.dated(figure.query, at_ms), at_ms)
+                answer = self._read(prometheus, name, at_ms)
             except QueryRefused as refused:
                 raise QueryRefused(f"{SETTING}: {self._watched.name}.figures.{name}: {refused}") from None
             found[name] = answer.readings
@@ -137,6 +137,10 @@ class PrometheusJob:
                 self._tell(f"Prometheus has series of {other!r}, which is not a task of the job; name it in {SETTING}")
         self._check_records(prometheus, found, at_ms)
         return found
+
+    def _read(self, prometheus: PrometheusClient, name: FigureName, at_ms: int) -> ReadResult:
+        with prometheus.keeping_place() as place:
+            return read(self._watched, name, prometheus.dated(self._watched.figures[name].query, at_ms, place), at_ms)
 
     def _check_records(self, prometheus: PrometheusClient, found: dict[FigureName, dict[Key, Reading]], at_ms: int) -> None:
         """Refuse answers without fresh records of every task, and say why there are none."""
@@ -156,10 +160,8 @@ class PrometheusJob:
                 )
 
     def _why_none(self, prometheus: PrometheusClient, task: str, at_ms: int) -> str:
-        figure = self._watched.figures["records_in"]
         for minutes in BEHIND_MINUTES:
-            earlier_ms = at_ms - minutes * MINUTE_MS
-            earlier = read(self._watched, "records_in", prometheus.dated(figure.query, earlier_ms), earlier_ms)
+            earlier = self._read(prometheus, "records_in", at_ms - minutes * MINUTE_MS)
             if any(key.task == task for key in earlier.readings):
                 return f" now, but {minutes} minutes ago it had: look at its targets, its clock and its remote write"
         return f"; start it, or correct series, select or figures.records_in in {SETTING}"
@@ -196,8 +198,9 @@ class PrometheusJob:
         missing = {each for task, roster in self._rosters.items() for each in roster.missing(present[task])}
         if not missing - {("", "")}:
             return frozenset()
-        found = self._replicas[replica].vector("up == 0", at_ms)
-        return frozenset((labels.get("job", ""), labels.get("instance", "")) for labels, _ in found)
+        with self._replicas[replica].keeping_place() as place:
+            found = self._replicas[replica].vector("up == 0", at_ms, place)
+            return frozenset((labels.get("job", ""), labels.get("instance", "")) for labels, _ in found)
 
     # Figures
 

@@ -173,6 +173,11 @@ def test_few_large_answers_are_in_memory_at_a_time(prometheus: FakePrometheus, m
     prometheus.instead = lambda _: large
     for _ in range(5):
         assert len(client.vector("x", AT_MS)) == 1_000
+    with client.keeping_place() as kept, client.keeping_place() as other:  # until what was made of them is gone
+        assert len(client.dated("x", AT_MS, kept)) == len(client.dated("x", AT_MS, other)) == 1_000
+        with pytest.raises(PrometheusUnavailable, match="other large answers are being read"):
+            PrometheusClient(prometheus.url, timeout_s=0.3).dated("x", AT_MS)
+    assert len(client.dated("x", AT_MS)) == 1_000
     broken = success("vector", [{"value": "x" * 9_000}])
     prometheus.instead = lambda _: broken
     for _ in range(5):
