@@ -203,7 +203,8 @@ def apply_limits(
             lasting = _lasting(memory.needs.get(task.task, ()), decision.span_end_ms, wait, running)
             if lasting > task.desired:
                 wanted[task.task] = lasting
-                words.append(f"{task.task}: {_waits(task, lasting, wait)}")
+                why = ", since its last shrink was soon taken back" if wait > minutes else ""
+                words.append(f"{task.task}: {_waits(task, lasting, wait)}{why}")
                 reasons.append("scale_down_waits")
             shrink = memory.too_few.get(task.task) if may_keep and running <= most[task.task] else None
             if shrink and wanted[task.task] <= shrink.size and _was_too_few(shrink, memory.load, decision.span_end_ms):

@@ -74,7 +74,8 @@ def minutes_until_it_shrinks(memory: LimitsMemory, at_ms: int, settings: JobSett
         left = apply_limits(memory, made, topology, settings, engine="flink", hosts=())
         if left.wanted == {"map": 2} and left.refusal is None:
             return minute
-        assert f"must be enough for {left.words.partition(' for ')[2].split()[0]} minutes" in left.words
+        assert "map: 2 must be enough for " in left.words
+        assert ("since its last shrink was soon taken back" in left.words) == (" 10 minutes" not in left.words)
     return 300
 
 
