@@ -409,6 +409,7 @@ def test_at_three_widths_each_kind_of_job_shows_what_it_has_and_nothing_is_cut(
             assert page.evaluate("document.documentElement.scrollWidth") == width, (width, address)
             assert violations(page) == [], (width, address)
         page.locator(".graph svg").wait_for()
+        assert page.evaluate("document.querySelector('.graph svg').getBoundingClientRect().right") <= width
         assert {words: page.get_by_text(words).or_(page.get_by_label(words)).count() > 0 for words in shown} == shown, width
         names = page.get_by_role("region", name="Tasks").locator("tbody th")
         assert names.count() > 0

@@ -1,6 +1,6 @@
 // The task graph: a box a task, wider the more subtasks it has, coloured by how busy they are; edges show back pressure.
-import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { JSX, RefObject } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { TaskSpec as Task, TaskMinuteDocument as TaskMinute } from "../api/documents";
 import type { LayoutAsked, LayoutMade } from "./layout";
 import { count, percent, plural } from "./words";
@@ -26,6 +26,7 @@ export function TaskGraph({ tasks, minutes, changed, selected, onSelect }: Props
   const made = useLayout(tasks);
   const frame = useRef<HTMLDivElement>(null);
   const [zoom, setZoom] = useState(1);
+  const room = useRoom(frame, made !== null);
   const summary = useMemo(() => described(tasks, minutes), [tasks, minutes]);
   useEffect(() => setZoom(1), [made?.width]);
   useEffect(() => {
@@ -33,7 +34,7 @@ export function TaskGraph({ tasks, minutes, changed, selected, onSelect }: Props
     if (box) box.scrollTop = (box.scrollHeight - box.clientHeight) / 2; // sources and sinks stand in the middle
   }, [made?.height]);
   if (!made) return <p class="waiting">Laying out {plural(tasks.length, "task")} …</p>;
-  const inWidth = Math.min(1, ((frame.current?.clientWidth ?? 1200) - 40) / made.width);
+  const inWidth = Math.min(1, (room - 40) / made.width);
   const whole = Math.min(inWidth, FRAME_HEIGHT / made.height);
   const fit = whole >= READABLE_SCALE ? whole : inWidth; // rather cut than too small to read
   const scale = fit * zoom;
@@ -71,6 +72,20 @@ export function TaskGraph({ tasks, minutes, changed, selected, onSelect }: Props
       <GraphKey isPlain={minutes.size === 0} />
     </div>
   );
+}
+
+/** Return how wide the frame is, once it is there; not without its scroll bars, which come and go with what stands in it. */
+function useRoom(frame: RefObject<HTMLDivElement | null>, isThere: boolean): number {
+  const [room, setRoom] = useState(1200);
+  useLayoutEffect(() => {
+    const box = frame.current;
+    if (!box) return undefined;
+    setRoom(box.offsetWidth);
+    const watch = new ResizeObserver(() => setRoom(box.offsetWidth));
+    watch.observe(box);
+    return () => watch.disconnect();
+  }, [isThere]);
+  return room;
 }
 
 function useLayout(tasks: Task[]): LayoutMade | null {
