@@ -142,13 +142,17 @@ def flink(
     request: pytest.FixtureRequest, kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator["LiveFlink"]:
     """A running Flink session cluster beside the broker. Tests share it: leave it with all TaskManagers and no job."""
+    from surescale.engines.flink.capabilities import COOLDOWN_KEYS
     from surescale.services.local_stack.errors import DownloadError, JavaError
     from surescale.services.local_stack.flink.cluster import FlinkCluster
     from surescale.services.local_stack.flink.scaled_job import job_jar
     from tests.support.live_flink import LiveFlink
 
     try:
-        cluster = FlinkCluster(tmp_path_factory.mktemp("flink"), version=os.environ.get("SURESCALE_TEST_FLINK", "2.3.0"), slots=8)
+        version = os.environ.get("SURESCALE_TEST_FLINK", "2.3.0")
+        # Of its own accord Flink leaves 30 s between two rescales, and after the start: most of these tests' time.
+        settings = dict.fromkeys(COOLDOWN_KEYS, "10 s")
+        cluster = FlinkCluster(tmp_path_factory.mktemp("flink"), version=version, slots=8, settings=settings)
         jar = job_jar(cluster.flink)
     except (JavaError, DownloadError) as reason:
         pytest.skip(f"live Flink: {reason}")
