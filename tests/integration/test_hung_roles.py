@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.error import HTTPError, URLError
@@ -125,8 +126,8 @@ def hangs_and_ends(process: "subprocess.Popen[bytes]", port: int, loop: str) -> 
 # The agent
 
 
-@pytest.fixture
-def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[AgentPipeline]:
+@contextmanager
+def agents(kafka: KafkaForTests, folder: Path) -> Iterator[AgentPipeline]:
     """A pipeline with agents only, which hang soon."""
     settings = PipelineSettings(
         bootstrap=kafka.bootstrap,
@@ -137,36 +138,52 @@ def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[AgentPipeline]:
         pipeline_clock=True,  # its windows are of another time; by the wall clock each would be overtaken by the next
     )
     create_topics(settings)
-    made = AgentPipeline(settings, tmp_path)
-    yield made
-    made.stop()
+    made = AgentPipeline(settings, folder)
+    try:
+        yield made
+    finally:
+        made.stop()
 
 
-@pytest.mark.parametrize(
-    ("program", "loop", "frame"),
-    [
-        pytest.param(BLOCKED_LOOP, "the event loop of agent", "where_it_hangs", id="its event loop is blocked"),
-        pytest.param(ENDLESS_ANSWER, "the answer to a window of agent", "where_it_hangs", id="an answer never comes"),
-        pytest.param(NO_MORE_FETCHES, "the intake of windows of agent", "event loop:", id="its consumer reads no more"),
-    ],
-)
-def test_an_agent_that_hangs_ends_and_its_successor_loses_and_doubles_nothing(
-    pipeline: AgentPipeline, program: str, loop: str, frame: str
-) -> None:
-    """Liveness fails and names the loop, the log has the stacks, and each span is decided on once."""
-    hung = pipeline.start([sys.executable, "-c", program + _MAIN])
-    for raw in windows(601, 640):
-        pipeline.send(SNAPSHOTS, JOB, raw)
-    pipeline.decisions(1)
-    hangs_and_ends(hung, pipeline.settings.health_port, loop)
-    log = pipeline.log()
-    assert f"the process ends with exit code {HUNG_EXIT_CODE}, to be started again" in log
-    assert frame in log
-    pipeline.start()
-    decisions = pipeline.decisions(4)
-    assert {decision.span_end_ms // MINUTE_MS for decision in decisions} == {610, 620, 630, 640}
-    assert len({encode(decision) for decision in decisions}) == 4
-    assert liveness(pipeline.settings.health_port) == (200, "")
+@pytest.fixture
+def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[AgentPipeline]:
+    """Such a pipeline."""
+    with agents(kafka, tmp_path) as made:
+        yield made
+
+
+def test_an_agent_that_hangs_ends_and_its_successor_loses_and_doubles_nothing(kafka: KafkaForTests, tmp_path: Path) -> None:
+    """Liveness fails and names the loop, the log has the stacks, and each span is decided on once.
+
+    Its event loop is blocked, or an answer never comes, or its consumer reads no more: three agents hang at once, each in a
+    pipeline of its own, since each test of one would wait as long.
+    """
+
+    def hangs(program: str, loop: str, frame: str) -> None:
+        folder = tmp_path / loop.replace(" ", "-")
+        folder.mkdir()
+        with agents(kafka, folder) as pipeline:
+            hung = pipeline.start([sys.executable, "-c", program + _MAIN])
+            for raw in windows(601, 640):
+                pipeline.send(SNAPSHOTS, JOB, raw)
+            pipeline.decisions(1)
+            hangs_and_ends(hung, pipeline.settings.health_port, loop)
+            log = pipeline.log()
+            assert f"the process ends with exit code {HUNG_EXIT_CODE}, to be started again" in log
+            assert frame in log
+            pipeline.start()
+            decisions = pipeline.decisions(4)
+            assert {decision.span_end_ms // MINUTE_MS for decision in decisions} == {610, 620, 630, 640}
+            assert len({encode(decision) for decision in decisions}) == 4
+            assert liveness(pipeline.settings.health_port) == (200, "")
+
+    with ThreadPoolExecutor() as together:
+        for each in [
+            together.submit(hangs, BLOCKED_LOOP, "the event loop of agent", "where_it_hangs"),
+            together.submit(hangs, ENDLESS_ANSWER, "the answer to a window of agent", "where_it_hangs"),
+            together.submit(hangs, NO_MORE_FETCHES, "the intake of windows of agent", "event loop:"),
+        ]:
+            each.result()
 
 
 def test_an_agent_with_nothing_to_read_is_alive(pipeline: AgentPipeline) -> None:
