@@ -211,6 +211,7 @@ def read_task_metrics(session: "SparkSession", settings: SparkSettings, begin: s
         .options(**{f"kafka.{name}": value for name, value in jvm_options(settings).items()})
         .option("kafka.bootstrap.servers", settings.bootstrap)
         .options(**{f"kafka.{name}": str(value) for name, value in _FETCHES.items()})
+        .option("kafka.isolation.level", "read_committed")  # of a monitor that was replaced, only what it finished counts
         .option("subscribe", TopicNames(settings.topic_prefix)(TASK_METRICS))
         .option("startingOffsets", begin)
         .option("maxOffsetsPerTrigger", settings.spark_batch_records_max)

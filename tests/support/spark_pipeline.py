@@ -137,6 +137,16 @@ class SparkPipeline:
             self._producer.produce(self.names(TASK_METRICS), value, key.encode(), headers=dict(headers))
         assert self._producer.flush(20) == 0
 
+    def send_in_transaction(self, *messages: Message, commit: bool) -> None:
+        """Append messages as a monitor of several does; without ``commit`` as one that another has taken over from."""
+        client = producer(self._settings, **{"transactional.id": "a monitor"})
+        client.init_transactions(20)
+        client.begin_transaction()
+        for message in messages:
+            client.produce(self.names(TASK_METRICS), encode(message), message.job.encode())
+        assert client.flush(20) == 0
+        (client.commit_transaction if commit else client.abort_transaction)(20)
+
     def renew_producer(self) -> None:
         """Send with a new client from now on, which asks the broker how many partitions there are."""
         self._producer = producer(self._settings)
