@@ -31,7 +31,7 @@ from surescale.contracts.limits_in_words import in_periods_in_words
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.own_acts import OwnAct
 from surescale.contracts.plurals import counted
-from surescale.contracts.topology import RESTING, required_of, running_of, sized_tasks
+from surescale.contracts.topology import RESTING, has_ended, required_of, running_of, sized_tasks
 from surescale.policies.stateful_limits import DAY_MS
 from surescale.rescaler.control.counts import plan_counts
 from surescale.rescaler.control.job import own_acts
@@ -65,6 +65,8 @@ def look(context: JobContext) -> None:
     memory, topology = context.memory, context.topology
     if topology is None or memory.pending or memory.underway or not context.world.engine.can_rest:
         return
+    if has_ended(topology):
+        return  # by `surescale job forget`, maybe: if its monitor tells of it again, nobody else would start it
     if topology.state != RESTING:
         memory.rest = None
         if _may_rest(context, topology):

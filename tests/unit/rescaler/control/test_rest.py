@@ -291,6 +291,18 @@ def test_a_start_that_takes_too_long_is_not_taken_back() -> None:
     assert found.condition("Owned") == (True, "Ours")
 
 
+def test_one_that_was_said_to_have_ended_starts_once_it_is_told_of_again() -> None:
+    """Somebody ran `surescale job forget` while its monitor was away: nobody else would start its members."""
+    found = at_rest()
+    found.topology_fields["state"] = "finished"
+    found.go(10 * 60)
+    assert found.condition("Available") == (False, "Finished")
+    del found.topology_fields["state"]
+    quiet(found, None, waiting=3)
+    found.go(LOOK_EVERY_S + 10)
+    assert (found.required, found.running) == (WIDER, WIDER)
+
+
 def test_a_job_that_somebody_else_stopped_is_not_started() -> None:
     """It was asked for nothing by another than us: that is theirs, as any other size."""
     found = job()
