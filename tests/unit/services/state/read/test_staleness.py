@@ -271,7 +271,8 @@ def test_a_job_that_is_gone_for_good_names_what_ends_that(
     """Its cluster has another name, or nobody watches it any more: no monitor will tell its end."""
     queries = view_of(client, Stopped(monitor=minutes, spark=minutes, agent=minutes, rescaler=minutes))
     assert (f"`surescale job forget {JOB}`" in " ".join(told(redis_url).stdout.split())) is is_gone
-    assert ("`surescale job forget JOB`" in (queries.pipeline().stages[1].problem or "")) is is_gone
+    problem = next(stage.problem for stage in queries.pipeline().stages if stage.role == "monitor")
+    assert ("`surescale job forget JOB`" in (problem or "")) is is_gone
 
 
 def test_before_the_first_decision_is_due_nothing_is_missing(client: redis.Redis) -> None:
