@@ -92,7 +92,7 @@ class FencedReports(Reports):
         """Hand over a record; while a transaction is being committed, wait. Raises BufferError in another job's transaction."""
         with self._lock:
             if not self._is_open.is_set():
-                self.client.begin_transaction()
+                self._begin()
                 self._key = key
                 self._is_open.set()
             elif key != self._key and time.monotonic() < self._apart_until_s:
@@ -114,15 +114,25 @@ class FencedReports(Reports):
         if self._is_open.is_set() and self.ended is None:
             self._commit()
 
+    def _begin(self) -> None:
+        try:
+            self.client.begin_transaction()
+        except KafkaException as error:  # it would be the same each time
+            self._end(error)
+            raise
+
+    def _end(self, error: SurescaleError | KafkaException) -> None:
+        if not self._stop.is_set():  # else it ends as it was told to
+            gave_up = SurescaleError(f"the client of Kafka gave up: {error}")
+            self.ended = error if isinstance(error, SurescaleError) else gave_up
+            self._stop.set()
+
     def _commit(self) -> None:
         with self._lock:
             try:
                 lost = self._lost()
             except (SurescaleError, KafkaException) as error:
-                if not self._stop.is_set():  # else it ends as it was told to
-                    gave_up = SurescaleError(f"the client of Kafka gave up: {error}")
-                    self.ended = error if isinstance(error, SurescaleError) else gave_up
-                    self._stop.set()
+                self._end(error)
                 return
             told, self._told = self._told, []
             self._is_open.clear()

@@ -8,18 +8,19 @@ all that it knows, unless another one has begun meanwhile.
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from surescale.contracts.errors import SurescaleError
+from surescale.contracts.errors import SettingsError, SurescaleError
 from surescale.contracts.topics import CLOCK, TopicNames, monitor_group
 from surescale.engines.settings import ClusterSettings
 from surescale.monitor.delivery import LINGER_MS, FencedReports
 from surescale.monitor.progress import own_name
 from surescale.runtime.backoff import Stopped, Throttle, wait_for
 from surescale.runtime.beats import beat, beside, pause
-from surescale.runtime.kafka import consumer, producer
+from surescale.runtime.kafka import consumer, creation, partitions_of, producer
 from surescale.runtime.kafka_transactions import TRANSACTION_MS, Fenced
 
 SESSION_MS = 15_000
@@ -27,6 +28,7 @@ SESSION_MS = 15_000
 POLL_S, ANSWER_S = 0.2, 2.0
 SAY_AFTER_S, SAY_STANDBY_S = 5.0, 300.0
 ENDS_WITHIN_S = 3.0
+T = TypeVar("T")
 
 
 def fenced(settings: ClusterSettings, stop: threading.Event) -> FencedReports:
@@ -50,6 +52,10 @@ class Lease:
             settings: of the cluster.
             stop: ends all waiting; set when another monitor watches the cluster in place of this one.
             log: for people.
+
+        Raises:
+            SettingsError: the topic has several partitions, so several monitors would each own one.
+            runtime.backoff.Stopped: told to stop before Kafka answered.
         """
         self._settings, self._stop, self._log = settings, stop, log
         self._seldom, self._standby = Throttle(), Throttle(SAY_STANDBY_S)
@@ -69,6 +75,14 @@ class Lease:
                 "error_cb": self._say,
             },
         )
+        topic = TopicNames(settings.topic_prefix)(CLOCK)
+        count = len(self._answered(lambda: partitions_of(self._member, topic)))
+        if count != 1:
+            self._member.close()
+            raise SettingsError(
+                f"SURESCALE_LEADER_ELECT: topic {topic} has {count} partitions and must have one, or each monitor owns one; "
+                f"delete it, and let {creation(settings)} create it"
+            )
         self._join()
 
     @property
@@ -112,12 +126,15 @@ class Lease:
         """Kafka was away, and has forgotten its members: let the one that watched come back first, with what it has kept."""
         self._is_member = False
         self._member.unsubscribe()
-        kafka, answers = f"Kafka at {self._settings.bootstrap}", lambda: self._member.list_topics(timeout=ANSWER_S)
-        wait_for(kafka, answers, expected=(KafkaException,), stop=self._stop, log=self._log)
+        self._answered(lambda: self._member.list_topics(timeout=ANSWER_S))
         if pause(self._stop, SESSION_MS / 1000):
-            raise Stopped(kafka)
+            raise Stopped("the lease")
         self._is_away = False
         self._join()
+
+    def _answered(self, question: Callable[[], T]) -> T:
+        kafka = f"Kafka at {self._settings.bootstrap}"
+        return wait_for(kafka, question, expected=(KafkaException,), stop=self._stop, log=self._log)
 
     def _keep(self) -> None:
         while not self._over.is_set():

@@ -28,7 +28,7 @@ from surescale.contracts.topology import RESTING, check_topology, has_ended
 from surescale.engines.ports.source import FinishedMinute, Source, SourceUnavailable, UnknownJob
 from surescale.engines.registry import NO_ACTUATOR
 from surescale.monitor import metrics
-from surescale.monitor.delivery import LINGER_MS, DeliveryFailed, Outbox, Reports
+from surescale.monitor.delivery import LINGER_MS, DeliveryFailed, FencedReports, Outbox, Reports
 from surescale.monitor.first_sizes import FirstSizes
 from surescale.monitor.lease import Lease, fenced
 from surescale.monitor.prices import NO_PRICES, PriceHistory, PriceTable
@@ -98,13 +98,14 @@ class Monitor:
 
     def _watch_in_turn(self) -> None:
         """Stand by until no other monitor watches the cluster, and watch it until another one does."""
-        with closing(Lease(self._settings, self._stop, self._log)) as lease:
+        reports: FencedReports | None = None
+        with closing(Lease(self._settings, self._stop, self._log)) as lease, contextlib.suppress(Stopped):
             self._state, self._lease = "standby", lease
             lease.wait()
             self._state = "starting"
             reports = self._read("the right to publish", lambda: fenced(self._settings, self._stop))
             self._watch_all(reports)
-        if ended := reports.ended or lease.ended:
+        if ended := (reports.ended if reports else None) or lease.ended:
             raise ended
 
     def _watch_all(self, shared: Reports) -> None:

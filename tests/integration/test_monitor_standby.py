@@ -1,6 +1,7 @@
 """Several monitors of one cluster, as real processes on a real broker: one watches, the others stand by."""
 
 import contextlib
+import dataclasses
 import logging
 import signal
 import socket
@@ -19,12 +20,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # these names
     ResourceType,
 )
 
+from surescale.contracts.errors import SettingsError
 from surescale.contracts.messages import TaskSample
 from surescale.contracts.settings import PipelineSettings
-from surescale.contracts.topics import JOB_TOPOLOGY, TASK_METRICS, TopicNames
+from surescale.contracts.topics import CLOCK, JOB_TOPOLOGY, TASK_METRICS, TOPICS, TopicNames
 from surescale.monitor import metrics
 from surescale.monitor.delivery import DeliveryFailed, FencedReports, Outbox
-from surescale.monitor.lease import fenced
+from surescale.monitor.lease import Lease, fenced
 from surescale.monitor.progress import HEADER
 from surescale.monitor.settings import MonitorSettings
 from surescale.runtime.kafka import admin_client, batch, consumer, create_topics
@@ -223,6 +225,14 @@ def outbox(settings: PipelineSettings, reports: FencedReports, stop: threading.E
     return Outbox(reports, TopicNames(settings.topic_prefix), stop=stop, log=logging.getLogger("test"))
 
 
+def test_a_clock_of_several_partitions_is_refused(kafka: KafkaForTests, stop: threading.Event) -> None:
+    """As a broker makes it that creates topics by itself: each monitor would own a partition, and fence the other one."""
+    found = MonitorSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+    create_topics(found, [dataclasses.replace(TOPICS[CLOCK], partitions=2)])
+    with pytest.raises(SettingsError, match=r"clock has 2 partitions and must have one.*surescale topics create"):
+        Lease(found, stop, logging.getLogger("test"))
+
+
 def test_what_is_sent_after_another_one_began_is_refused(settings: MonitorSettings, stop: threading.Event) -> None:
     """Whoever sends ends with one line, and nothing of it counts as acknowledged."""
     first_stop = threading.Event()
@@ -238,6 +248,17 @@ def test_what_is_sent_after_another_one_began_is_refused(settings: MonitorSettin
     other = outbox(settings, second, stop)
     other.send(TASK_METRICS, JOB, b"{}")
     assert other.await_acknowledged()
+
+
+def test_a_client_that_can_begin_no_transaction_ends_the_monitor(settings: MonitorSettings) -> None:
+    """Or each job would try again for ever, with a client that can send nothing."""
+    stop = threading.Event()
+    reports = fenced(settings, stop)
+    reports.client.begin_transaction()  # one more is an error, whatever is done about it
+    with pytest.raises(DeliveryFailed):
+        outbox(settings, reports, stop).send(TASK_METRICS, JOB, b"{}")
+    assert stop.is_set()
+    assert "the client of Kafka gave up" in str(reports.ended)
 
 
 def test_a_job_whose_records_are_refused_holds_up_no_other_one(settings: MonitorSettings, stop: threading.Event) -> None:
