@@ -209,7 +209,9 @@ class KafkaChecks:
             detail = f"{active[0]} watches {self._settings.cluster}, and none stands by"
             yield Finding("warning", "the monitors", detail, "start a second one on another machine: docs/deploy.md")
         else:
-            yield Finding("ok", "the monitors", f"{active[0]} watches {self._settings.cluster}; {', '.join(others)} stands by")
+            stand = "stands" if len(others) == 1 else "stand"
+            detail = f"{active[0]} watches {self._settings.cluster}; {', '.join(others)} {stand} by"
+            yield Finding("ok", "the monitors", detail)
 
     def _group(self, group: str, topic: str, who: str, command: str) -> Iterator[Finding]:
         name = self._full(topic)

@@ -244,7 +244,8 @@ def why_stale(stale: Stale, window_end_ms: int | None, seen_ms: int | None) -> s
     """
     if stale.role == "state" and stale.words.startswith(_NOT_KEPT):
         return (
-            "nobody has written what Kafka has into it since; see whether `surescale run state-service` runs (`surescale doctor`)"
+            "nobody has written what Kafka has into it since; see whether `surescale run state-service` runs and reaches Kafka "
+            "(`surescale doctor`)"
         )
     if stale.role == "state":
         newest = minute_of(window_end_ms or 0)
