@@ -8,6 +8,7 @@ import contextlib
 import functools
 import gc
 import os
+import shlex
 import sys
 import uuid
 import warnings
@@ -36,9 +37,9 @@ os.environ["PYTHONPATH"] = str(Path(__file__).parents[1] / "src")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# What `make live` makes, so that Spark starts sooner; each finds out for itself whether it can be used.
+# What `make live` makes, so that Spark starts sooner; each JVM finds out for itself whether it can be used.
 if (_archive := Path(__file__).parents[1] / "build" / "spark.jsa").exists():
-    os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:SharedArchiveFile={_archive} -Xlog:cds=off"
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{shlex.quote(f'-XX:SharedArchiveFile={_archive}')} -Xlog:cds*=off")
 
 # Tests that import onnxruntime before our code does, which sets this itself.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
