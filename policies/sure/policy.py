@@ -173,6 +173,8 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
 def _long(planning: Planning) -> str:
     """Return how long a change takes, for people."""
     seconds = round(60.0 * planning.lost_minutes)
+    if seconds == 0:
+        return "less than 1 s"
     return f"{seconds} s" if seconds % 60 else f"{seconds // 60} min"
 
 

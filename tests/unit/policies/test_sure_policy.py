@@ -138,6 +138,7 @@ def test_on_a_real_engine_an_unknown_restart_counts_as_long_and_is_said_to_be_as
     assert unknown.compared == known.compared != told(100.0, "kafka", 1_000).compared
     assert "3 min without service, assumed until restarts are measured" in unknown.reason
     assert "with the change charged with 1 s without service, " in told(100.0, "kafka", 1_000).reason
+    assert "charged with less than 1 s without service, " in told(100.0, "kafka", 300).reason
     assert "charged with 40 s without service, " in told(100.0, "kafka", 40_000).reason
     assert "assumed" not in known.reason + told(100.0, "simulated").reason
     stays = told(250.0, "kafka", parallelism=(7, 4))
