@@ -319,6 +319,7 @@ def test_jobs_that_no_monitor_tells_of_any_more_are_ended_by_hand(
     now_ms = time.time_ns() // 1_000_000
     last = {name: now_ms - age * MINUTE_MS for name, age in (("old/a", 3 * 24 * 60), ("old/b", 60), ("new/a", 0))}
     jobs = [replace(topology(), job=job, engine="kafka", version=at_ms, at_ms=at_ms) for job, at_ms in last.items()]
+    jobs.append(replace(jobs[1], job="old/failed", state="failed"))
     send(settings, *[(topics.JOB_TOPOLOGY, each.job, each) for each in (*jobs, topology())])
     for refused, words in (
         (["old/a", "new/a"], "the monitor told of new/a a moment ago"),
@@ -329,12 +330,13 @@ def test_jobs_that_no_monitor_tells_of_any_more_are_ended_by_hand(
         assert code == 1
         assert words in errors
     projector.catch_up(30)
-    assert {each["job"]: each["status"] for each in json.loads(surescale("job", "list", "--json")[1])}["old/a"] == "unknown"
-    code, told, _ = surescale("job", "forget", "old/a", "old/b")
-    assert (code, told.count("ended")) == (0, 2)
+    shown = {each["job"]: each["status"] for each in json.loads(surescale("job", "list", "--json")[1])}
+    assert (shown["old/a"], shown["old/failed"]) == ("unknown", "down")
+    code, told, _ = surescale("job", "forget", "old/a", "old/b", "old/failed")
+    assert (code, told.count("ended")) == (0, 3)
     projector.catch_up(30)
     shown = {each["job"]: each["status"] for each in json.loads(surescale("job", "list", "--json")[1])}
-    assert (shown["old/a"], shown["old/b"]) == ("ended", "ended")
+    assert {shown[each] for each in ("old/a", "old/b", "old/failed")} == {"ended"}
     assert shown["new/a"] != "ended"
     assert "has ended already" in surescale("job", "forget", "old/a")[2]
 

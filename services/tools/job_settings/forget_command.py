@@ -21,9 +21,9 @@ SILENT_MINUTES = 3
 def command(settings: "PipelineSettings", jobs: tuple[str, ...]) -> None:
     """End jobs of which no monitor tells any more.
 
-    JOB is cluster/name: of a cluster that has another name now, or a job that SURESCALE_JOBS leaves out. It is shown as ended,
-    and leaves the list after a day. Its settings and decisions stay. A monitor that tells of it again takes it back. Nothing
-    happens to the job itself.
+    JOB is cluster/name: of a cluster that has another name now, a job that SURESCALE_JOBS leaves out, or one that failed and
+    will not come back. It is shown as ended, and leaves the list after a day. Its settings and decisions stay. A monitor that
+    tells of it again takes it back. Nothing happens to the job itself.
     """
     from surescale.contracts.topics import JOB_TOPOLOGY
     from surescale.engines.ports.source import become
@@ -42,17 +42,16 @@ def _gone(known: "KnownJobs", job: str) -> "JobTopology":
     """Return the last topology of a job that may be ended.
 
     Raises:
-        SettingsError: there is no such job, it has ended, or its monitor tells of it.
+        SettingsError: there is no such job, it has finished, or its monitor tells of it.
     """
     from surescale.contracts.clock import MINUTE_MS
     from surescale.contracts.errors import SettingsError
     from surescale.contracts.job_limits import is_simulated
-    from surescale.contracts.topology import has_ended
     from surescale.services.tools.job_settings.command import require_single
 
     require_single(job)
     last = known.of(job).topology
-    if has_ended(last):
+    if last.state == "finished":
         raise SettingsError(f"JOB: {job} has ended already; `surescale job list` leaves it out after a day")
     if is_simulated(last.engine):
         raise SettingsError(f"JOB: {job} is one of the simulated engine, which tells the end of its jobs itself")
