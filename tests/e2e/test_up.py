@@ -106,8 +106,8 @@ def test_the_roles_run_against_given_addresses_until_stopped(
         assert fetch_json(f"http://127.0.0.1:{http_port}/jobs")
         # A role that lags on a busy machine catches up.
         assert wait_until(lambda: well(pipeline), 120.0, "a doctor who finds nothing") == {
-            "surescale", "java", "kafka", "topics", "the monitor", "the Spark job", "the agent", "the rescaler of sim", "redis",
-            "engine", "policy",
+            "surescale", "java", "kafka", "topics", "the monitor", "the Spark job", "the agent", "the rescaler of sim",
+            "the state service", "redis", "engine", "policy",
         }  # fmt: skip
     finally:
         process.send_signal(signal.SIGTERM)
