@@ -23,6 +23,7 @@ GAIN_POWER = 1.5  # of a restart's length, in what a change must gain
 WEIGHTS: dict[Objective, float] = {"cost": 0.3, "latency": 0.7}
 """Weight of latency in the reward that a plan maximises, by the job's objective; any other: as shipped."""
 PassingMinutes = Annotated[int, Meta(ge=0)]
+SEEN_MINUTES = 2.0  # until growth that waits for no span is under way: one shows the overload, one passes until it is acted on
 
 
 class Planning(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +94,16 @@ def with_objective(shipped: Planning, objective: Objective | LatencyBound | None
     """Return the constants of a plan that weighs latency as a job's owner wants; None and ``balanced``: as shipped."""
     weight = WEIGHTS.get(objective) if isinstance(objective, str) else None
     return shipped if weight is None else msgspec.structs.replace(shipped, latency_weight=weight)
+
+
+def with_growth_at_once(shipped: Planning) -> Planning:
+    """Return the constants of a plan for a job that grows as soon as it is plainly overloaded (``policies.emergency``).
+
+    A surge that the present size cannot carry then lasts until there is a larger one. Spare subtasks for more than that are paid
+    for all day and spare nothing. Growth waits until as many records do as come during a restart, and then for the restart.
+    """
+    until_grown = SEEN_MINUTES + 2.0 * shipped.lost_minutes
+    return msgspec.structs.replace(shipped, surge_minutes=min(shipped.surge_minutes, until_grown))
 
 
 def with_bound(shipped: Planning, wanted: LatencyBound, path_minutes: float) -> Planning:

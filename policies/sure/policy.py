@@ -11,7 +11,7 @@ import numpy as np
 
 from surescale.contracts.block_load import decoded
 from surescale.contracts.decisions import Candidates, ChangeScore, LoadOutlook
-from surescale.contracts.job_limits import RESTART_ASSUMED_S, is_simulated
+from surescale.contracts.job_limits import RESTART_ASSUMED_S, answers_emergencies, is_simulated
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.plurals import counted
 from surescale.contracts.source_load import read_or_emitted
@@ -30,6 +30,7 @@ from surescale.policies.sure.planning_input import (
     Planning,
     PlanningInput,
     with_bound,
+    with_growth_at_once,
     with_objective,
     with_restart,
 )
@@ -99,6 +100,8 @@ class SurePolicy:
         is_assumed = question.restart_seconds is None and not is_simulated(window.topology.engine)
         restart_seconds = RESTART_ASSUMED_S if is_assumed else question.restart_seconds
         planning = with_restart(self.card.base.planning, restart_seconds)
+        if answers_emergencies(question.settings, window.topology.engine):
+            planning = with_growth_at_once(planning)
         planning = with_objective(planning, question.settings.objective)
         if question.latency_bound is not None:
             planning = with_bound(planning, question.latency_bound, float(path_minutes(given.measured, graph)[0]))

@@ -93,6 +93,24 @@ def test_a_change_by_hindsight_is_told_in_full(sure: SurePolicy, make_window: Wi
     assert decode(encode_message(decision), Decision) == decision
 
 
+@pytest.mark.parametrize("height", [3.0, 4.0, 5.0])
+def test_room_for_surges_is_what_is_needed_until_the_job_has_grown(
+    sure: SurePolicy, make_window: WindowMaker, height: float
+) -> None:
+    """A job that grows at once and restarts in seconds waits for a surge; one that cannot has room for seven minutes of it."""
+    hours = np.full(192, 100.0, dtype=np.float32)
+    peaks = np.where(np.arange(192) % 6 == 0, height * hours, hours).astype(np.float32)
+    window = replace(make_window(load=100.0, parallelism=(8, 8), hourly_load=hours), hourly_peak=peaks)
+    window = replace(window, topology=msgspec.structs.replace(window.topology, engine="flink"))
+
+    def wanted(restart_seconds: float, *, grows: bool) -> int:
+        settings = JobSettings(job="sim/chain", restart_seconds=restart_seconds, emergency_growth=grows, step_down_max=8.0)
+        return sum(task.proposed for task in decide(window, sure, settings, seed=0).tasks)
+
+    assert wanted(10.0, grows=True) < wanted(10.0, grows=False)
+    assert wanted(180.0, grows=True) == wanted(180.0, grows=False)
+
+
 def test_a_change_that_the_load_floor_forces_is_told_as_such(sure: SurePolicy, make_window: WindowMaker) -> None:
     """Where restarts are long it needs no gain; where they take a minute the sentence is that of any other change."""
     window = make_window(load=240.0, parallelism=(4, 2))
