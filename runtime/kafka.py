@@ -197,11 +197,19 @@ def _leave_in_words(said: str) -> str:
 def kept_once(settings: PipelineSettings) -> list[str]:
     """Return the topics of the pipeline (full names) of which some partition is on one broker only.
 
+    A broker other than the one that made a topic may not know it yet, so all of them are waited for, a moment.
+
     Raises:
         KafkaException: the broker does not answer.
     """
-    found = admin_client(settings).list_topics(timeout=REQUEST_TIMEOUT_S).topics
-    return on_one_broker({name: found[name] for name in map(TopicNames(settings.topic_prefix), TOPICS) if name in found})
+    admin, names = admin_client(settings), [TopicNames(settings.topic_prefix)(name) for name in TOPICS]
+    until_s = time.monotonic() + METADATA_TIMEOUT_S
+    while True:
+        found = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        known = {name: found[name] for name in names if name in found and found[name].partitions}
+        if len(known) == len(names) or time.monotonic() >= until_s:
+            return on_one_broker(known)
+        time.sleep(0.05)
 
 
 def on_one_broker(topics: Mapping[str, TopicMetadata]) -> list[str]:
