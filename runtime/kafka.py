@@ -148,7 +148,7 @@ def wait_for_topics(settings: PipelineSettings, names: Sequence[str], *, stop: t
 
 
 def create_topics(settings: PipelineSettings, topics: Iterable[Topic] = tuple(TOPICS.values())) -> list[str]:
-    """Create every topic that does not exist yet and return the new names, waiting until all are visible.
+    """Create every topic that does not exist yet and return the new names. Another broker may know them a moment later.
 
     Raises:
         KafkaException: the broker refused one, and none was created; or it did not answer in time.
