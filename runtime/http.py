@@ -109,8 +109,10 @@ def open_url(request: str | urllib.request.Request, *, timeout_s: float) -> HTTP
         raise InvalidURL("its port is above 65535") from None
 
 
-def ask(request: str | urllib.request.Request, *, timeout_s: float, bytes_max: int = ANSWER_BYTES_MAX) -> bytes:
-    """Return the body of the answer to a request.
+def ask(
+    request: str | urllib.request.Request, *, timeout_s: float, bytes_max: int = ANSWER_BYTES_MAX, place: Place | None = None
+) -> bytes:
+    """Return the body of the answer to a request; ``place`` as in `read_body`.
 
     Raises:
         ErrorAnswer: the status is 300 or more.
@@ -118,9 +120,9 @@ def ask(request: str | urllib.request.Request, *, timeout_s: float, bytes_max: i
     """
     try:
         with open_url(request, timeout_s=timeout_s) as answer:
-            return read_body(answer, bytes_max)
+            return read_body(answer, bytes_max, place)
     except HTTPError as error:
-        raise ErrorAnswer(error.code, str(error.reason), _body_of(error, bytes_max)) from None
+        raise ErrorAnswer(error.code, str(error.reason), _body_of(error, bytes_max, place)) from None
     except (OSError, HTTPException, ValueError) as error:
         raise NoAnswer(str(getattr(error, "reason", error))) from None
 
@@ -162,6 +164,10 @@ class Place:
             raise TimeoutError("it is large, and other large answers are being read")
 
 
+LARGE = LargeAnswers(at_once=2, large_bytes=256 * 2**10)
+"""Of all engines together, whose jobs are looked at by a thread each. What is made of an answer of 32 MB may take 150."""
+
+
 def read_body(answer: HTTPResponse, bytes_max: int, place: Place | None = None) -> bytes:
     """Return the body of an answer; ``place``: taken before more than the first part of a large one is read.
 
@@ -181,13 +187,12 @@ def read_body(answer: HTTPResponse, bytes_max: int, place: Place | None = None) 
     return body
 
 
-def _body_of(error: HTTPError, bytes_max: int) -> bytes:
+def _body_of(error: HTTPError, bytes_max: int, place: Place | None) -> bytes:
     try:
         with error:
-            body = error.read(bytes_max + 1)
+            return read_body(cast(HTTPResponse, error), bytes_max, place)
     except (OSError, HTTPException, ValueError):
         return b""
-    return body if len(body) <= bytes_max else b""
 
 
 def fetch_json(url: str, method: str = "GET", *, timeout_s: float = 30.0) -> Any:

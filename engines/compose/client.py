@@ -17,7 +17,7 @@ from surescale.contracts.figures import known_count
 from surescale.contracts.wire import decoder
 from surescale.engines.compose.answers import ONE_OFF, PROJECT, Container, Created, Image, Listed, Version
 from surescale.engines.compose.errors import SETTING, ComposeUnavailable, NotAnEngine, NotFound, problem_of
-from surescale.runtime.http import NoAnswer
+from surescale.runtime.http import LARGE, NoAnswer
 from surescale.runtime.http_pool import ConnectionPool
 
 T = TypeVar("T")
@@ -130,25 +130,28 @@ class ComposeClient:
         if versioned:
             path = f"/v{'.'.join(map(str, self.api()))}{path}"
         headers = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body is not None else {})
-        try:
-            answer = self._connections.ask(
-                method, path, body, headers, timeout_s=timeout_s or self._timeout_s, bytes_max=ANSWER_BYTES_MAX
-            )
-        except NoAnswer as error:
-            raise ComposeUnavailable(
-                f"{request}: {error}; start the engine, or set {SETTING} to its socket, which this role must be allowed to use"
-            ) from None
-        if answer.status >= 300 and answer.status != 304:  # it is so already
-            raise problem_of(answer, request)
-        if kind is None:
-            return None  # type: ignore[return-value]
-        try:
-            return decoder(kind).decode(answer.body)
-        except UNREADABLE:
-            raise NotAnEngine(
-                f"{request} answers {answer.status} with {answer.content_type} that is not an answer of a container engine; "
-                f"set {SETTING} to its socket"
-            ) from None
+        patience_s = timeout_s or self._timeout_s
+        with LARGE.reading(patience_s) as place:
+            try:
+                answer = self._connections.ask(
+                    method, path, body, headers, timeout_s=patience_s, bytes_max=ANSWER_BYTES_MAX, place=place
+                )
+            except NoAnswer as error:
+                raise ComposeUnavailable(
+                    f"{request}: {error}; start the engine, or set {SETTING} to its socket, which this role must be allowed "
+                    "to use"
+                ) from None
+            if answer.status >= 300 and answer.status != 304:  # it is so already
+                raise problem_of(answer, request)
+            if kind is None:
+                return None  # type: ignore[return-value]
+            try:
+                return decoder(kind).decode(answer.body)
+            except UNREADABLE:
+                raise NotAnEngine(
+                    f"{request} answers {answer.status} with {answer.content_type} that is not an answer of a container engine; "
+                    f"set {SETTING} to its socket"
+                ) from None
 
 
 def _numbers(version: str) -> tuple[int, int] | None:

@@ -37,7 +37,7 @@ from surescale.engines.flink.answers import (
 )
 from surescale.engines.flink.errors import FlinkUnavailable, NoSuchPath, NotAuthorized, NotFound, not_flink, problem_of
 from surescale.runtime.access import Access, TokenUnreadable
-from surescale.runtime.http import NoAnswer
+from surescale.runtime.http import LARGE, NoAnswer
 from surescale.runtime.http_pool import ConnectionPool
 
 T = TypeVar("T")
@@ -65,18 +65,18 @@ class FlinkClient:
         """
         self._access = access or Access()
         self._timeout_s = timeout_s
-        self._places = tuple(_Place.at(each, self._access) for each in addresses_in(url))
+        self._addresses = tuple(_Address.at(each, self._access) for each in addresses_in(url))
         self._first = 0  # the one that answered last
 
     @property
     def url(self) -> str:
         """The address that answered last."""
-        return self._places[self._first].url
+        return self._addresses[self._first].url
 
     def close(self) -> None:
         """Close the kept connections."""
-        for place in self._places:
-            place.connections.close()
+        for address in self._addresses:
+            address.connections.close()
 
     def overview(self) -> Overview:
         """Return Flink's version and the cluster's slots."""
@@ -195,46 +195,49 @@ class FlinkClient:
     def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
         """Ask the address that answered last, then the others. What may not be asked twice goes to one address alone."""
         first, away = self._first, list[FlinkUnavailable]()
-        for at in (*range(first, len(self._places)), *range(first)):
+        for at in (*range(first, len(self._addresses)), *range(first)):
             try:
-                answer = self._ask(self._places[at], method, path, kind, body)
+                answer = self._ask(self._addresses[at], method, path, kind, body)
             except FlinkUnavailable as problem:
                 away.append(problem)
                 if method == "POST":
-                    self._first = (at + 1) % len(self._places)
+                    self._first = (at + 1) % len(self._addresses)
                     break
             else:
                 self._first = at
                 return answer
         raise away[0] if len(away) == 1 else FlinkUnavailable("; ".join(map(str, away)))
 
-    def _ask(self, place: "_Place", method: str, path: str, kind: type[T], body: bytes | None) -> T:
-        request = f"{method} {place.url}{path}"
-        try:
-            headers = self._access.headers() | ({"Content-Type": "application/json"} if body is not None else {})
-            answer = place.connections.ask(method, path, body, headers, timeout_s=self._timeout_s, bytes_max=ANSWER_BYTES_MAX)
-        except TokenUnreadable as error:
-            raise NotAuthorized(str(error)) from None
-        except NoAnswer as error:
-            raise FlinkUnavailable(f"{request}: {error}") from None
-        if answer.status >= 300:
-            raise problem_of(answer, request)
-        try:
-            return decoder(kind).decode(answer.body or b"{}")
-        except UNREADABLE:
-            raise not_flink(answer, request) from None
+    def _ask(self, address: "_Address", method: str, path: str, kind: type[T], body: bytes | None) -> T:
+        request = f"{method} {address.url}{path}"
+        with LARGE.reading(self._timeout_s) as place:
+            try:
+                headers = self._access.headers() | ({"Content-Type": "application/json"} if body is not None else {})
+                answer = address.connections.ask(
+                    method, path, body, headers, timeout_s=self._timeout_s, bytes_max=ANSWER_BYTES_MAX, place=place
+                )
+            except TokenUnreadable as error:
+                raise NotAuthorized(str(error)) from None
+            except NoAnswer as error:
+                raise FlinkUnavailable(f"{request}: {error}") from None
+            if answer.status >= 300:
+                raise problem_of(answer, request)
+            try:
+                return decoder(kind).decode(answer.body or b"{}")
+            except UNREADABLE:
+                raise not_flink(answer, request) from None
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Address:
     """One address; ``url`` is how it is shown."""
 
     url: str
     connections: ConnectionPool
 
     @classmethod
-    def at(cls, url: str, access: Access) -> "_Place":
-        """Return the place of an address. Nothing is connected yet."""
+    def at(cls, url: str, access: Access) -> "_Address":
+        """Return the address. Nothing is connected yet."""
         is_secure = url.lower().startswith("https:")
         return cls(without_password(url.rstrip("/")), ConnectionPool(url, access.context() if is_secure else None))
 

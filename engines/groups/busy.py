@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from surescale.contracts.figures import known_number
 from surescale.engines.groups.broker import Member, known_client
 from surescale.engines.groups.chains import Group
-from surescale.runtime.http import ErrorAnswer, NoAnswer, ask
+from surescale.runtime.http import LARGE, ErrorAnswer, NoAnswer, ask
 from surescale.runtime.printable import printable
 
 ANSWER_TIMEOUT_S = 1.0
@@ -67,14 +67,15 @@ def _ask(group: Group, member: Member, until_s: float, is_one_of_several: bool) 
     left_s = until_s - time.monotonic()
     if left_s <= 0:
         return _unknown(f"{url} was not asked, since the members before it took too long", member)
-    try:
-        page = ask(url, timeout_s=min(left_s, ANSWER_TIMEOUT_S), bytes_max=_BYTES_MAX)
-    except ErrorAnswer as error:
-        return _unknown(f"{url} answers {str(error)[:_SHOWN_MAX]}", member)
-    except NoAnswer as error:
-        return _unknown(f"{url} does not answer ({str(error)[:_SHOWN_MAX]})", member)
-    text = page.decode("utf-8", "replace")
-    return _counted(text, group, url, member) if group.busy else _share(text, url, member, is_one_of_several)
+    timeout_s = min(left_s, ANSWER_TIMEOUT_S)
+    with LARGE.reading(timeout_s) as place:
+        try:
+            text = ask(url, timeout_s=timeout_s, bytes_max=_BYTES_MAX, place=place).decode("utf-8", "replace")
+        except ErrorAnswer as error:
+            return _unknown(f"{url} answers {str(error)[:_SHOWN_MAX]}", member)
+        except NoAnswer as error:
+            return _unknown(f"{url} does not answer ({str(error)[:_SHOWN_MAX]})", member)
+        return _counted(text, group, url, member) if group.busy else _share(text, url, member, is_one_of_several)
 
 
 def _counted(page: str, group: Group, url: str, member: Member) -> Busy:

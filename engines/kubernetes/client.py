@@ -20,7 +20,7 @@ from surescale.engines.kubernetes.answers import Autoscaler, Event, Page, Pod, R
 from surescale.engines.kubernetes.errors import ApiUnavailable, NotAuthenticated, NotFound, not_kubernetes, problem_of
 from surescale.engines.kubernetes.target import Target, namespaced
 from surescale.runtime.access import Access, TokenUnreadable
-from surescale.runtime.http import NoAnswer
+from surescale.runtime.http import LARGE, NoAnswer
 from surescale.runtime.http_pool import ConnectionPool
 
 T = TypeVar("T")
@@ -197,21 +197,24 @@ class KubernetesClient:
 
     def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None, *, content: str = "application/json") -> T:
         request = f"{method} {self._url}{path.partition('?')[0]}"
-        try:
-            headers = {"Accept": "application/json"} | self._access.headers()
-            if body is not None:
-                headers["Content-Type"] = content
-            answer = self._connections.ask(method, path, body, headers, timeout_s=self._timeout_s, bytes_max=ANSWER_BYTES_MAX)
-        except TokenUnreadable as error:
-            raise NotAuthenticated(str(error)) from None
-        except NoAnswer as error:
-            raise ApiUnavailable(f"{request}: {error}") from None
-        if answer.status >= 300:
-            raise problem_of(answer, request)
-        try:
-            return decoder(kind).decode(answer.body)
-        except UNREADABLE:
-            raise not_kubernetes(answer, request) from None
+        with LARGE.reading(self._timeout_s) as place:
+            try:
+                headers = {"Accept": "application/json"} | self._access.headers()
+                if body is not None:
+                    headers["Content-Type"] = content
+                answer = self._connections.ask(
+                    method, path, body, headers, timeout_s=self._timeout_s, bytes_max=ANSWER_BYTES_MAX, place=place
+                )
+            except TokenUnreadable as error:
+                raise NotAuthenticated(str(error)) from None
+            except NoAnswer as error:
+                raise ApiUnavailable(f"{request}: {error}") from None
+            if answer.status >= 300:
+                raise problem_of(answer, request)
+            try:
+                return decoder(kind).decode(answer.body)
+            except UNREADABLE:
+                raise not_kubernetes(answer, request) from None
 
 
 def client_of(

@@ -18,14 +18,12 @@ from surescale.contracts.figures import known_count, known_number
 from surescale.contracts.wire import decoder
 from surescale.engines.prometheus import PrometheusSettings
 from surescale.runtime.access import Access, TokenUnreadable
-from surescale.runtime.http import LargeAnswers, NoAnswer, Place
+from surescale.runtime.http import LARGE, NoAnswer, Place
 from surescale.runtime.http_pool import Answer, ConnectionPool
 from surescale.runtime.printable import one_line
 
 ANSWER_TIMEOUT_S = 4.0
 ANSWER_BYTES_MAX = 32 * 2**20
-LARGE = LargeAnswers(at_once=2, large_bytes=256 * 2**10)
-"""Of all jobs, which are looked at by a thread each: an answer of 32 MB takes 150 MB with the series that are made of it."""
 SERIES_MAX = 100_000
 AT_LABEL = "surescale_at"
 """Label of the series that tell when the others were scraped."""
