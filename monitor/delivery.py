@@ -116,7 +116,7 @@ class FencedReports(Reports):
 
     def _begin(self) -> None:
         try:
-            self.client.begin_transaction()
+            self._calls.begin()
         except KafkaException as error:  # it would be the same each time
             self._end(error)
             raise

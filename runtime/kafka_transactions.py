@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from surescale.contracts.errors import SurescaleError
 from surescale.runtime.beats import beat
+from surescale.runtime.kafka_clock import steady_ms
 
 ATTEMPT_S = 10.0
 PATIENCE_S = 120.0
@@ -52,6 +53,12 @@ class TransactionalCalls:
         """
         self._producer, self._who, self._stop = producer, who, stop
         self._patience_s, self._abort_patience_s = patience_s, abort_patience_s
+        self._began_ms: int | None = None
+
+    def begin(self) -> None:
+        """Begin a transaction; raises what the client does."""
+        self._began_ms = steady_ms()
+        self._producer.begin_transaction()
 
     def persist(self, call: Callable[[], object]) -> None:
         """Repeat a call until it succeeds, as far as it may be repeated.
@@ -96,4 +103,12 @@ class TransactionalCalls:
                 self._stop.wait(PAUSE_S)
 
     def _fenced(self) -> Fenced:
-        return Fenced(f"another process is {self._who} now")
+        """Say why this process may not send any more. Kafka says the same of two reasons, the second of which takes its time."""
+        another = f"another process is {self._who} now"
+        open_ms = 0 if self._began_ms is None else steady_ms() - self._began_ms
+        if open_ms < TRANSACTION_MS:
+            return Fenced(another)
+        return Fenced(
+            f"Kafka ended a transaction of {self._who}, which had been open for {open_ms // 1000} s and may be for "
+            f"{TRANSACTION_MS // 1000}: this process stood still or was cut off from Kafka; start it again. Or {another}"
+        )

@@ -55,7 +55,7 @@ class Transactions:
         transactional = {"transactional.id": settings.group, "transaction.timeout.ms": TRANSACTION_MS}
         self._producer: Producer = producer(settings, **transactional, on_delivery=self.clock.delivered)
         calls = TransactionalCalls(self._producer, f"the rescaler of cluster {settings.cluster!r}", stop)
-        self._persist, self._given_up = calls.persist, calls.given_up
+        self._begin, self._persist, self._given_up = calls.begin, calls.persist, calls.given_up
         self._persist(lambda: self._producer.init_transactions(ATTEMPT_S))
 
     def write(
@@ -72,7 +72,7 @@ class Transactions:
             Fenced: another process is active now.
             TransactionLost: nothing was committed, or it is unknown whether it was.
         """
-        self._persist(self._producer.begin_transaction)
+        self._persist(self._begin)
         try:
             self._produce(effects, letters, traces)
         except BufferError as error:
@@ -93,7 +93,7 @@ class Transactions:
             Fenced, TransactionLost: as ``write``.
         """
         key = str(MemoryKey(cluster=self._cluster, kind="request", id=f"{self._cluster}/clock@0/time"))
-        self._persist(self._producer.begin_transaction)
+        self._persist(self._begin)
         self._producer.produce(self._names(RESCALER_STATE), key=key, value=None, partition=self._state_partition)
         self._persist(lambda: self._producer.commit_transaction(ATTEMPT_S))
 

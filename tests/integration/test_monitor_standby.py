@@ -29,8 +29,9 @@ from surescale.monitor.delivery import DeliveryFailed, FencedReports, Outbox
 from surescale.monitor.lease import Lease, fenced
 from surescale.monitor.progress import HEADER
 from surescale.monitor.settings import MonitorSettings
-from surescale.runtime.kafka import admin_client, batch, consumer, create_topics
-from surescale.runtime.kafka_transactions import Fenced
+from surescale.runtime import kafka_transactions
+from surescale.runtime.kafka import admin_client, batch, committed_offsets, consumer, create_topics, producer
+from surescale.runtime.kafka_transactions import ATTEMPT_S, Fenced, TransactionalCalls
 from surescale.runtime.ports import free_port
 from surescale.runtime.topic_records import headers_of
 from surescale.services.doctor.kafka_checks import KafkaChecks
@@ -248,6 +249,24 @@ def test_what_is_sent_after_another_one_began_is_refused(settings: MonitorSettin
     other = outbox(settings, second, stop)
     other.send(TASK_METRICS, JOB, b"{}")
     assert other.await_acknowledged()
+
+
+def test_whose_transaction_kafka_ended_is_not_told_of_another_monitor_alone(
+    settings: MonitorSettings, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a process stood still, or was cut off: Kafka refuses it just as if another one had taken over."""
+    monkeypatch.setattr(kafka_transactions, "TRANSACTION_MS", 1_000)
+    topic, options = TopicNames(settings.topic_prefix)(CLOCK), {"transaction.timeout.ms": kafka_transactions.TRANSACTION_MS}
+    client = producer(settings, **{"transactional.id": f"{settings.topic_prefix}still", **options})
+    calls = TransactionalCalls(client, "the monitor of cluster 'sim'", stop)
+    calls.persist(lambda: client.init_transactions(ATTEMPT_S))
+    calls.begin()
+    client.produce(topic, key="c", value=b"{}")
+    assert client.flush(PATIENT_S) == 0
+    admin, place = admin_client(settings), TopicPartition(topic, 0)
+    wait_until(lambda: committed_offsets(admin, [place], "end")[topic, 0] > 0, what="Kafka to end the transaction")
+    with pytest.raises(Fenced, match=r"Kafka ended a transaction of the monitor of cluster 'sim', which had been open for \d+ s"):
+        calls.persist(lambda: client.commit_transaction(ATTEMPT_S))
 
 
 def test_a_client_that_can_begin_no_transaction_ends_the_monitor(settings: MonitorSettings) -> None:
