@@ -1,5 +1,6 @@
 """The table of topics. Only ``surescale topics create`` creates them, from this table and ``TopicSettings``."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
@@ -169,11 +170,24 @@ def monitor_group(topic_prefix: str, cluster: str) -> str:
     return f"{topic_prefix}monitor-{cluster}"
 
 
-def own_groups(topic_prefix: str, cluster: str) -> frozenset[str]:
-    """Return the groups of a pipeline's own roles."""
-    own = (agent_group(topic_prefix), rescaler_group(topic_prefix, cluster), actuator_group(topic_prefix, cluster))
-    monitors = monitor_group(topic_prefix, cluster)
-    return frozenset((*own, monitors, notify_group(topic_prefix), READER_GROUP, STATE_GROUP, EXPLAIN_GROUP, RECORDER_GROUP))
+_ROLES = {SNAPSHOTS: agent_group(""), DECISIONS: rescaler_group("", ""), CLOCK: monitor_group("", "")}
+"""What a role that joins a group reads, and how the id of that group begins after the prefix."""
+
+
+def may_be_a_role(group: str) -> bool:
+    """Return whether a group can be of a role of surescale, by its id."""
+    return any(name in group for name in _ROLES.values())
+
+
+def is_a_role(group: str, topics: Collection[str]) -> bool:
+    """Return whether a group that reads these topics is of a role of some pipeline, whatever its prefix and cluster.
+
+    >>> is_a_role("eu-monitor-shop", ["eu-clock"]), is_a_role("monitor-a", ["orders"]), is_a_role("eu-monitor-a", ["clock"])
+    (True, False, False)
+    """
+    (topic, *others) = topics or ("",)
+    its = (topic.removesuffix(read) + name for read, name in _ROLES.items() if topic.endswith(read))
+    return not others and any(map(group.startswith, its))
 
 
 def actuator_group(topic_prefix: str, cluster: str) -> str:

@@ -19,6 +19,7 @@ from confluent_kafka.admin import ConsumerGroupDescription  # type: ignore[attr-
 from surescale.contracts.errors import SurescaleError
 from surescale.contracts.figures import known_count
 from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import is_a_role, may_be_a_role
 from surescale.engines.kafka.offsets import ANSWER_TIMEOUT_S
 from surescale.engines.kafka.positions import Partition
 from surescale.runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client
@@ -124,14 +125,26 @@ class GroupReader:
         """
         self._admin = admin_client(settings)
         self._bootstrap, self._timeout_s = settings.bootstrap, timeout_s
+        self._roles: dict[str, bool] = {}  # whether each group is of a role that is named like one
 
-    def names(self) -> tuple[str, ...]:
-        """Return the ids of all groups that have members and that we may see, sorted.
+    def names(self, listed: Mapping[str, bool] | None = None) -> tuple[str, ...]:
+        """Return the ids of all groups that have members and that we may see, sorted, without those of surescale's own roles.
+
+        One that is named as such a group is looked at once, for what it reads; until that is known, it counts as one of them.
+
+        Args:
+            listed: what `listed` gave; None: ask again.
 
         Raises:
             GroupsUnavailable: the broker does not answer.
         """
-        return tuple(sorted(group for group, has_members in self.listed().items() if has_members))
+        found = [group for group, has_members in (self.listed() if listed is None else listed).items() if has_members]
+        known = {group: self._roles[group] for group in found if group in self._roles}
+        if unknown := [group for group in found if group not in known and may_be_a_role(group)]:
+            seen = self.look(unknown)
+            known |= {group: is_a_role(group, each.topics) for group, each in seen.items() if each.topics}
+        self._roles = known
+        return tuple(sorted(group for group in found if not known.get(group, group in unknown)))
 
     def listed(self) -> dict[str, bool]:
         """Return the ids of all groups that we may see, and whether each has members.

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.plurals import counted, listed
-from surescale.contracts.topics import own_groups
 from surescale.engines.groups import GroupsSettings
 from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable, untold
 from surescale.engines.groups.busy import busy_of
@@ -81,8 +80,7 @@ def _busy(task: str, group: Group, seen: GroupDescription) -> Iterator[Finding]:
 
 
 def _check_all_groups(reader: GroupReader, settings: SourceSettings) -> Finding:
-    own = own_groups(settings.topic_prefix, settings.cluster)
-    names = [single(name).name for name in reader.names() if name not in own]
+    names = [single(name).name for name in reader.names()]
     if not names:
         detail = f"Kafka at {settings.source_kafka().bootstrap} has no group with members"
         return Finding(

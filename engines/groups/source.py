@@ -7,7 +7,7 @@ from surescale.contracts.clock import pipeline_time_ms
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.messages import ClockSegment, ClusterTopology, JobTopology
 from surescale.contracts.settings import PipelineSettings
-from surescale.contracts.topics import CLOCK, own_groups
+from surescale.contracts.topics import CLOCK
 from surescale.engines.groups import GroupsSettings
 from surescale.engines.groups.broker import GroupReader, GroupsUnavailable
 from surescale.engines.groups.chains import Chain, chains_of, single
@@ -50,7 +50,6 @@ class ConsumerGroupSource(CollectedSource[ChainJob]):
         self._groups, self._broker = GroupReader(settings.source_kafka()), TopicOffsets(settings.source_kafka())
         self._chains = chains_of(settings) if settings.part(GroupsSettings).groups_file else None
         self._workers = WorkerTopology(settings)
-        self._own = own_groups(settings.topic_prefix, settings.cluster)
         self._live: dict[str, Chain] = {}
         self._there: frozenset[str] = frozenset()  # names of all groups, with or without members
         self._asked: dict[str, Throttle] = {}  # of jobs whose groups are not listed
@@ -61,15 +60,16 @@ class ConsumerGroupSource(CollectedSource[ChainJob]):
         if chains is None:
             try:
                 listed = self._groups.listed()
+                live = self._groups.names(listed)
             except GroupsUnavailable as problem:
                 raise SourceUnavailable(str(problem)) from None
             found = {group: single(group) for group in listed}
             self._there = frozenset(chain.name for chain in found.values())
-            chains = {chain.name: chain for group, chain in found.items() if listed[group] and group not in self._own}
-        live = {f"{self._settings.cluster}/{name}": chain for name, chain in chains.items() if self._settings.watches(name)}
+            chains = {found[group].name: found[group] for group in live}
+        jobs = {f"{self._settings.cluster}/{name}": chain for name, chain in chains.items() if self._settings.watches(name)}
         with self._lock:
-            self._live = live
-        return sorted(live)
+            self._live = jobs
+        return sorted(jobs)
 
     def end_of(self, last: JobTopology) -> JobTopology | None:
         """Return the end of a job that the groups file no longer has: a renamed one must not seem silent for ever.

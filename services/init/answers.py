@@ -15,7 +15,6 @@ from surescale.contracts.ids import plain_name
 from surescale.contracts.job_settings import SETTINGS, Mode
 from surescale.contracts.plurals import counted
 from surescale.contracts.settings import SPAN_MINUTES, PipelineSettings, from_environment
-from surescale.contracts.topics import own_groups
 from surescale.engines.flink.client import FlinkClient
 from surescale.engines.flink.directory import JobDirectory
 from surescale.engines.flink.doctor import TIMEOUT_S, flink
@@ -134,15 +133,14 @@ def check_java() -> None:
     find_java()
 
 
-def live_groups(settings: PipelineSettings, cluster: str) -> tuple[str, ...]:
+def live_groups(settings: PipelineSettings) -> tuple[str, ...]:
     """Return the ids of the groups that have members, without surescale's own.
 
     Raises:
         SettingsError: Kafka does not tell.
     """
-    own = own_groups(settings.topic_prefix, cluster)
     try:
-        return tuple(group for group in GroupReader(settings).names() if group not in own)
+        return GroupReader(settings).names()
     except GroupsUnavailable as error:
         raise SettingsError(f"--group: {error}") from None
 

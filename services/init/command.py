@@ -90,7 +90,7 @@ def command(
             _ok(finding.detail) if finding.verdict == "ok" else _warn(f"{finding.detail}; {finding.remedy}")
         settings["engine_url"] = flink
     else:
-        found = _groups(from_environment(PipelineSettings, bootstrap=bootstrap), groups, cluster, asks)
+        found = _groups(from_environment(PipelineSettings, bootstrap=bootstrap), groups, asks)
         words = _command(start_with, found, asks)
         if words:
             settings |= {"actuator": "processes", "workers_folder": "workers"}
@@ -107,12 +107,12 @@ def command(
     click.echo("\n".join(_what_follows(plan, out)))
 
 
-def _groups(settings: "PipelineSettings", given: tuple[str, ...], cluster: str, asks: bool) -> "tuple[FoundGroup, ...]":
+def _groups(settings: "PipelineSettings", given: tuple[str, ...], asks: bool) -> "tuple[FoundGroup, ...]":
     """Return the groups that are to be jobs, with a line for each."""
     from surescale.runtime.printable import printable
     from surescale.services.init import answers
 
-    live = answers.live_groups(settings, cluster)
+    live = answers.live_groups(settings)
     offered = answers.typed(live)
     if not offered and not given:
         raise SettingsError(f"--group: no group at {settings.bootstrap} has members; start consumers, or name a group")

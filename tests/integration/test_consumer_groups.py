@@ -7,13 +7,14 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from surescale.contracts.settings import PipelineSettings
+from surescale.contracts.topics import CLOCK, DECISIONS, SNAPSHOTS, TOPICS, agent_group, monitor_group, rescaler_group
 from surescale.engines.groups.broker import GroupReader, GroupsUnavailable
 from surescale.engines.groups.job import ChainJob
 from surescale.engines.groups.source import ConsumerGroupSource
 from surescale.engines.ports.minutes import JobSnapshot
 from surescale.engines.ports.source import SourceUnavailable, UnknownJob
 from surescale.monitor.settings import MonitorSettings
-from surescale.runtime.kafka import consumer
+from surescale.runtime.kafka import consumer, create_topics
 from surescale.services.local_stack.consumers.worker import REPEATED
 from tests.conftest import KafkaForTests
 from tests.support.live_groups import CLUSTER, JOB, PARTITIONS, LiveChain
@@ -231,3 +232,31 @@ def _at_rest(chain: LiveChain, job: ChainJob, records: int) -> JobSnapshot:
 
 def _sum(look: JobSnapshot, task: str, figure: str) -> int:
     return sum(getattr(sample, figure) for sample in look.samples if sample.task == task)
+
+
+def test_roles_of_other_pipelines_and_clusters_are_no_jobs(kafka: KafkaForTests) -> None:
+    """Nor are they offered as such; a group of somebody's own that has such a name is one."""
+    settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=(prefix := kafka.topic_prefix()))
+    create_topics(settings, [TOPICS[each] for each in (CLOCK, DECISIONS, SNAPSHOTS)])
+    admin, orders = AdminClient({"bootstrap.servers": kafka.bootstrap}), f"{prefix}orders"
+    admin.create_topics([NewTopic(orders, 1, 1)])[orders].result(30)
+    read = {
+        monitor_group(prefix, "else"): f"{prefix}{CLOCK}",
+        rescaler_group(prefix, "else"): f"{prefix}{DECISIONS}",
+        agent_group(prefix): f"{prefix}{SNAPSHOTS}",
+        monitor_group(prefix, "orders"): orders,
+    }
+    members = [consumer(settings, group) for group in read]
+    source = ConsumerGroupSource(MonitorSettings(bootstrap=kafka.bootstrap, engine="kafka", cluster=CLUSTER))
+    reader = GroupReader(settings)
+    try:
+        for member, topic in zip(members, read.values(), strict=True):
+            member.subscribe([topic])
+        wait_until(lambda: all([member.poll(0.05), member.assignment()][1] for member in members), 60, "partitions for all")
+        wait_until(lambda: all(each.topics for each in reader.look(list(read)).values()), 60, "the broker to tell of them")
+        assert [job for job in source.jobs() if prefix in job] == [f"{CLUSTER}/{monitor_group(prefix, 'orders')}"]
+        assert [name for name in reader.names() if prefix in name] == [monitor_group(prefix, "orders")]
+    finally:
+        source.close()
+        for member in members:
+            member.close()
