@@ -149,6 +149,12 @@ def test_selectors_meet_the_labels_of_the_pods(role: str) -> None:
     assert spec["template"]["spec"]["serviceAccountName"] == f"surescale-{role}"
 
 
+def test_an_upgrade_ends_all_monitors_before_it_starts_new_ones() -> None:
+    """One with the setting for several and one without would both watch. Of the others new pods come first."""
+    recreated = {role for role, spec in workloads().items() if spec.get("strategy", {}).get("type") == "Recreate"}
+    assert recreated == {"monitor"}
+
+
 def test_there_are_never_more_agents_than_partitions() -> None:
     """One more would never become ready."""
     (scaler,) = (document["spec"] for document in documents() if document["kind"] == "HorizontalPodAutoscaler")
