@@ -142,7 +142,7 @@ def test_settings_of_jobs_are_applied_from_values(cluster: LiveCluster, tmp_path
 
 
 def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> None:
-    """All pods become ready; a changed setting replaces them; nothing but the checkpoint's volume stays."""
+    """All pods become ready; a changed setting replaces them, and page and API stay up; only the checkpoint's volume stays."""
     where = [f"--namespace={namespace}", f"--kubeconfig={cluster.kubeconfig}"]
     cluster.helm("install", "sizes", str(CHART), *where)
     paths = {role: _path(namespace, role) for role in ROLES}
@@ -150,6 +150,12 @@ def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> 
         wait_until(lambda path=path: _is_ready(cluster, path), TIMEOUT_S, what=f"the pods of {role}")  # type: ignore[misc]
     changed = ("settings.SURESCALE_CLUSTER=other", "rescaler.replicas=1", "state.replicas=2")
     cluster.helm("upgrade", "sizes", str(CHART), *(f"--set={each}" for each in changed), *where)
+
+    def is_replaced_and_up() -> bool:
+        assert cluster.ask("GET", paths["state"])["status"].get("availableReplicas", 0) > 0
+        return _is_ready(cluster, paths["state"])
+
+    wait_until(is_replaced_and_up, TIMEOUT_S, what="the new pods of the state service")
     wait_until(lambda: _generation(cluster, paths["agent"]) == 2, TIMEOUT_S, what="the agents to be replaced")
     for role, path in paths.items():
         wait_until(lambda path=path: _is_ready(cluster, path), TIMEOUT_S, what=f"the new pods of {role}")  # type: ignore[misc]
