@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from surescale.runtime.metrics import COMMON, PROCESS, Metric
+from tests.support.waiting import PATIENT_S
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (it comes with kubernetes-validate)")
 
@@ -173,7 +174,7 @@ def promtool(*command: str, folder: Path) -> None:
     tool = shutil.which("promtool")
     if tool is None:
         pytest.skip("promtool, which tries alert rules, is not installed (Debian: package prometheus)")
-    done = subprocess.run([tool, *command], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([tool, *command], cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENT_S)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
