@@ -172,6 +172,28 @@ def running_of(topology: JobTopology) -> dict[str, int]:
     return {spec.task: 0 if rests else spec.parallelism for spec in sized_tasks(topology)}
 
 
+def size_to_ask(spec: TaskSpec, wanted: int, running: int, *, are_members: bool) -> int:
+    """Return how many subtasks to ask for so that a task gets those that are wanted, where fewer run than are asked for.
+
+    Growth takes none away. Nor do members go that shall not: of more workers than members nobody knows which ones would go, so no
+    more go than members shall.
+
+    Args:
+        spec: the task.
+        wanted: subtasks.
+        running: subtasks; 0 of a job at rest.
+        are_members: what is asked for are workers, which join the job by themselves, and may not.
+
+    >>> spec = TaskSpec(task="parse", parallelism=4, required=8)
+    >>> [size_to_ask(spec, wanted, 4, are_members=True) for wanted in (2, 4, 6, 9)]
+    [6, 4, 8, 9]
+    """
+    asked = running if spec.required is None else spec.required
+    if running < wanted < asked:
+        return asked
+    return asked - (running - wanted) if are_members and wanted < running < asked else wanted
+
+
 def slots_needed(tasks: Iterable[TaskSpec], parallelism: Mapping[str, int] | None = None) -> int:
     """Return how many slots a job takes: subtasks of one sharing group share slots, so each group takes those of its widest task.
 

@@ -337,7 +337,13 @@ class RequirementExecution(CommandExecution):
         )
 
     def _runs_target(self, seen: JobStatus) -> bool:
-        return covers(seen.running, self.changed)
+        """Say whether the engine runs what it is asked for; or fewer, where it did before and is now asked for fewer."""
+        before = self.expected.required
+        return all(
+            running == count or 0 < running < count < before.get(task, count)
+            for task, count in self.changed.items()
+            for running in (seen.running.get(task, -1),)
+        )
 
     # Fewer than required
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.commands import TaskChange
+from surescale.contracts.job_limits import has_members
 from surescale.contracts.messages import Host, JobTopology, TaskSpec
-from surescale.contracts.topology import required_of, running_of, sized_tasks, slots_needed
+from surescale.contracts.topology import required_of, running_of, size_to_ask, sized_tasks, slots_needed
 from surescale.rescaler.control.job.memory import TaskTarget
 from surescale.rescaler.control.units import JobPlan
 from surescale.rescaler.gate import Target
@@ -106,10 +107,16 @@ def plan_counts(topology: JobTopology, wanted: Mapping[str, int], *, whole: bool
             may be missing.
     """
     required, running, changes = required_of(topology), running_of(topology), []
+    are_members = has_members(topology.engine)
     for spec in sized_tasks(topology):
-        after = wanted.get(spec.task, required[spec.task])
-        if not (whole or spec.tied) and running[spec.task] < after < required[spec.task]:
-            continue  # growth takes nothing away: of more workers than members, those that are members might go
-        if after != required[spec.task] and (whole or after != spec.parallelism):
-            changes.append(TaskChange(task=spec.task, before=running[spec.task], after=after))
+        before, asked = running[spec.task], required[spec.task]
+        after = wanted.get(spec.task, asked)
+        if after == asked or (not whole and after == spec.parallelism):
+            continue
+        if not (whole or spec.tied):
+            shrinks, after = after < before, size_to_ask(spec, after, before, are_members=are_members)
+            if after == asked:
+                continue
+            before = max(before, asked) if shrinks and are_members else before  # so many of those asked for go
+        changes.append(TaskChange(task=spec.task, before=before, after=after))
     return JobPlan(tuple(changes), {}, None)

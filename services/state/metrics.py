@@ -161,7 +161,8 @@ TASK_PARALLELISM = Metric("surescale_state_task_parallelism", "gauge", "Subtasks
 TASK_DESIRED = Metric(
     "surescale_state_task_desired_parallelism",
     "gauge",
-    "Subtasks that the job's latest decision wants for the task, after all limits; where it grows, no fewer than are asked for.",
+    "Subtasks to ask for by the job's latest decision, after all limits; where fewer members run than are asked for, no more go "
+    "than members shall.",
     labels=_TASK,
 )
 TASK_TARGET = Metric(

@@ -153,12 +153,14 @@ class RequirementPipeline(KeepsEffects):
         except (EngineUnavailable, EngineRefused):
             return
         tasks = tuple(
-            TaskSpec(
-                task=task,
-                parallelism=seen.running[task] or self._last_size(task),
-                required=seen.required[task],
-                max_parallelism=100,
-                label=LABELS.get(task, ""),
+            msgspec.structs.replace(
+                TaskSpec(
+                    task=task,
+                    parallelism=seen.running[task] or self._last_size(task),
+                    required=seen.required[task],
+                    max_parallelism=100,
+                    label=LABELS.get(task, ""),
+                ),
                 **self.specs.get(task, {}),
             )
             for task in seen.required

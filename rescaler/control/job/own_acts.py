@@ -319,9 +319,9 @@ def _objection(context: JobContext, act: PendingAct, approval: Approval) -> Obje
 
 def _objection_now(context: JobContext, topology: JobTopology, advice: Advice) -> Objection | None:
     """Check the advice again, as if it were a decision that has just been made. Pauses count as they do for every act."""
-    world, current = context.world, parallelism_of(topology)
+    world, current, required = context.world, parallelism_of(topology), required_of(topology)
     for change in advice.changes:
-        if current[change.task] != change.before:
+        if change.before not in (current[change.task], required.get(change.task)):
             words = f"{change.task} runs with {current[change.task]}, the advice was made for {change.before}"
             return Objection(OutcomeReason.ADVICE_OUTDATED, words)
     asked = Asked.of(advice.wanted, current, context.now_ms)

@@ -67,13 +67,14 @@ def begin(
         context.finish(act, "refused", OutcomeReason.ADVICE_OUTDATED, at_ms=at_ms, detail=detail)
         close_gate(context, gate, gate.current, ok=False, at_ms=at_ms)
         return
+    detail = "; ".join(filter(None, (detail, *_missing(plan, context.topology))))
     command = _first_command(context, plan, transition, act, at_ms)
     reason = OutcomeReason.ADVISE if command.advice else OutcomeReason(command.gate_reason)
     context.effects.commands.append(command)
     context.finish(act, "commanded", reason, at_ms=at_ms, detail=detail, command_id=command.command_id)
     memory.desired_generation = command.desired_generation
     if command.advice:
-        memory.advised = advised(act, command)
+        memory.advised = advised(act, command, transition.parallelism or {})
         close_gate(context, gate, gate.current, ok=False, at_ms=at_ms)
         return
     memory.advised = None
@@ -90,16 +91,28 @@ def begin(
     )
 
 
-def advised(act: PendingAct, command: RescheduleCommand) -> Advice:
+def advised(act: PendingAct, command: RescheduleCommand, sizes: Mapping[str, int]) -> Advice:
     """Return what is remembered of an act that was given as advice. It is approved in full or not at all."""
     wanted = {}
     for change in command.changes:
         before = act.wanted.get(change.task)
-        target = TaskTarget(desired=change.after, floor=change.after)
+        desired = sizes.get(change.task, change.after)  # more than that may be asked for, where some do not join
+        target = TaskTarget(desired=desired, floor=desired)
         if before is not None:
             target = msgspec.structs.replace(target, overloaded_at=before.overloaded_at, overloaded=before.overloaded)
         wanted[change.task] = target
     return Advice(decision_id=act.decision_id, wanted=wanted, changes=command.changes)
+
+
+def _missing(plan: JobPlan, topology: JobTopology | None) -> list[str]:
+    """Say of which tasks more is asked for than is wanted, since fewer run than were asked for."""
+    spec_of = {spec.task: spec for spec in topology.tasks} if topology is not None else {}
+    return [
+        f"{spec.label or spec.task}: {spec.parallelism} run of {change.before} that were asked for, and nobody knows which would "
+        f"go: {change.before - change.after} fewer are asked for"
+        for change in plan.changes
+        if (spec := spec_of.get(change.task)) is not None and spec.parallelism < change.before
+    ]
 
 
 def _changes(act: PendingAct, command: RescheduleCommand) -> dict[str, limits.Change]:

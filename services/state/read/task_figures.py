@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import msgspec
 
 from surescale.contracts.decisions import TaskDecision
+from surescale.contracts.job_limits import has_members
 from surescale.contracts.messages import JobTopology
-from surescale.contracts.topology import RESTING
+from surescale.contracts.topology import RESTING, size_to_ask
 
 TASKS_SHOWN_MAX = 2_000
 """Of all jobs together: each has a handful of series, and a metrics system keeps every one that it has ever seen."""
@@ -30,8 +31,8 @@ class TaskFigures:
         job: its id.
         task: its label, or its id if another task of the job has that label, or it has none.
         parallelism: subtasks that run.
-        desired: subtasks that are to be asked for by the latest decision: as many as it wants, and where that is growth, no fewer
-            than are asked for already. None also while no other size than the present one can be asked for.
+        desired: subtasks that are to be asked for by the latest decision: as many as it wants, and where fewer run than are asked
+            for, no fewer than that takes (`size_to_ask`). None also while no other size than the present one can be asked for.
         fixed: why that is so, for people; empty: it is not.
         target_rate: records a minute that would come to it if nothing were held back: what it took in, times what came to the
             job over what the job let in.
@@ -67,9 +68,9 @@ def _of_job(job: str, topology: JobTopology, decided: DecidedTasks) -> Iterable[
             continue
         task = by_task.get(spec.task)
         running = 0 if topology.state == RESTING else spec.parallelism
-        desired = task.desired if task and not spec.fixed else None  # else what pods of three members run would be pods
-        if desired is not None and running < desired < (spec.required or 0):
-            desired = spec.required
+        desired = None
+        if task and not spec.fixed:  # else what pods of three members run would be pods
+            desired = size_to_ask(spec, task.desired, running, are_members=has_members(topology.engine))
         taken = task.records_per_minute if task else None
         busy = task.utilisation if task else None
         yield TaskFigures(
