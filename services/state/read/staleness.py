@@ -21,6 +21,8 @@ from surescale.services.state.record_documents import ViewDocument
 _MEASURED = ("running", RESTING)  # states in which each minute has a window
 FRESH_MINUTES = 2
 """What is older says nothing about now."""
+DUE_MS = 15_000
+"""After its end a minute's window comes so soon: the monitor looks for up to ten seconds. A later look is for the next one."""
 GIVEN_UP_MINUTES = 24 * 60
 """A job of which its monitor has told nothing for longer may be gone for good."""
 WHO = "`surescale doctor` says who is at fault: engine, monitor, Spark or Kafka"
@@ -127,8 +129,8 @@ def stale_of(
     if topology.state not in _MEASURED or signs.window_end_ms is None:
         return None
     silent = now.minutes_since(signs.window_end_ms)
-    if silent > FRESH_MINUTES:
-        is_seen = topology.at_ms > signs.window_end_ms + FRESH_MINUTES * MINUTE_MS
+    if now.minutes_since(signs.window_end_ms + DUE_MS) >= FRESH_MINUTES:  # one minute alone is left out by a rebalance, too
+        is_seen = topology.at_ms > signs.window_end_ms + DUE_MS
         return _stale("spark" if is_seen else "monitor", "no figures for", silent)
     if signs.unanswered_ms is not None and (waits := now.minutes_since(signs.unanswered_ms)) > FRESH_MINUTES:
         return _stale("rescaler", "no answer for", waits)

@@ -317,6 +317,28 @@ def test_an_age_is_told_by_the_clock_of_the_pipeline_and_by_the_wall_where_that_
     assert Present(clocks, wall_ms).minutes_since(10 * MINUTE_MS) == minutes
 
 
+@pytest.mark.parametrize(
+    ("seconds", "seen", "role"),
+    [
+        (0, 0, None),
+        (74, 0, None),
+        (134, 0, None),
+        (135, 0, "monitor"),
+        (135, 10, "monitor"),
+        (135, 60, "spark"),
+        (600, 16, "spark"),
+    ],
+)
+def test_two_minutes_that_are_due_and_do_not_come_are_missed(seconds: int, seen: int, role: str | None) -> None:
+    """Of one alone nothing is said. Where the monitor has seen the job since, Spark is at fault, at once."""
+    newest_ms = 100_000 * MINUTE_MS
+    job = replace(topology(), engine="kafka", at_ms=newest_ms + seen * 1_000)
+    signs = Signs(newest_ms, newest_ms - 30 * MINUTE_MS, (newest_ms,))
+    stale = stale_of(job, signs, Present((), newest_ms + seconds * 1_000), 10)
+    assert (stale.role if stale else None) == role
+    assert stale is None or stale.words == f"no figures for {seconds // 60} min"
+
+
 @pytest.mark.parametrize(("behind", "long"), [(3, "3 min"), (30, "30 min"), (24 * 60, "24 h 0 min")])
 def test_by_a_clock_that_is_behind_no_job_is_fine(behind: int, long: str) -> None:
     """Its newest minute has not come yet: who answers so cannot tell what is new, and says whose clock it is."""
