@@ -39,6 +39,7 @@ from surescale.policies.measure import Measured, mean_of_last, or_zero
 FLOOR_MINUTES = 15  # known minutes that count as "the measured load"; five would chase noise and cost restarts
 OVERLOAD_BACKLOG_MINUTES = 2.0  # a task with this much work waiting is overloaded whatever its load
 REST_MINUTES = 45  # known ones without a record, from which on half a job is no safer a guess than the least of it
+HARDLY = 0.01  # of one subtask, in the fullest of these minutes, is as good as nothing: one will do if counters show 5 % of it
 OVERLOAD_STEP = 2  # an overloaded task may always double, however small the step
 FLOOR_MAX = 1_000_000  # the largest parallelism of any task; a counter gone wild asks for more than a number holds
 _EPSILON = 1e-9  # keeps 6 / 2.0 from becoming 3.0000000001 and then 4
@@ -52,7 +53,7 @@ class Situation:
     needs at once, 0 where nothing is; None: no task needs anything at once. ``unproven``: tasks that must not shrink, because
     nothing proves that they need less; None: there are none. ``cramped``: tasks whose process is short of memory; None: there are
     none. ``leap``: the least and the most that one decision may reach besides, since a timetable tells what comes; None: there is
-    none. ``at_rest``: tasks that had nothing to do for ``REST_MINUTES``, and for which nothing waits; None: there are none.
+    none. ``at_rest``: tasks that had hardly anything to do for ``REST_MINUTES``, and for which no more waits; None: none.
     """
 
     graph: JobGraph
@@ -109,6 +110,11 @@ def _at_rest(measured: Measured, graph: JobGraph) -> Bool | None:
         rests = ((load == 0.0) & since).sum(axis=-1) >= REST_MINUTES
         rests &= ~waits.any(axis=-1)
         at_rest |= (rests if measured.queues_told is None else rests & measured.queues_told)[..., None]
+    if load.shape[-1] >= REST_MINUTES:
+        most = load[..., -REST_MINUTES:].max(axis=-1)  # NaN where one is unknown
+        hardly = measured.demand(most) + measured.waiting_records * measured.service_minutes <= HARDLY
+        hardly &= measured.service_minutes > 0.0  # records that took no time tell of a counter that counts nothing
+        at_rest |= hardly if measured.queues_told is None else hardly & measured.queues_told[..., None]
     at_rest &= graph.scalable
     return at_rest if at_rest.any() else None
 

@@ -121,7 +121,7 @@ def plan(planning: Planning, given: PlanningInput) -> Planned:
     rows, held = np.arange(len(values)), forced.astype(np.int64)  # where holding is not allowed, the first change stands for it
     allowed = (choices.subtasks <= limits.total) | (np.arange(values.shape[1]) == held[:, None])
     allowed[forced, 0] = False
-    idle = _is_idle(planning, given, expected, work, waiting)
+    idle = _is_idle(given, expected, work, waiting)
     values = np.where(idle[:, None], -choices.subtasks * stages[:, None], values)
     values = np.where(allowed, values, -np.inf)
     holding = values[rows, held]
@@ -185,17 +185,17 @@ def late_after(planning: Planning) -> Bound:
     return planning.bound or Bound(LATE_SECONDS / 60.0, 0.0)
 
 
-def _is_idle(planning: Planning, given: PlanningInput, expected: Expected, work: Work, waiting: Float64) -> Bool:
+def _is_idle(given: PlanningInput, expected: Expected, work: Work, waiting: Float64) -> Bool:
     """Return ``Planned.idle`` [B].
 
-    The less comes, the less any size gains by the hour, and less than a long restart costs: next to nothing kept a job as wide as
+    The less comes, the less any size gains by the hour, and less than a change must gain: next to nothing kept a job as wide as
     the day's load had made it.
     """
     lately = given.measured.load[:, -NOTHING_MINUTES:]
     silent: Bool = (lately == 0.0).all(axis=-1) & (given.measured.waiting_records == 0.0).all(axis=-1)
     highest = (expected.means * np.exp(expected.spread)).max(axis=-1)
     idle: Bool = silent & _are_enough(given, work, highest)
-    if planning.forced_restart > 0.0:
+    if given.is_restart_known:
         most: Float64 = np.maximum(highest, lately.max(axis=-1)) + waiting  # NaN where unknown
         idle |= np.isfinite(most) & _are_enough(given, work, np.nan_to_num(most) / LITTLE_BUSY)
     return idle

@@ -131,6 +131,7 @@ class PlanningInput:
         restarts: int64 [B], restarts in the window.
         span_minutes: from one decision to the next.
         got_through: float64 [B, N], the most records that an even subtask of a task got through in a minute; None: not asked.
+        is_restart_known: what a restart takes is known of these jobs, or assumed of a real engine; else it is as calibrated.
     """
 
     expected: Expected
@@ -141,3 +142,4 @@ class PlanningInput:
     restarts: Int64
     span_minutes: int = SPAN_MINUTES
     got_through: Float64 | None = None
+    is_restart_known: bool = False

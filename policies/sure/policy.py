@@ -87,6 +87,8 @@ class SurePolicy:
         if (least := hidden_load(question)) > 0.0:
             no_longer_calm = replace(expected.past, change=np.full_like(expected.past.change, np.inf))
             expected = replace(expected, means=np.maximum(expected.means, least), past=no_longer_calm)
+        is_assumed = question.restart_seconds is None and not is_simulated(window.topology.engine)
+        restart_seconds = RESTART_ASSUMED_S if is_assumed else question.restart_seconds
         given = PlanningInput(
             expected=expected,
             measured=measured.alone(),
@@ -96,9 +98,8 @@ class SurePolicy:
             restarts=question.restarted[-len(figures) :].sum()[None],
             span_minutes=self.span_minutes,
             got_through=_got_through(question, figures)[None] if expected.shape is not None else None,
+            is_restart_known=restart_seconds is not None,
         )
-        is_assumed = question.restart_seconds is None and not is_simulated(window.topology.engine)
-        restart_seconds = RESTART_ASSUMED_S if is_assumed else question.restart_seconds
         planning = with_restart(self.card.base.planning, restart_seconds)
         if answers_emergencies(question.settings, window.topology.engine):
             planning = with_growth_at_once(planning)

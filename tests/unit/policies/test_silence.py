@@ -25,7 +25,7 @@ from surescale.contracts.windows import (
 from surescale.contracts.wire import encode
 from surescale.policies.decide import decide, decide_if_due
 from surescale.policies.graph import job_graph
-from surescale.policies.guardrails import REST_MINUTES
+from surescale.policies.guardrails import HARDLY, REST_MINUTES
 from surescale.policies.measure import measure
 from surescale.policies.question import Question
 from surescale.policies.rules.target_utilisation import TargetUtilisation
@@ -80,14 +80,38 @@ def test_a_job_at_rest_keeps_what_its_owner_says_of_size_and_steps(policy: str) 
 @pytest.mark.parametrize("busy", [0.000_1, 0.001, 0.01, 0.03, 0.045])
 @pytest.mark.parametrize("policy", ["target-utilisation", "flink", "sure", "ds2"])
 def test_next_to_nothing_needs_no_more_than_a_little_does(policy: str, busy: float) -> None:
-    """After a day at 60 %, however long a restart is. The less came, the less `sure` had to gain, so it kept all 8 subtasks."""
+    """After a day at 60 %, however long a restart is. The less came, the less `sure` had to gain, so it kept all 8 subtasks.
+
+    What took less than a hundredth of a subtask in any minute of a whole hour is as good as nothing.
+    """
     window = real_window(busy=busy, load=10_000.0 * busy, tasks=("group",))
     hours = np.full(HOURS, np.nan, dtype=np.float32)
     hours[-24:-1], hours[-1] = 6_000.0, 10_000.0 * busy
     topology = msgspec.structs.replace(window.topology, restart_ms=180_000)
     decision = decided(replace(window, topology=topology, hourly_load=hours, hourly_peak=hours), policy)
-    assert sizes(decision) == [4], decision.reason
+    assert sizes(decision) == [1 if 8 * busy <= HARDLY else 4], decision.reason
     assert "no record comes" not in decision.reason
+
+
+@pytest.mark.parametrize("policy", ["target-utilisation", "flink", "sure", "ds2"])
+@pytest.mark.parametrize(
+    ("last", "changes", "wanted"),
+    [
+        (60, {}, 1),
+        (40, {}, 8),  # it was at work within the last 45 minutes
+        (60, {"queued_records_last": 100.0}, 8),  # a minute's work for a third of a subtask waits
+        (60, {"busy_ms": 0.0}, 8),  # a counter that counts nothing
+    ],
+)
+def test_heartbeats_are_no_work(policy: str, last: int, changes: dict[str, float], wanted: int) -> None:
+    """One a minute, of 200 ms each, as change data capture sends them: 16 members became 8, 4, 2 and 1, with a restart each."""
+    window = without_records(real_window(busy=0.6, subtasks=16, tasks=("group",)), last)
+    for name, value in {"records_in": 1.0, "records_out": 1.0, "arrived": 1.0, "busy_ms": 200.0, "busy_ms_max": 200.0}.items():
+        window = written(window, name, value, last=last)
+    for name, value in changes.items():
+        window = written(window, name, value, last=last)
+    decision = decided(window, policy)
+    assert sizes(decision) == [wanted], decision.reason
 
 
 def test_a_load_of_zero_needs_ten_known_minutes() -> None:
