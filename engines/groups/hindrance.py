@@ -88,11 +88,18 @@ def _stuck(
     worst = max(still, key=lambda each: (waiting[each], each))
     log = positions.logs[worst]
     minutes = (now_ms - (log.stands_since_ms or 0)) // MINUTE_MS
+    who = reader[worst]
     words = (
         f"partition {named(worst)} has not moved from offset {log.committed} for {minutes} minutes while "
-        f"{waiting[worst]} records wait: look at that record and at its reader {reader[worst].client_id}; more members "
+        f"{waiting[worst]} records wait: look at that record and at its reader {who.client_id}; more members "
         "cannot help there"
     )
+    if _stands_everywhere(worst, positions, waiting, who, now_ms):
+        count = sum(waiting.get(each, 0) for each in who.partitions)
+        words = (
+            f"reader {who.client_id} has committed nothing for {minutes} minutes, though others have, while {count} records wait "
+            f"in its {len(who.partitions)} partitions: look at it and at the records it stands at; more members cannot help there"
+        )
     others_move = any(moved for each, moved in positions.moved.items() if each not in still)
     return Hindrance(words, caps=others_move and sum(waiting[each] for each in still) >= NEARLY_ALL * sum(waiting.values()))
 
@@ -103,12 +110,22 @@ def _is_still(partition: Partition, positions: Positions, waiting: Mapping[Parti
     if log.stands_since_ms is None:
         return False
     stood_ms = now_ms - log.stands_since_ms
-    others = [each for each in member.partitions if each != partition and each in waiting]
-    if others and all(_stood_ms(each, positions, now_ms) >= min(stood_ms, STILL_MS) for each in others):
-        return False  # it commits nothing anywhere, which says nothing of one record
+    if _stands_everywhere(partition, positions, waiting, member, now_ms) and not (
+        log.intervals and any(moved for each, moved in positions.moved.items() if each not in member.partitions)
+    ):
+        return False  # it commits nothing anywhere: seldom, as far as is known, or like everybody
     # Of a partition that was never seen to move, the other partitions' readers show how often they commit.
     habits = log.intervals or [each for other in positions.logs.values() for each in other.intervals]
     return bool(habits) and stood_ms >= max(STILL_MS, INTERVALS_STILL * max(habits))
+
+
+def _stands_everywhere(
+    partition: Partition, positions: Positions, waiting: Mapping[Partition, int], member: Member, now_ms: int
+) -> bool:
+    """Return whether a reader commits nothing in any of several partitions in which records wait for it."""
+    stood_ms = _stood_ms(partition, positions, now_ms)
+    others = [each for each in member.partitions if each != partition and each in waiting]
+    return bool(others) and all(_stood_ms(each, positions, now_ms) >= min(stood_ms, STILL_MS) for each in others)
 
 
 def _stood_ms(partition: Partition, positions: Positions, now_ms: int) -> int:

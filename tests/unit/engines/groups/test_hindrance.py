@@ -81,6 +81,22 @@ def test_a_reader_that_commits_nothing_anywhere_is_at_no_stuck_record() -> None:
     assert last(*moving, members=(both, BOB)) is not None
 
 
+def test_a_reader_that_commits_nothing_anywhere_while_others_go_on_is_named() -> None:
+    """A dead static member, or one that tries a record for ever: it committed every minute before. In an outage all stand."""
+    both = Member("1", "alice", "h", frozenset({P, R}))
+    moving = [({P: 10 * at, Q: 100 * at, R: 10 * at}, dict.fromkeys((P, Q, R), 100 * at + 90)) for at in range(10)]
+    hangs = [({P: 90, Q: 100 * at, R: 90}, dict.fromkeys((P, Q, R), 100 * at + 90)) for at in range(10, 14)]
+    assert last(*moving, *hangs[:2], members=(both, BOB)) is None
+    found = last(*moving, *hangs, members=(both, BOB))
+    assert found is not None
+    assert found.words.startswith(
+        "reader alice has committed nothing for 4 minutes, though others have, while 2600 records wait in its 2"
+    )
+    assert found.caps
+    outage = [({P: 90, Q: 900, R: 90}, ends) for _, ends in hangs]
+    assert last(*moving, *outage, members=(both,)) is None
+
+
 def test_markers_of_transactions_behind_an_end_that_stands_still_are_no_stuck_record() -> None:
     """A reader that commits the offset after its last record stays one behind for good."""
     busy = [({P: 100 * minute, Q: 100 * minute}, {P: 100 * minute + 1, Q: 100 * minute + 1}) for minute in range(5)]
