@@ -39,8 +39,8 @@ TAKEN_BACK_MS = 120 * MINUTE_MS
 TOO_FEW_MS = 12 * 60 * MINUTE_MS
 """How long a task does not shrink to that size again while the load is as high."""
 SOON_MS = 30 * MINUTE_MS
-"""A shrink that more load takes back so soon saved less than the restart and what waits at its end cost. A lower need must last
-twice as long before the next one."""
+"""A shrink that more load takes back so soon saved less than the restart and what waits at its end cost. A need of so few must
+last twice as long before the next one."""
 LONGER_MAX = 4
 LONGER_MS = 240 * MINUTE_MS
 """How long that is so: then it is tried again."""
@@ -87,13 +87,16 @@ class Shrink(msgspec.Struct, frozen=True, kw_only=True):
     load: float
     at_ms: int
     undone_ms: int | None = None
+    before: int = 0  # subtasks that it had
+    former: tuple[Shrink, ...] = ()  # those shortly before it, sizes falling: together they may be one way down
 
 
 class Longer(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A lower need of a task must last so many times as long as usual, since its last shrink was taken back soon at ``at_ms``."""
+    """A need of less than ``below`` must last so many times as long as usual: such a shrink was taken back soon at ``at_ms``."""
 
     times: int
     at_ms: int
+    below: int = 1
 
 
 class LimitsMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -103,7 +106,7 @@ class LimitsMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     needs: dict[str, tuple[Need, ...]] = {}  # by task, sizes falling; only while lower needs must last
     growths: dict[str, Growth] = {}  # by task
     load: float | None = None  # records a minute that came to the job, by the last decision
-    shrinks: dict[str, Shrink] = {}  # by task, the last ones; only while they may yet be taken back
+    shrinks: dict[str, Shrink] = {}  # by task, the last one; only while it may yet be taken back
     too_few: dict[str, Shrink] = {}  # by task, the last ones that were
     longer: dict[str, Longer] = {}  # by task
 
@@ -140,7 +143,8 @@ def with_needs(memory: LimitsMemory, decision: Decision, settings: JobSettings, 
     passed_ms = decision.span_end_ms - before_ms
     needs = {}
     for task in decision.tasks:
-        oldest_ms = decision.span_end_ms - _minutes_of(memory, task.task, minutes, decision.span_end_ms) * MINUTE_MS
+        longer = _longer_of(memory, task.task, decision.span_end_ms)
+        oldest_ms = decision.span_end_ms - minutes * (longer.times if longer else 1) * MINUTE_MS
         is_unknown = _is_unknown(decision, task)
         unknown_ms = passed_ms if is_unknown else max(0, passed_ms - decision.minutes_known * MINUTE_MS)
         known = _later(memory.needs.get(task.task, ()), unknown_ms)
@@ -199,11 +203,13 @@ def apply_limits(
     for task in decision.tasks:
         running = current[task.task]
         if task.desired < running:
-            wait = _minutes_of(memory, task.task, minutes, decision.span_end_ms)
-            lasting = _lasting(memory.needs.get(task.task, ()), decision.span_end_ms, wait, running)
+            needs, longer = memory.needs.get(task.task, ()), _longer_of(memory, task.task, decision.span_end_ms)
+            lasting, wait, why = _lasting(needs, decision.span_end_ms, minutes, running), minutes, ""
+            if longer is not None and task.desired < longer.below:
+                wait, why = longer.times * minutes, ", since such a shrink was soon taken back"
+                lasting = max(lasting, min(_lasting(needs, decision.span_end_ms, wait, running), longer.below))
             if lasting > task.desired:
                 wanted[task.task] = lasting
-                why = ", since its last shrink was soon taken back" if wait > minutes else ""
                 words.append(f"{task.task}: {_waits(task, lasting, wait)}{why}")
                 reasons.append("scale_down_waits")
             shrink = memory.too_few.get(task.task) if may_keep and running <= most[task.task] else None
@@ -256,12 +262,15 @@ def after_begin(memory: LimitsMemory, changes: Mapping[str, Change], at_ms: int)
             shrink = shrinks.get(task)
             if shrink is not None and change.before <= shrink.size and _is_taken_back(shrink, memory.load):
                 too_few[task] = msgspec.structs.replace(shrinks.pop(task), undone_ms=at_ms)
-            elif shrink is not None and change.before <= shrink.size and at_ms <= shrink.at_ms + SOON_MS:
-                times = longer[task].times if task in longer else 1
-                longer[task] = Longer(times=min(2 * times, LONGER_MAX), at_ms=at_ms)
+            elif shrink is not None and (undone := _undone(shrink, change, at_ms)):
+                longer[task] = _longer(longer.get(task), undone, change.after, at_ms)
+                left = tuple(each for each in _recent(shrink, at_ms) if each not in undone)
                 del shrinks[task]
+                if left:
+                    shrinks[task] = msgspec.structs.replace(left[-1], former=left[:-1])
         elif memory.load is not None:
-            shrinks[task] = Shrink(size=change.after, load=memory.load, at_ms=at_ms)
+            former = _recent(shrinks[task], at_ms) if task in shrinks else ()
+            shrinks[task] = Shrink(size=change.after, load=memory.load, at_ms=at_ms, before=change.before, former=former)
     return msgspec.structs.replace(
         memory, rescaled_ms=(*recent, at_ms), growths=growths, shrinks=shrinks, too_few=too_few, longer=longer
     )
@@ -277,10 +286,32 @@ def after_end(memory: LimitsMemory, *, ok: bool, at_ms: int) -> LimitsMemory:
     return msgspec.structs.replace(memory, growths=growths)
 
 
-def _minutes_of(memory: LimitsMemory, task: str, minutes: int, at_ms: int) -> int:
-    """Return the minutes that a lower need of a task must last now."""
+def _recent(shrink: Shrink, at_ms: int) -> tuple[Shrink, ...]:
+    """Return a task's shrinks of the last half hour that no growth has taken back, the last one last."""
+    every = (*shrink.former, msgspec.structs.replace(shrink, former=()))
+    return tuple(each for each in every if at_ms <= each.at_ms + SOON_MS)
+
+
+def _undone(shrink: Shrink, change: Change, at_ms: int) -> list[Shrink]:
+    """Return the shrinks that a growth takes back soon."""
+    return [each for each in _recent(shrink, at_ms) if change.before <= each.size < change.after]
+
+
+def _longer(known: Longer | None, undone: Sequence[Shrink], grown_to: int, at_ms: int) -> Longer:
+    """Return which needs must last longer once growth has taken these shrinks back: the larger sizes stayed for long enough.
+
+    Twice as long; where the first of them had waited for longer already, twice as long as that.
+    """
+    below = min(undone[0].before, grown_to)
+    had_waited = known is not None and undone[0].size < known.below
+    times = min(2 * known.times, LONGER_MAX) if known is not None and had_waited else 2
+    return Longer(times=times, at_ms=at_ms, below=max(below, known.below) if known is not None else below)
+
+
+def _longer_of(memory: LimitsMemory, task: str, at_ms: int) -> Longer | None:
+    """Return which needs of a task must last longer now."""
     longer = memory.longer.get(task)
-    return minutes * longer.times if longer is not None and at_ms < longer.at_ms + LONGER_MS else minutes
+    return longer if longer is not None and at_ms < longer.at_ms + LONGER_MS else None
 
 
 def _lasting(needs: tuple[Need, ...], at_ms: int, minutes: int, running: int) -> int:

@@ -75,7 +75,7 @@ def minutes_until_it_shrinks(memory: LimitsMemory, at_ms: int, settings: JobSett
         if left.wanted == {"map": 2} and left.refusal is None:
             return minute
         assert "map: 2 must be enough for " in left.words
-        assert ("since its last shrink was soon taken back" in left.words) == (" 10 minutes" not in left.words)
+        assert ("since such a shrink was soon taken back" in left.words) == (" 10 minutes" not in left.words)
     return 300
 
 
@@ -99,6 +99,43 @@ def test_a_shrink_that_more_load_takes_back_soon_makes_the_next_one_wait_longer(
     assert minutes_until_it_shrinks(memory, at_ms) == minutes
     assert minutes_until_it_shrinks(memory, at_ms + LONGER_MS) == 10
     assert minutes_until_it_shrinks(memory, at_ms, FREE) == 0
+
+
+def sizes_left(*changes: tuple[int, int, int]) -> list[int]:
+    """Return what is left of decisions to shrink eight subtasks to two, in each minute after changes (minute, before, after)."""
+    memory, topology = LimitsMemory(), msgspec.structs.replace(job(units=range(8)), engine="flink")
+    for minute, before, after in changes:
+        at_ms = START_MS + minute * MINUTE_MS
+        memory, _ = at_load(memory, 10.0 if after < before else 100.0, at_ms)
+        memory = after_begin(memory, {"map": Change(before, after)}, at_ms)
+    found = []
+    for later in range(60):
+        made = msgspec.structs.replace(decision(at_ms + later * MINUTE_MS, {"map": 2}), load_records_per_minute=10.0)
+        memory = with_needs(memory, made, WAITING, "flink", before_ms=made.span_end_ms - MINUTE_MS)
+        found.append(apply_limits(memory, made, topology, WAITING, engine="flink", hosts=()).wanted["map"])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        # Four subtasks were left for 40 minutes, two for 20.
+        ([(0, 8, 4), (20, 4, 2), (40, 2, 8)], [8] * 10 + [4] * 10),
+        ([(0, 8, 4), (10, 4, 2), (25, 2, 8)], [8] * 20),
+        ([(0, 8, 4), (10, 4, 2), (25, 2, 4), (27, 4, 8)], [8] * 20),  # in two steps, too
+        ([(0, 8, 4), (10, 4, 2), (25, 2, 4), (45, 4, 8)], [8] * 10 + [4] * 10),
+        # Someone else sets three, then it grows: that takes no step back.
+        ([(0, 8, 4), (25, 6, 8)], [8] * 10),
+        # The step to four waits as long as usual until it, too, is taken back soon.
+        ([(0, 8, 4), (20, 4, 2), (40, 2, 8), (60, 8, 4), (75, 4, 8)], [8] * 20),
+        ([(0, 8, 4), (20, 4, 2), (40, 2, 8), (60, 8, 4), (100, 4, 2), (110, 2, 8)], [8] * 10 + [4] * 30),
+    ],
+)
+def test_only_steps_that_were_taken_back_soon_wait_longer(changes: list[tuple[int, int, int]], kept: list[int]) -> None:
+    """The others paid."""
+    found = sizes_left(*changes)
+    assert found[: len(kept)] == kept
+    assert set(found[len(kept) :]) == {2}
 
 
 def test_one_that_is_taken_back_later_was_worth_it() -> None:
