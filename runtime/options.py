@@ -149,9 +149,9 @@ def jobs(default: tuple[str, ...] = JOBS) -> Callable[[F], F]:
     return click.option("--job", "jobs", multiple=True, default=default, show_default=True, help=f"{_JOB}; repeatable.")
 
 
-def workload(*, required: bool = False) -> Callable[[F], F]:
-    """Return the option that names the trace."""
-    default: dict[str, Any] = {"required": True} if required else {"default": "online-shop", "show_default": True}
+def workload(usual: str = "online-shop", *, required: bool = False) -> Callable[[F], F]:
+    """Return the option that names the trace, ``usual`` if it is left out."""
+    default: dict[str, Any] = {"required": True} if required else {"default": usual, "show_default": True}
     return click.option("--workload", help="Load by name (surescale demo jobs), or a CSV: columns minute,requests.", **default)
 
 

@@ -53,7 +53,7 @@ CONSUMERS_ROWS: Final = {
 def _load_options(*, seconds: int, seconds_min: int, mean: float) -> Callable[[F], F]:
     """Return the options of the load, given its usual length and rate."""
     return options.grouped(
-        options.workload(),
+        options.workload("clarknet"),
         options.start_minute,
         click.option("--seconds", type=click.IntRange(seconds_min, 86_400), default=seconds, show_default=True,
                      help="Length of the load; each second is a minute of the trace."),

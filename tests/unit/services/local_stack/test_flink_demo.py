@@ -1,17 +1,19 @@
 """The parts of the Flink demo that need no Flink: its load, its job's options, the rival's command."""
 
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from benchmarks.rivals.flink_peer import peer_settings
 from surescale.contracts.errors import SettingsError, SurescaleError
-from surescale.services.local_stack.comparison.demo import flink
+from surescale.services.local_stack.comparison.demo import consumers, flink
 from surescale.services.local_stack.comparison.load import STEP_FROM, STEP_UNTIL, one_step, rates, read_steps
+from surescale.services.local_stack.consumers.consumers_pipeline import ConsumersPipelineOptions
 from surescale.services.local_stack.errors import JavaError
 from surescale.services.local_stack.flink import flink_pipeline
 from surescale.services.local_stack.flink.flink_pipeline import FlinkPipeline, FlinkPipelineOptions
@@ -44,6 +46,18 @@ def test_several_steps_up_and_down_are_read_and_sent() -> None:
     steps = read_steps("1:4,2:1,2.5:0.5")
     calm, stepped = (rates(load_workload("clarknet"), seconds=200, mean=100.0, steps=each) for each in ((), steps))
     assert (stepped / calm)[[0, 59, 60, 119, 120, 149, 150, 199]] == pytest.approx([1, 1, 4, 4, 1, 1, 0.5, 0.5])
+
+
+@pytest.mark.parametrize(("command", "usual"), [(flink, FlinkPipelineOptions), (consumers, ConsumersPipelineOptions)])
+def test_without_options_a_demo_runs_what_its_page_says(command: click.Command, usual: type) -> None:
+    """The load, its length and the policies of the command are those of its pipeline: the documented figures are of these."""
+    defaults = {
+        each.name: each.default for each in fields(usual) if each.default is not MISSING and each.default not in (None, ())
+    }
+    given = command.make_context(str(command.name), []).params
+    common = defaults.keys() & given.keys()
+    assert {"workload", "seconds", "mean", "step", "policies"} <= common
+    assert {name: given[name] for name in common} == {name: defaults[name] for name in common}
 
 
 @pytest.mark.parametrize(
