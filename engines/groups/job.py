@@ -137,6 +137,7 @@ class ChainJob:
         self._stood: tuple[int, dict[str, GroupDescription]] = (0, {})  # how far unsettled groups had come, and when
         self._moving: frozenset[str] = frozenset()  # tasks whose unsettled groups are at work
         self._topology: JobTopology | None = None
+        self._missing: frozenset[str] = frozenset()  # topics that the file names and the broker does not have
         self._rests = False  # nobody is asked for
         self._rested_ms: int | None = None  # when that was last so
         self._quiet_ms: int | None = None  # since which look everything is committed
@@ -167,7 +168,7 @@ class ChainJob:
             self._tasks[task].positions.look(answer, topics, now_ms)
             self._tasks[task].rates.add(self._tasks[task].positions.arrived, now_ms, self._tasks[task].positions.unknown)
             self._tasks[task].outputs.look(answer, self._chain.groups[task].writes, now_ms)
-        samples = self._samples(seen, upstream, now_ms) if is_settled else self._none(seen, now_ms)
+        samples = self._samples(seen, upstream, now_ms) if is_settled and not self._missing else self._none(seen, now_ms)
         for task, group in seen.items():
             self._note(task, group, now_ms)
         specs = tuple(self._spec(task, seen[task], upstream[task], required, now_ms) for task in self._tasks)
@@ -242,14 +243,25 @@ class ChainJob:
         return remembered.topics or group.topics
 
     def _ask(self, reads: dict[str, frozenset[str]]) -> Answer:
-        """Return what the topics hold. One that the file names must be there at the first look; later it may vanish."""
-        named = {topic for group in self._chain.groups.values() for topic in (*group.reads, *group.writes)}
+        """Return what the topics hold.
+
+        A job of which the file names a topic that has never been there is shown as one that starts, with what is missing. Later
+        one may vanish, but not all of them.
+        """
+        named = {topic for task in self._tasks for topic in self._named(task)}
         answer = self._broker.look(sorted(named.union(*reads.values())))
         known = {topic for task in self._tasks.values() for each in (task.positions, task.outputs) for topic, _ in each.logs}
-        missing = sorted(answer.missing if not answer.extents else answer.missing & named - known)
-        if missing:
+        self._missing = answer.missing & named - known
+        is_new = self._missing and not (self._attempt or self._rests)
+        missing = sorted(answer.missing if not answer.extents else self._missing)
+        if missing and not is_new:
             raise self._broker.missing(missing)
         return answer
+
+    def _named(self, task: str) -> frozenset[str]:
+        """Return the topics that the file names of a task."""
+        group = self._chain.groups[task]
+        return frozenset((*group.reads, *group.writes))
 
     def _note(self, task: str, group: GroupDescription, now_ms: int) -> None:
         remembered = self._tasks[task]
@@ -260,6 +272,9 @@ class ChainJob:
             found = Hindrance(f"{group.absence}; {self._remedy(task, group)}", caps=False)
         if group.state == "empty" and not is_expected:
             found = Hindrance(f"group {group.group} has no members; start its consumers", caps=False)
+        if lacks := sorted(self._missing & self._named(task)):
+            remedy = "create what is missing, or correct its name in SURESCALE_GROUPS_FILE"
+            found = Hindrance(f"{self._broker.missing(lacks)}; {remedy}", caps=False)
         if found is not None and remembered.hindrance is None:
             self._tell("hindered", task, found.words, now_ms)
         remembered.hindrance = found
@@ -464,7 +479,7 @@ class ChainJob:
             at_ms=now_ms,
             tasks=specs,
             attempt=self._attempt,
-            state=_state(seen, rests=self._rests, starts=self._starts(now_ms)),
+            state="created" if self._missing else _state(seen, rests=self._rests, starts=self._starts(now_ms)),
             engine=ENGINE,
             epoch=required.epoch if required is not None else "",
             requirement_id=required.id if required is not None else "",

@@ -387,13 +387,50 @@ def test_a_broker_that_tells_of_some_partitions_makes_no_load_of_them() -> None:
     assert busy == [None] * 5
 
 
-def test_a_topic_that_never_was_is_refused_and_one_that_vanishes_is_unknown() -> None:
-    """The file is wrong in the first case; in the second somebody deleted it, and the rest of the job is known."""
+@pytest.mark.parametrize("state", ["stable", "empty", "dead"])
+@pytest.mark.parametrize(
+    ("group", "lacks"),
+    [
+        (Group(reads=("clicks",)), "clicks"),
+        (Group(reads=("orders", "clicks")), "clicks"),
+        (Group(reads=("orders",), writes=("parsed",)), "parsed"),
+        (Group(reads=("ordres",), writes=("parsed",)), "ordres, parsed"),
+    ],
+    ids=["all", "one of two", "an output", "both"],
+)
+def test_a_job_whose_file_names_a_topic_that_never_was_starts_and_names_it(group: Group, lacks: str, state: GroupState) -> None:
+    """It is a job from the first look, without figures; with the topic it goes on, and what that held before is no load."""
     broker, orders = Broker(), parts("orders", 1)
-    broker.group({orders[0]: 10}, orders)
+    broker.group({orders[0]: 10}, *([orders] if state == "stable" else []), state=state)
     broker.ends[orders[0]] = 30
-    with pytest.raises(SourceUnavailable, match="has no topic clicks; set SURESCALE_SOURCE_BOOTSTRAP"):
-        Followed(broker, Chain("j", {"g": Group(reads=("orders", "clicks"))})).look()
+    job = Followed(broker, Chain("j", {"g": group}, is_named=True))
+    for _ in range(3):
+        look = job.look()
+        assert (look.topology.state, look.samples) == ("created", ())
+        assert f"has no topic {lacks}; " in job.spec().hindrance
+        assert "or correct its name in SURESCALE_GROUPS_FILE" in job.spec().hindrance
+    assert len(job.told()) == 1  # once, and not with each look
+    broker.ends |= dict.fromkeys([(topic, 0) for topic in lacks.split(", ")], 1_000)
+    broker.group({orders[0]: 10}, orders)
+    assert (job.look().topology.state, job.spec().hindrance) == ("running", "")
+    job.look()
+    job.look()
+    assert job.grown("arrived_records") == 0
+
+
+def test_a_job_at_rest_waits_for_the_topics_of_its_file() -> None:
+    """It was at work with them: that it has nothing to do is not known, nor that it has to start anew."""
+    broker, orders = Broker(), parts("orders", 1)
+    broker.group({orders[0]: 10}, state="empty")
+    job = Followed(broker, Chain("j", {"g": Group(reads=("orders",))}, is_named=True), required={"g": 0})
+    with pytest.raises(SourceUnavailable, match="has no topic orders; set SURESCALE_SOURCE_BOOTSTRAP"):
+        job.look()
+
+
+def test_a_topic_that_vanishes_is_unknown_and_the_rest_of_the_job_is_known() -> None:
+    """Somebody deleted it; without any topic the job is held."""
+    broker, orders = Broker(), parts("orders", 1)
+    broker.ends[orders[0]] = 30
     job = Followed(broker, Chain("j", {"g": Group(reads=("orders", "payments"))}))
     broker.ends["payments", 0] = 9
     broker.group({orders[0]: 10, ("payments", 0): 9}, [*orders, ("payments", 0)])
@@ -404,6 +441,9 @@ def test_a_topic_that_never_was_is_refused_and_one_that_vanishes_is_unknown() ->
     assert job.queued() == 20
     assert "payments[0]: the topic is gone" in job.spec().backlog_partly_unknown
     assert [each.arrived_records for each in job.now.samples] == [None]  # type: ignore[union-attr]
+    broker.ends.clear()
+    with pytest.raises(SourceUnavailable, match=r"has no topic orders, payments; .*held"):
+        job.look()
 
 
 def window_after(minutes: Minutes, job: Followed, offset: int) -> Window:
