@@ -1,6 +1,7 @@
 """Prints the view's documents: as tables and lines for people, as JSON for programs. Reads nothing itself."""
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -26,7 +27,6 @@ from surescale.services.state.read.words import WORDS, JobFigure, phase_words, r
 from surescale.services.state.record_documents import record_in
 
 PARTITIONS_SHOWN = 12  # of a group, unless all are asked for
-FORGET_SHOWN = 5
 LABEL_WIDTH = 40  # of a task in a table: SQL makes labels of a hundred letters and more
 DAY_MINUTES = 24 * 60
 _GOOD_WHEN_TRUE = ("Available", "Balanced", "Owned", "Measured")  # conditions that are good when they hold; all others are bad
@@ -68,8 +68,9 @@ def print_jobs(jobs: Sequence[JobOverview]) -> None:
         console.print(f"too narrow for {', '.join(column.title for column in columns if column.title in too_wide)}")
     for _, stale in at_fault(jobs):
         console.print(plain(stale.words, _BAD))
-    if gone := [job.job for job in jobs if given_up(job.stale)]:
-        console.print(plain(f"gone for good? `surescale job forget {' '.join(gone[:FORGET_SHOWN])}` ends that"))
+    if gone := [job.job for job in jobs if job.state == "failed" or given_up(job.stale)]:
+        # A line to be copied, so only the terminal may break it.
+        console.print(plain(f"gone for good? `surescale job forget {shlex.join(gone)}` ends that"), soft_wrap=True)
     for job in jobs:
         _print_unreadable(console, job.unreadable, job.job)
 

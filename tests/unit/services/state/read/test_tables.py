@@ -149,6 +149,16 @@ def test_a_cluster_of_which_nothing_comes_has_a_line(capsys: pytest.CaptureFixtu
     assert "prod: no figures for 25 min: the engine has not answered since 00:01:22 UTC" in line
 
 
+def test_all_jobs_that_are_gone_for_good_stand_in_one_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever they were when their monitor last told of them, and however many; no line break is in it."""
+    gone = Stale(role="monitor", minutes=3 * 24 * 60, words="no figures for 3 days")
+    lasting = [overview(job=f"old/job-{number}", status="down", state="suspended", stale=gone) for number in range(30)]
+    print_jobs([*lasting, overview(job="new/a b", state="failed", status="down"), overview(job="new/late", stale=SILENT)])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "gone for good?" in line]
+    names = " ".join(f"old/job-{number}" for number in range(30))
+    assert line == f"gone for good? `surescale job forget {names} 'new/a b'` ends that"
+
+
 @pytest.mark.parametrize(
     ("status", "code", "line"),
     [
