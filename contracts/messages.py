@@ -324,6 +324,7 @@ class ClusterTopology(Message, frozen=True, kw_only=True, tag="cluster/1"):
     worker_price_per_s: Annotated[float, Meta(ge=0)] | None = None  # dollars, of a worker whose host nobody knows; null: unknown
     slot_prices: Annotated[tuple[SlotPrice, ...], Meta(max_length=SLOT_PRICES_MAX)] = ()
     """The last price of each day on which it changed, oldest first: this topic keeps only the newest record."""
+    monitor: Annotated[str, Meta(max_length=128)] = ""  # host and process of the one that watches the cluster; empty: not told
 
 
 EventKind = Literal[

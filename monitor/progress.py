@@ -104,8 +104,8 @@ _TIMEOUT_S = 5.0
 
 
 def own_name() -> str:
-    """Return the host and number of this process."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+    """Return the host and number of this process, in at most 128 letters."""
+    return f"{socket.gethostname()}:{os.getpid()}"[-_NAME_MAX:]
 
 
 def own_header() -> Headers:

@@ -32,7 +32,7 @@ from surescale.monitor.delivery import LINGER_MS, DeliveryFailed, FencedReports,
 from surescale.monitor.first_sizes import FirstSizes
 from surescale.monitor.lease import Lease, fenced
 from surescale.monitor.prices import NO_PRICES, PriceHistory, PriceTable
-from surescale.monitor.progress import OtherMonitors, last_cluster, last_markers, last_topologies, own_header
+from surescale.monitor.progress import OtherMonitors, last_cluster, last_markers, last_topologies, own_header, own_name
 from surescale.monitor.settings import MonitorSettings
 from surescale.runtime.backoff import Stopped, Throttle, wait_for
 from surescale.runtime.beats import TurnLock, beat, beside, pause
@@ -315,7 +315,7 @@ class ClusterWatcher:
             if topology is not None and not self._takes_commands:
                 topology = replace(topology, engine=replace(topology.engine, acts="none"))
             if topology is not None:
-                topology = self._past_prices.noted(self._prices.priced(topology))
+                topology = self._past_prices.noted(self._prices.priced(replace(topology, monitor=own_name())))
                 self._say_unpriced(topology)
             is_due = self._now_s() - self._sent_s >= HOSTS_AGAIN_S
             if topology is not None and (topology != self._topology or is_due):

@@ -314,6 +314,8 @@ class StageDocument(ViewDocument, frozen=True, kw_only=True):
     """Broker's time of that record."""
     problem: str | None = None
     """What is due from it and does not come, for all jobs of a cluster, and what to do; null if nothing is."""
+    notes: tuple[str, ...] = ()
+    """More about it for people: which monitor watches a cluster; which single jobs lack what is due from it."""
 
 
 class PipelineDocument(ViewDocument, frozen=True, kw_only=True):

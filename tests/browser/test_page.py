@@ -205,6 +205,7 @@ def test_a_task_has_a_page_with_its_last_hours(page: "Page", served: Served, vie
     view.take(pipeline)
     page.goto(f"{served.url}#/jobs/{BUSIEST}")
     settled(page)
+    page.locator('figure.chart[aria-label^="Load,"][aria-label*=", capacity "]').wait_for()  # as its busiest task allows
     task = page.get_by_role("region", name="Tasks, busiest first").locator("th a").first
     name = task.inner_text()
     task.click()
@@ -338,6 +339,7 @@ def test_a_role_that_has_stopped_is_told_on_every_page(
         assert page.locator(".connection-live, .status-fine").count() == 0
         assert violations(page) == []
     page.locator(".stage-bad").filter(has_text=role).get_by_text(words).wait_for()
+    page.locator(".stage").filter(has_text="monitor").get_by_text("shop-1:77 watches sim").wait_for()
     page.goto(f"{served.url}#/")
     page.locator(".status").get_by_text(words).wait_for()
 

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import logging
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
+from msgspec.structs import replace
 
 from surescale.contracts.messages import (
     ClockSegment,
@@ -140,7 +142,7 @@ def engine() -> Iterator[EngineStub]:
 
 def test_a_minute_travels_whole_and_in_order(pipeline: MonitorPipeline, engine: EngineStub) -> None:
     """Samples before their marker, topology with each marker, history with the first, hosts and events on their topics."""
-    pipeline.start("--engine-url", engine.url)
+    monitor = pipeline.start("--engine-url", engine.url)
     pipeline.await_minutes(1, 2, 3)
     records = pipeline.records()
     assert [type(record) for record in records] == [TaskSample, MinuteMarker] * 3
@@ -149,7 +151,8 @@ def test_a_minute_travels_whole_and_in_order(pipeline: MonitorPipeline, engine: 
     assert [(marker.topology, marker.reached_wall_ms) for marker in markers] == [(job_chain(JOB), 7)] * 3
     assert [marker.load_history for marker in markers] == [HISTORY, (), ()]
     assert [decode(value, JobTopology) for value in pipeline.read(JOB_TOPOLOGY)] == [job_chain(JOB)]
-    assert [decode(value, ClusterTopology) for value in pipeline.read(CLUSTER_TOPOLOGY)] == [CLUSTER]
+    told = replace(CLUSTER, monitor=f"{socket.gethostname()}:{monitor.pid}")
+    assert [decode(value, ClusterTopology) for value in pipeline.read(CLUSTER_TOPOLOGY)] == [told]
     assert [decode(value, EngineEvent) for value in pipeline.read(ENGINE_EVENTS)] == [EVENT]
 
 

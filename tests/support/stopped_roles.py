@@ -45,7 +45,7 @@ class Stopped:
         now = time.time_ns() // 1_000_000 // MINUTE_MS - self.state
         begun = now - max(self.monitor, self.spark, self.agent, self.rescaler) - LIVED
         yield topics.JOB_TOPOLOGY, encode(replace(topology(), at_ms=(now - self.monitor) * MINUTE_MS))
-        yield topics.CLUSTER_TOPOLOGY, encode(ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=()))
+        yield topics.CLUSTER_TOPOLOGY, encode(ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=(), monitor="shop-1:77"))
         history, figures = WindowHistory(JOB, 60), row(records_in=600, busy_ms=20_000, idle_ms=40_000)
         rows = {"source": figures, "map": figures, "sink": figures}
         for minute in range(begun, now - max(self.monitor, self.spark) + 1):

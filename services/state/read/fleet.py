@@ -3,7 +3,7 @@
 import hashlib
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -120,6 +120,7 @@ def pipeline(
     clocks: Mapping[str, Appended[ClockSegment]],
     freshness_ms: Iterable[int],
     problems: Mapping[str, str],
+    notes: Mapping[str, Sequence[str]],
 ) -> PipelineDocument:
     """Return the pipeline as the view sees it.
 
@@ -130,6 +131,7 @@ def pipeline(
         clocks: by pipeline.
         freshness_ms: of the jobs' latest decisions.
         problems: by role, what is due from it and does not come.
+        notes: by role, what else people want to know of it.
     """
     records: Counter[str] = Counter()
     for place, offset in positions.items():
@@ -145,6 +147,7 @@ def pipeline(
                 newest_ms=newest.get(role, (None, None))[0],
                 appended_ms=newest.get(role, (None, None))[1],
                 problem=problems.get(role),
+                notes=tuple(notes.get(role, ())),
             )
             for role, writes, written in STAGES
             if role != "engine" or clocks or any(records[topic] for topic in written)  # only a simulated one writes

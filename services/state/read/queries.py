@@ -1,6 +1,7 @@
 """All queries on the view: they return the documents that the HTTP API answers with and the commands print. Writes nothing."""
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -65,6 +66,7 @@ from surescale.services.state.read.staleness import (
     at_fault,
     next_decision,
     next_in_words,
+    single,
     stale_of,
     unkept_in_words,
 )
@@ -551,11 +553,19 @@ class Queries(View):
         now = self._now()
         if (unkept := unkept_in_words(now)) and "state" not in problems:
             problems["state"] = unkept
-        for _, stale in at_fault(self._overviews.of(self.job_ids(), now, self.span_minutes)):
+        notes: defaultdict[str, list[str]] = defaultdict(list)
+        for cluster in self._clusters():
+            hosts = read.part("topology", self._client.hget(self._key(keys.cluster(cluster)), "topology"), ClusterTopology)
+            if hosts is not None and hosts.monitor:
+                notes["monitor"].append(f"{hosts.monitor} watches {cluster}")
+        overviews = self._overviews.of(self.job_ids(), now, self.span_minutes)
+        for stale in single(overviews):
+            notes[stale.role].append(stale.words)
+        for _, stale in at_fault(overviews):
             if unkept and stale.role == "state":
                 continue  # of the whole view, and said once
             problems[stale.role] = f"{problems[stale.role]}; {stale.words}" if stale.role in problems else stale.words
-        return pipeline(self.positions(), newest, self.counts(), clocks, fresh, problems)
+        return pipeline(self.positions(), newest, self.counts(), clocks, fresh, problems, notes)
 
     def dead_letters(self, limit: int, *, after: str = "") -> list[Appended[DeadLetter]]:
         """Return the latest refused records, newest first; with ``after``, those before the one of that place.

@@ -1,6 +1,6 @@
 """How old what is known of a job is, and which role is behind. The one place that says so. Pure."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import mode
@@ -124,10 +124,8 @@ def stale_of(
         return Stale(role="state", minutes=behind, words=words)
     if (unkept := now.minutes_unkept()) > FRESH_MINUTES:
         return _stale("state", _NOT_KEPT, unkept)
-    if topology.state == "created" or (topology.state in _MEASURED and signs.window_end_ms is None):
-        return _before_figures(topology, now, gate)
     if topology.state not in _MEASURED or signs.window_end_ms is None:
-        return None
+        return _before_figures(topology, now, gate)
     silent = now.minutes_since(signs.window_end_ms)
     if now.minutes_since(signs.window_end_ms + DUE_MS) >= FRESH_MINUTES:  # one minute alone is left out by a rebalance, too
         is_seen = topology.at_ms > signs.window_end_ms + DUE_MS
@@ -148,7 +146,7 @@ def stale_of(
 
 
 def _before_figures(topology: JobTopology, now: Present, gate: JobControl | None) -> Stale | None:
-    """Return what is due from who should bring the first figures: of a real engine the monitor tells of the job every minute.
+    """Return what is due of a job without figures: of a real engine the monitor tells of the job every minute.
 
     The first window is that of the first whole minute in which the job runs. A view that is being built may lack it.
     """
@@ -156,7 +154,7 @@ def _before_figures(topology: JobTopology, now: Present, gate: JobControl | None
     if unseen > FRESH_MINUTES:
         return _stale("monitor", "no figures for", unseen)
     runs = [each.last_transition_ms for each in gate.conditions if each.type == "Available" and each.status] if gate else []
-    if not runs or topology.state == "created" or now.kept_ms is None:
+    if not runs or topology.state not in _MEASURED or now.kept_ms is None:
         return None
     waited = now.minutes_since(runs[0])
     return _stale("spark", "no figures yet after", waited) if waited > FRESH_MINUTES + 1 else None
@@ -207,12 +205,8 @@ def at_fault(jobs: Iterable[Overview]) -> list[tuple[str, Stale]]:
 
     The words name the cluster, and what to do. A single job that lacks something among others is its own trouble.
     """
-    by_cluster: dict[str, list[Overview]] = {}
-    for job in jobs:
-        if job.stale is not None or (job.state in _MEASURED and job.window_end_ms is not None):
-            by_cluster.setdefault(cluster_of(job.job), []).append(job)
     found = []
-    for cluster, every in sorted(by_cluster.items()):
+    for cluster, every in _due(jobs):
         lacking = [job.stale for job in every if job.stale is not None]
         if len(lacking) == len(every):
             least = min(lacking, key=lambda each: each.minutes)
@@ -220,6 +214,27 @@ def at_fault(jobs: Iterable[Overview]) -> list[tuple[str, Stale]]:
             why = why_stale(least, max((job.window_end_ms for job in every if job.window_end_ms is not None), default=None), seen)
             found.append((cluster, Stale(role=least.role, minutes=least.minutes, words=f"{cluster}: {least.words}: {why}")))
     return found
+
+
+def single(jobs: Iterable[Overview]) -> Iterator[Stale]:
+    """Yield for each cluster and role which jobs lack what others of the cluster have: the words name the first of them."""
+    for cluster, every in _due(jobs):
+        lacking = [(job.job, job.stale) for job in every if job.stale is not None]
+        if len(lacking) == len(every):
+            continue
+        for role in dict.fromkeys(stale.role for _, stale in lacking):
+            (job, stale), *others = [each for each in lacking if each[1].role == role]
+            more = f" and {counted(len(others), 'more job')} of {cluster}" if others else ""
+            yield Stale(role=role, minutes=stale.minutes, words=f"{job}{more}: {stale.words}")
+
+
+def _due(jobs: Iterable[Overview]) -> list[tuple[str, list[Overview]]]:
+    """Return the jobs of each cluster that should have figures."""
+    by_cluster: dict[str, list[Overview]] = {}
+    for job in jobs:
+        if job.stale is not None or (job.state in _MEASURED and job.window_end_ms is not None):
+            by_cluster.setdefault(cluster_of(job.job), []).append(job)
+    return sorted(by_cluster.items())
 
 
 def unkept_in_words(now: Present) -> str:

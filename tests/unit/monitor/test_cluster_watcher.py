@@ -6,8 +6,12 @@ import pytest
 from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.messages import ClusterTopology, EngineEvent
 from surescale.monitor.prices import PriceTable
+from surescale.monitor.progress import own_name
 from surescale.monitor.service import HOSTS_AGAIN_S, ClusterWatcher
 from tests.support.engine_stub import CLUSTER, EVENT
+
+TOLD = msgspec.structs.replace(CLUSTER, monitor=own_name())
+"""The same hosts with who tells of them."""
 
 
 class Engine:
@@ -61,7 +65,7 @@ def watched(*events: EngineEvent) -> tuple[ClusterWatcher, Engine, Box]:
     engine, box = Engine(*events), Box()
     watcher = ClusterWatcher(engine, box)  # type: ignore[arg-type]  # the methods that it uses
     watcher.publish_changes()
-    assert box.taken == [CLUSTER, *events]
+    assert box.taken == [TOLD, *events]
     box.taken.clear()
     return watcher, engine, box
 
@@ -73,7 +77,7 @@ def test_hosts_are_sent_again_from_time_to_time() -> None:
     for at_s, sent in ((0.0, 1), (1.0, 1), (HOSTS_AGAIN_S - 1, 1), (HOSTS_AGAIN_S, 2), (HOSTS_AGAIN_S + 1, 2)):
         now[0] = at_s
         watcher.publish_changes()
-        assert box.taken == [CLUSTER] * sent
+        assert box.taken == [TOLD] * sent
 
 
 def test_without_an_actuator_nobody_is_to_act() -> None:
@@ -82,7 +86,7 @@ def test_without_an_actuator_nobody_is_to_act() -> None:
     ClusterWatcher(Engine(), box, takes_commands=False).publish_changes()  # type: ignore[arg-type]  # the methods that it uses
     (sent,) = box.taken
     assert isinstance(sent, ClusterTopology)
-    assert sent == msgspec.structs.replace(CLUSTER, engine=msgspec.structs.replace(CLUSTER.engine, acts="none"))
+    assert sent == msgspec.structs.replace(TOLD, engine=msgspec.structs.replace(CLUSTER.engine, acts="none"))
 
 
 def test_what_was_published_is_not_published_again() -> None:
@@ -103,7 +107,7 @@ def test_what_was_not_acknowledged_is_published_again() -> None:
     watcher.publish_changes()
     box.acknowledges = True
     watcher.publish_changes()
-    assert box.taken == [CLUSTER, EVENT] * 2
+    assert box.taken == [TOLD, EVENT] * 2
 
 
 def test_an_engine_that_begins_anew_has_all_its_events_published() -> None:
@@ -123,7 +127,7 @@ def test_hosts_of_an_engine_that_started_over_are_published_though_their_version
     watcher, engine, box = watched()
     engine.hosts = msgspec.structs.replace(CLUSTER, at_ms=5)
     watcher.publish_changes()
-    assert box.taken == [engine.hosts]
+    assert box.taken == [msgspec.structs.replace(TOLD, at_ms=5)]
 
 
 def test_what_has_no_price_is_named_once(caplog: pytest.LogCaptureFixture) -> None:

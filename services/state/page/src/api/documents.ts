@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is ab60afc5e3701f27d2ca1d55bdf737f298a5bab2a00d1b7f82580f13b219ca6c.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 1ca37d74d123ed1ec00de9b482dab76e9cef72ccbd51a0b0fa0ea91d0ee0c09e.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -1427,6 +1427,8 @@ export type components = {
             worker_price_per_s: number | null;
             /** @default [] */
             slot_prices: components["schemas"]["SlotPrice"][];
+            /** @default  */
+            monitor: string;
         };
         /**
          * Host
@@ -1836,6 +1838,8 @@ export type components = {
             appended_ms: number | null;
             /** @default null */
             problem: string | null;
+            /** @default [] */
+            notes: string[];
         };
         /**
          * AppendedClockSegment

@@ -1,8 +1,8 @@
 // One job: how it is, its graph, its last hours with every decision, its tasks.
 import type { JSX } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Condition, ConsumerGroup, HistoryDocument as History, JobDocument, JobRent, DecisionMark as Mark, SummedCost, TaskBoundsDocument as Bounds, TaskHistoryDocument as TaskHistory, TaskSpec as Task, TaskMinuteDocument as TaskMinute } from "../api/documents";
-import { jobPath } from "../api/client";
+import { get, jobPath } from "../api/client";
 import { useLive } from "../api/live";
 import { Card, Empty, type Fact, Facts, Heading, Notice, StatusWord, Table, figures } from "../parts/basics";
 import { CAPACITY, Charts, type Limits, RANGES, Range, capacities } from "../parts/charts";
@@ -15,16 +15,16 @@ import { budgetFact, clock, count, dollars, duration, percent, pipelineName, plu
 const TOPICS = ["snapshots", "decisions", "job-topology", "rescaler-state", "reschedule-events", "reschedule-commands", "job-settings"];
 const GOOD_WHEN_TRUE = ["Available", "Balanced", "Owned", "Measured"];
 const TASKS_SHOWN = 60;
+const SOURCES_MOST = 8; // each is asked for by itself
 
 export function JobPage({ job }: { job: string }): JSX.Element {
   const live = useLive<JobDocument>(jobPath(job), TOPICS);
   const { document } = live;
   const [range, setRange] = useState<number>(RANGES[0].minutes);
   const { document: history } = useLive<History>(`${jobPath(job)}/history?minutes=${range}`, ["snapshots", "decisions", "reschedule-events"]);
-  const [scaled, ...others] = (document?.topology?.record.tasks ?? []).filter((task) => task.scalable);
-  const only = scaled && !others.length ? `${jobPath(job)}/tasks/${encodeURIComponent(scaled.task)}?minutes=${range}` : null;
-  const { document: task } = useLive<TaskHistory>(only, ["snapshots"]);
-  const charted = useMemo(() => history && withCapacity(history, task), [history, task]);
+  const sources = (document?.topology?.record.tasks ?? []).filter((task) => !task.upstream.length).map((task) => task.task);
+  const taken = useTaken(job, sources.length > SOURCES_MOST ? [] : sources, range, document?.window?.record.window_end_ms);
+  const charted = useMemo(() => history && withCapacity(history, taken), [history, taken]);
   const minutes = useMemo(() => new Map((document?.minute_by_task ?? []).map((each) => [each.task, each])), [document]);
   const bounds = useMemo(() => new Map((document?.bounds ?? []).map((each) => [each.task, each])), [document]);
   const cluster = job.slice(0, job.indexOf("/"));
@@ -78,11 +78,27 @@ export function JobPage({ job }: { job: string }): JSX.Element {
   );
 }
 
-/** Return a job's history with the capacity of its only scaled task, which is its own; null: it has several, or that is not known. */
-function withCapacity(history: History, task: TaskHistory | null): History {
-  if (!task) return history;
-  const known = new Map(capacities(task).map((each, at) => [task.window_end_ms[at], each]));
-  return { ...history, figures: { ...history.figures, [CAPACITY]: history.window_end_ms.map((end) => known.get(end) ?? null) } };
+/** Return what each source of a job took of late; asked for again when there is a new minute. */
+function useTaken(job: string, sources: string[], range: number, stamp: number | undefined): TaskHistory[] {
+  const [taken, setTaken] = useState<TaskHistory[]>([]);
+  const paths = sources.map((source) => `${jobPath(job)}/tasks/${encodeURIComponent(source)}?minutes=${range}`);
+  useEffect(() => {
+    const stop = new AbortController();
+    Promise.all(paths.map((path) => get<TaskHistory>(path, stop.signal))).then(setTaken, () => undefined); // the next minute asks again
+    return () => stop.abort();
+  }, [paths.join(), stamp]);
+  return taken;
+}
+
+/** Return a job's history with what its sources could take until its busiest task is always busy: then nothing more gets through. */
+function withCapacity(history: History, taken: TaskHistory[]): History {
+  if (!taken.length || taken.some((each) => each.job !== history.job)) return history;
+  const minutes = taken.map((each) => new Map(each.window_end_ms.map((end, at) => [end, each.figures["records"]?.[at] ?? null])));
+  const all = history.window_end_ms.map((end) => {
+    const known = minutes.map((each) => each.get(end) ?? null).filter((records) => records !== null);
+    return known.length === minutes.length ? known.reduce((total, records) => total + records, 0) : null;
+  });
+  return { ...history, figures: { ...history.figures, [CAPACITY]: capacities(all, history.figures["utilisation"] ?? []) } };
 }
 
 /** Return the sizes that are allowed of all scaled tasks together; a least of one each says nothing. */

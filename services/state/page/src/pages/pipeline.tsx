@@ -47,6 +47,7 @@ export function PipelinePage(): JSX.Element {
                   <p class="quiet">{count(stage.records)} records: {stage.writes}</p>
                   <p class="quiet figure">{stage.newest_ms === null ? "" : `up to ${clock(stage.newest_ms)}`}</p>
                   {stage.problem && <p class="bad">{stage.problem}</p>}
+                  {stage.notes.map((note) => <p key={note} class="quiet">{note}</p>)}
                 </li>
               ))}
             </ol>

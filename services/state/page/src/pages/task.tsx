@@ -57,5 +57,5 @@ export function TaskPage({ job, task }: { job: string; task: string }): JSX.Elem
 /** Return a task's columns under the names that the job's charts know them by, and what its subtasks could take if always busy. */
 function asHistory(task: TaskHistory): History {
   const figures = Object.fromEntries(Object.entries(FIELDS).map(([name, field]) => [field, task.figures[name] ?? []]));
-  return { job: task.job, window_end_ms: task.window_end_ms, figures: { ...figures, [CAPACITY]: capacities(task) }, decisions: [], expected: [] };
+  return { job: task.job, window_end_ms: task.window_end_ms, figures: { ...figures, [CAPACITY]: capacities(task.figures["records"] ?? [], task.figures["utilisation"] ?? []) }, decisions: [], expected: [] };
 }

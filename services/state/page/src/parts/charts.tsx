@@ -2,7 +2,7 @@
 import uPlot from "uplot";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { ExpectedLoad, HistoryDocument as History, JobOverview, DecisionMark as Mark, TaskHistoryDocument as TaskHistory } from "../api/documents";
+import type { ExpectedLoad, HistoryDocument as History, JobOverview, DecisionMark as Mark } from "../api/documents";
 import { withGaps } from "./gaps";
 import { decisionLink } from "./links";
 import { colour, isDark } from "./theme";
@@ -53,11 +53,11 @@ export function Range({ minutes, onChoice }: { minutes: number; onChoice: (minut
 export const CAPACITY = "capacity";
 const BUSY_LEAST = 0.1; // of less, what a task could take would be mostly noise
 
-/** Return what a task would have taken in each minute, had its subtasks always been busy. */
-export function capacities({ figures }: TaskHistory): (number | null)[] {
-  return (figures["records"] ?? []).map((records, at) => {
-    const share = figures["utilisation"]?.[at] ?? 0;
-    return records === null || share < BUSY_LEAST ? null : records / share;
+/** Return what would have been taken in each minute, had whoever was busy for a share of it been busy for all of it. */
+export function capacities(taken: (number | null)[], shares: (number | null)[]): (number | null)[] {
+  return taken.map((records, at) => {
+    const share = shares[at] ?? 0;
+    return !records || share < BUSY_LEAST ? null : records / share;
   });
 }
 

@@ -209,6 +209,10 @@ RUNS = control(condition("Available", status=True, minutes_ago=25))
         (seen(1, "created"), control(condition("Available", status=False, minutes_ago=25)), 0, None),
         (seen(25, "finished"), RUNS, 25, None),
         (seen(25, "failed"), RUNS, 25, None),
+        (seen(1, "suspended"), None, 0, None),
+        (seen(25, "suspended"), None, 0, ("monitor", "no figures for 25 min")),
+        (seen(25, "waiting"), RUNS, None, ("monitor", "no figures for 25 min")),
+        (seen(1, "restarting"), RUNS, 0, None),
         (seen(26), RUNS, 25, ("state", "view not updated for 25 min")),
         (seen(26, "suspended"), None, 25, ("state", "view not updated for 25 min")),
         (seen(1), RUNS, None, None),
@@ -223,7 +227,8 @@ def test_first_figures_that_do_not_come_are_missed(
     stale = stale_of(job, Signs(), Present((), NOW_MS, kept_ms), 10, gate)
     assert (None if stale is None else (stale.role, stale.words)) == told
     if stale is not None:
-        assert status_of(job, gate, None, mode="observe", stale=stale) == ("down" if job.state == "suspended" else "unknown")
+        word = "unknown" if job.state in ("running", "resting", "created") else "down"
+        assert status_of(job, gate, None, mode="observe", stale=stale) == word
         assert "`surescale doctor`" in why_stale(stale, None, job.at_ms)
         (measured,) = (each for each in conditions_of(job, gate, None, stale) if each.type == "Measured")
         assert (measured.reason, measured.message.startswith(stale.words)) == ("Silent", True)
@@ -262,6 +267,21 @@ def test_jobs_that_do_not_run_end_with_exit_code_1(client: redis.Redis, redis_ur
     records = project(Record(topics.JOB_TOPOLOGY, 0, 1_000, JOB.encode(), failed, time.time_ns() // 1_000_000))
     assert ViewStore(client, PREFIX).write(condensed(list(records)), at, {("decisions", 0): 0})
     assert [told(redis_url, *more).exit_code for more in ((), (JOB,), ("--json",))] == [1, 1, 1]
+
+
+def test_a_single_job_that_lacks_something_is_on_the_card_of_the_role(client: redis.Redis) -> None:
+    """The others of its cluster have it: no banner on every page, and the card does not keep silent. So is who watches it."""
+    queries, now_ms = view_of(client, Stopped()), time.time_ns() // 1_000_000
+    told = {"sim/late": 25, "sim/later": 40, "else/alone": 25}
+    last = replace(topology(), engine="kafka", state="suspended", version=8)
+    jobs = [replace(last, job=job, at_ms=now_ms - ago * MINUTE_MS) for job, ago in told.items()]
+    records = [Record(topics.JOB_TOPOLOGY, 0, 1_000 + at, job.job.encode(), encode(job), now_ms) for at, job in enumerate(jobs)]
+    changes = condensed([each for record in records for each in project(record)])
+    assert ViewStore(client, PREFIX).write(changes, {("job-topology", 0): 1_003}, {("decisions", 0): 0})
+    stages = {each.role: each for each in queries.pipeline().stages}
+    assert stages["monitor"].notes == ("shop-1:77 watches sim", "sim/late and 1 more job of sim: no figures for 25 min")
+    assert (stages["monitor"].problem or "").startswith("else: no figures for 25 min: ")
+    assert [stage.notes for role, stage in stages.items() if role != "monitor"] == [()] * (len(stages) - 1)
 
 
 @pytest.mark.parametrize(("minutes", "is_gone"), [(24 * 60, False), (3 * 24 * 60, True)])
