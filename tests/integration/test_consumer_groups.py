@@ -97,6 +97,13 @@ def test_a_job_whose_group_does_not_exist_starts_and_names_the_fix(kafka: KafkaF
         why = "there is no group nobodys; start its consumers, or correct its name in SURESCALE_GROUPS_FILE"
         assert look.topology.tasks[0].hindrance == why
         assert [(each.state, each.lag, each.partitions) for each in look.topology.groups] == [("dead", None, ())]
+        here = f'"group": "{chain.group("parse")}", "reads": ["{chain.topics[0]}"]'
+        chain.file.write_text(f'{{"other": {{"groups": {{"parse": {{{here}, "writes": ["nosuch"]}}}}}}}}')
+        source = ConsumerGroupSource(chain.settings())
+        assert source.jobs() == [f"{CLUSTER}/other"]
+        look = source.follow(f"{CLUSTER}/other").look()
+        assert (look.topology.state, look.samples) == ("created", ())
+        assert "has no topic nosuch; " in look.topology.tasks[0].hindrance
 
 
 def test_scaling_loses_no_record_and_doubles_none(kafka: KafkaForTests, tmp_path: Path) -> None:
