@@ -12,6 +12,8 @@ ROOMS = sorted(link.resolve() for link in (ROOT / "src" / "surescale").iterdir()
 IN_PROSE = frozenset({"runtime/kafka_errors.py", "runtime/logs.py"})
 """They look for words within lines of other programs, where ``$`` is one of several ends."""
 _ASKS = frozenset({"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"})
+_MAY_HOLD_ONE = re.compile(rf"""\bre\.({"|".join(sorted(_ASKS))})\(|\bpattern=|["']\^""")
+"""What is in the text of each module with a pattern: parsing all of them takes long."""
 _HARMLESS = re.compile(
     r"""\\.                                  # escaped
     | \[\^?\]?(?:\\.|[^\]\\])*\]             # one of a class
@@ -25,8 +27,9 @@ _HARMLESS = re.compile(
 @cache
 def patterns(path: Path) -> tuple[str, ...]:
     """Return the patterns in a module: what ``re`` is asked for, what a field must match, and constants that begin like one."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    found: list[str] = []
+    source = path.read_text()
+    for node in ast.walk(ast.parse(source)) if _MAY_HOLD_ONE.search(source) else ():
         given: list[ast.expr] = []
         if isinstance(node, ast.Call):
             given += [each.value for each in node.keywords if each.arg == "pattern"]

@@ -31,6 +31,8 @@ _LONGEST_FIRST: Final = (
     "tests/unit/spark_streaming/test_places.py",
     "tests/unit/services/tools/evaluate/",
 )
+NAMED: Final = _ONE_AT_A_TIME.union(_LONGEST_FIRST)
+"""Each a file, or how the paths of some files begin."""
 
 
 def turn(nodeid: str) -> int:
