@@ -38,7 +38,7 @@ def answering(says: bytes, drips: bytes = b"") -> Iterator[str]:
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         threading.Thread(target=accept, daemon=True).start()
-        yield f"redis://127.0.0.1:{listening.getsockname()[1]}/0?socket_timeout=1"
+        yield f"redis://127.0.0.1:{listening.getsockname()[1]}/0?socket_timeout=0.3"
         ended.set()
         listening.shutdown(socket.SHUT_RDWR)
 
