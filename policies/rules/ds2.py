@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surescale.policies.graph import Int64
-from surescale.policies.rules.reading import Estimate, Reading, RuleWithoutModel, SizedFor, changed_where, sized_for_each
-from surescale.policies.sizing import Constants, Sizing, target_size, worth_a_restart
+from surescale.policies.rules.reading import Estimate, Reading, RuleWithoutModel, SizedFor, sized_for_each
+from surescale.policies.sizing import Constants, Sizing
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,7 @@ class GatedDS2(RuleWithoutModel):
         target = reading.target(constants.utilisation)
         exact = reading.measured.widened(reading.demand(expected.load) / target)
         steady = None if expected.steady is None else reading.measured.widened(reading.demand(expected.steady) / target)
-        asked = target_size(exact, reading.current, reading.graph, steady)
-        opened = worth_a_restart(
-            asked, reading.measured, reading.current, reading.graph, constants, is_patient=reading.is_recovering
-        )
-        return changed_where(opened, asked.wanted, reading.current)
+        return reading.whole_if_worth_it(exact, constants, steady)
 
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""

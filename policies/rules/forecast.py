@@ -16,8 +16,8 @@ from surescale.policies.forecast import LookedBack
 from surescale.policies.graph import Int64
 from surescale.policies.policy import WithoutModel
 from surescale.policies.question import Question
-from surescale.policies.rules.reading import Reading, SizedFor, answer_of, changed_where, parts_of
-from surescale.policies.sizing import Constants, Sizing, exact_subtasks, target_size, worth_a_restart
+from surescale.policies.rules.reading import Reading, SizedFor, answer_of, parts_of
+from surescale.policies.sizing import Constants, Sizing, exact_subtasks
 from surescale.policies.sure.base import Base
 
 
@@ -49,11 +49,7 @@ class ForecastRule(WithoutModel):
     def sized(self, reading: Reading, expected: SizedFor, constants: Constants) -> Int64:
         """Return wanted parallelism [.., N] for a load [..]; the present one while the gate is closed."""
         exact = exact_subtasks(reading.measured, expected.load, reading.graph, constants, reading.target(constants.utilisation))
-        asked = target_size(exact, reading.current, reading.graph)
-        opened = worth_a_restart(
-            asked, reading.measured, reading.current, reading.graph, constants, is_patient=reading.is_recovering
-        )
-        return changed_where(opened, asked.wanted, reading.current)
+        return reading.whole_if_worth_it(exact, constants)
 
     def _expected(self, reading: Reading) -> Float64:
         return self.base.forecast.expected(_looked_back(reading))

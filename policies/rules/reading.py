@@ -24,7 +24,7 @@ from surescale.policies.latency_bound import busy_most
 from surescale.policies.measure import Measured, began_in, completed, mean_of_last, measured_of
 from surescale.policies.policy import WithoutModel
 from surescale.policies.question import Question
-from surescale.policies.sizing import Constants, Sizing, SizingRows, target_size
+from surescale.policies.sizing import Constants, Sizing, SizingRows, target_size, worth_a_restart
 
 Estimate = Literal["mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up"]
 ESTIMATES: tuple[Estimate, ...] = ("mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up")
@@ -182,6 +182,15 @@ class Reading:
     def whole(self, exact: Float64) -> Int64:
         """Return the whole subtasks [.., N] that carry ``exact``, at least one; the present parallelism where it is NaN."""
         return target_size(exact, self.current, self.graph).wanted
+
+    def whole_if_worth_it(self, exact: Float64, sizing: Constants, steady: Float64 | None = None) -> Int64:
+        """Return the whole subtasks [.., N] that carry ``exact`` if that is worth a restart of the job, else the present ones.
+
+        ``steady`` as of ``policies.sizing.target_size``.
+        """
+        asked = target_size(exact, self.current, self.graph, steady)
+        opened = worth_a_restart(asked, self.measured, self.current, self.graph, sizing, is_patient=self.is_recovering)
+        return changed_where(opened, asked.wanted, self.current)
 
     @property
     def carried(self) -> Float64 | Int64:
