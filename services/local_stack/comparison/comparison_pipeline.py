@@ -28,6 +28,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from surescale.contracts.commands import EventRecord, RescheduleCommand
 from surescale.contracts.decisions import Decision
 from surescale.contracts.errors import SettingsError
+from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.topics import DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
 from surescale.runtime.topic_records import append_ms, parsed, read_topics
 from surescale.services.local_stack.comparison.load import PARTITIONS, TOPIC, Load, LoadTarget, Steps, one_step, rates
@@ -218,6 +219,21 @@ def rival(module: str, policy: str) -> ModuleType:
     if str(CHECKOUT) not in sys.path:
         sys.path.append(str(CHECKOUT))
     return import_module(f"benchmarks.rivals.{module}")
+
+
+def limits_of(job: str, *, most: int, catch_up_minutes: float, by: str) -> JobSettings:
+    """Return the limits of a job that is scaled by the policy of its name."""
+    return JobSettings(
+        job=job,
+        version=1,
+        mode="act",
+        parallelism_max=most,
+        policy=job.rpartition("/")[2],
+        scale_down_after_minutes=0,  # a short run must show a job that shrinks
+        minutes_known_min=1,
+        catch_up_minutes=catch_up_minutes,
+        set_by=by,
+    )
 
 
 def environment() -> dict[str, str]:

@@ -38,6 +38,7 @@ from surescale.services.local_stack.comparison.comparison_pipeline import (
     LoadOptions,
     environment,
     is_rival,
+    limits_of,
     rival,
 )
 from surescale.services.local_stack.comparison.load import PARTITIONS, TOPIC
@@ -226,17 +227,7 @@ def _process(name: str) -> ModuleType:
 
 def _limits(job: str) -> JobSettings:
     """Return the limits of a chain that surescale scales, and its policy."""
-    return JobSettings(
-        job=f"{CLUSTER}/{job}",
-        version=1,
-        mode="act",
-        parallelism_max=PARTITIONS,
-        policy=job,
-        scale_down_after_minutes=0,  # a short run must show a job that shrinks
-        minutes_known_min=1,
-        catch_up_minutes=CATCH_UP_MINUTES,
-        set_by="demo consumers",
-    )
+    return limits_of(f"{CLUSTER}/{job}", most=PARTITIONS, catch_up_minutes=CATCH_UP_MINUTES, by="demo consumers")
 
 
 def _jobs(policies: Sequence[str]) -> list[str]:

@@ -21,6 +21,7 @@ from surescale.services.local_stack.comparison.comparison_pipeline import (
     ComparisonPipeline,
     ComparisonReport,
     LoadOptions,
+    limits_of,
     rival,
 )
 from surescale.services.local_stack.comparison.load import PARTITIONS, TOPIC
@@ -246,17 +247,9 @@ class FlinkPipeline(ComparisonPipeline):
 
     def _limits(self, job: str) -> JobSettings:
         """Return the limits of a job that is scaled, and its policy."""
-        return JobSettings(
-            job=f"{CLUSTER}/{job}",
-            version=1,
-            mode="act",
-            parallelism_max=self.options.parallelism_max,
-            policy=job,
-            scale_down_after_minutes=0,  # a short run must show a job that shrinks
-            minutes_known_min=1,
-            catch_up_minutes=self.options.catch_up_minutes,
-            set_by="demo flink",
-        )
+        asked = self.options
+        name = f"{CLUSTER}/{job}"
+        return limits_of(name, most=asked.parallelism_max, catch_up_minutes=asked.catch_up_minutes, by="demo flink")
 
     def _wait_for_jobs(self, condition: Callable[[str], bool], what: str) -> None:
         self.supervisor.wait(lambda: all(map(condition, self._ids.values())), timeout_s=_JOBS_TIMEOUT_S, what=f"the jobs {what}")
