@@ -1,6 +1,6 @@
 """Decodes the documents that lie in Redis, and notes those that cannot be read instead of failing the whole answer."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
@@ -35,20 +35,17 @@ class Documents:
 
     def one(self, name: str, body: str | None, kind: type[D]) -> D | None:
         """Return a document, None if there is none or it cannot be read."""
-        if body is None:
-            return None
-        try:
-            return decoded(body, kind)
-        except UnreadableView:
-            self._unreadable[name] = None
-            return None
+        return self._read(name, body, kind, decoded)
 
     def part(self, name: str, body: str | None, kind: type[T]) -> T | None:
         """Return a document's record or some of its fields, None if there is none or it cannot be read."""
+        return self._read(name, body, kind, record_of)
+
+    def _read(self, name: str, body: str | None, kind: type[T], read: Callable[[str, type[T]], T]) -> T | None:
         if body is None:
             return None
         try:
-            return record_of(body, kind)
+            return read(body, kind)
         except UnreadableView:
             self._unreadable[name] = None
             return None
