@@ -133,13 +133,12 @@ class WindowHistory:
         *,
         counts: WindowCounts = NO_COUNTS,
         closed_append_ms: int | None = None,
-        reached_wall_ms: int | None = None,
     ) -> Window:
         """Add one finished minute and return the window that ends with it.
 
         Minutes may be skipped (they stay masked) but never go backwards.
         """
-        return close_together([Finished(self, minute_end_ms, rows, topology, counts, closed_append_ms, reached_wall_ms)])[0]
+        return close_together([Finished(self, minute_end_ms, rows, topology, counts, closed_append_ms, None)])[0]
 
     def _add(self, minute_end_ms: int, rows: Mapping[str, Float32], topology: JobTopology) -> SourceMinute:
         """Add the rows of a minute; return what its load is computed from."""

@@ -73,7 +73,6 @@ def decide_if_due(
     *,
     seed: int,
     asked: str | None = None,
-    rule: Policy | None = None,
     release: ReleaseTarget | None = None,
     timed: Timed = untimed,
     span_minutes: int | None = None,
@@ -85,7 +84,7 @@ def decide_if_due(
     Parameters and errors as of ``decide``. ``span_minutes``: other than the policy's own.
     """
     if is_span_end(window.window_end_ms, span_minutes or policy.span_minutes):
-        return decide(window, policy, settings, seed=seed, asked=asked, rule=rule, release=release, timed=timed)
+        return decide(window, policy, settings, seed=seed, asked=asked, release=release, timed=timed)
     allowed = in_force(settings, window.topology.labels)
     heeds_emergencies = (
         policy.floor_applies and answers_emergencies(allowed, window.topology.engine) and may_gather(window.figures)
@@ -124,15 +123,14 @@ def decide(
     *,
     seed: int,
     asked: str | None = None,
-    rule: Policy | None = None,
     release: ReleaseTarget | None = None,
     timed: Timed = untimed,
 ) -> Decision:
     """Return what to do with one job at the end of a span.
 
-    ``asked`` is the policy named by settings or release, if it differs from ``policy``. ``rule`` takes over when ``policy``
-    fails; by default it is target utilisation. ``release`` is the one that chose ``policy``, if one did. ``timed`` hears of the
-    parts: measure, policy, guardrails.
+    ``asked`` is the policy named by settings or release, if it differs from ``policy``; where ``policy`` fails, target
+    utilisation takes over. ``release`` is the one that chose ``policy``, if one did. ``timed`` hears of the parts: measure,
+    policy, guardrails.
 
     Raises:
         RecordRejected: the window's topology has a cycle.
@@ -141,7 +139,7 @@ def decide(
     with timed("measure", window.id):
         question = Question.of(window, settings, seed)
     with timed("policy", window.id):
-        answered = _ask(question, policy, named, rule or TargetUtilisation(), release)
+        answered = _ask(question, policy, named, release)
     with timed("guardrails", window.id):
         return _decision(question, answered, emergency_of(question) if answered.floor_applies else None, named)
 
@@ -278,13 +276,14 @@ def _overload_in_words(question: Question, emergency: Emergency | None) -> str:
     )
 
 
-def _ask(question: Question, policy: Policy, asked: str, rule: Policy, release: ReleaseTarget | None) -> _PolicyAnswer:
-    """Return the policy's answer or, if it fails, the rule's."""
+def _ask(question: Question, policy: Policy, asked: str, release: ReleaseTarget | None) -> _PolicyAnswer:
+    """Return the policy's answer or, if it fails, that of a rule: target utilisation."""
     tasks = len(question.current)
     answer = _checked(ask(policy, question), tasks)
     if not isinstance(answer, PolicyFailed):
         used = PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked, release=release)
         return _PolicyAnswer(answer, used, policy.floor_applies, answer.drift if isinstance(answer, RawAnswer) else None)
+    rule = TargetUtilisation()
     instead = _checked(ask(rule, question), tasks)
     assert not isinstance(instead, PolicyFailed), f"the fallback rule failed too: {instead.reason}"
     used = PolicyUsed(

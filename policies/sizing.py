@@ -110,20 +110,18 @@ def worth_a_restart(
     current: Int64,
     graph: JobGraph,
     sizing: Constants,
-    ease: Float64 | float = 0.0,
     *,
     is_patient: bool = False,
 ) -> Bool:
     """Return [..] whether the job should change at all: a restart stops every task, so small changes are not made.
 
-    ``ease`` shifts both thresholds: a positive one opens the gate sooner. Enough backlog at a task that wants more always does.
-    With ``is_patient``, as after a restart, not one that the present size works off in the catch-up time: another restart would
-    leave as much again.
+    Enough backlog at a task that wants more always opens the gate. With ``is_patient``, as after a restart, not one that the
+    present size works off in the catch-up time: another restart would leave as much again.
     """
     need, saving = urgency(asked, current, graph)
     waits = asked.wanted > current
     if is_patient:
         waits &= ~(asked.exact * sizing.utilisation <= carried(current, graph.deal))  # True where NaN
     waiting = np.where(waits, measured.backlog_minutes(current), 0.0).max(axis=-1)
-    opened: Bool = (need > sizing.need - ease) | (saving > sizing.saving - ease) | (waiting >= sizing.backlog_minutes)
+    opened: Bool = (need > sizing.need) | (saving > sizing.saving) | (waiting >= sizing.backlog_minutes)
     return opened

@@ -108,15 +108,14 @@ class Fields:
         key: str,
         default: float | None = None,
         *,
-        minimum: float = 0.0,
         maximum: float = NUMBER_MAX,
         above: bool = False,
     ) -> float:
-        """Return a finite number in [minimum, maximum], or in (minimum, maximum] with ``above``."""
-        wanted = f"a number {'above' if above else 'of at least'} {minimum:g}"
+        """Return a finite number in [0, maximum], or in (0, maximum] with ``above``."""
+        wanted = f"a number {'above' if above else 'of at least'} 0"
         if not self._given(key, default is None, wanted):
             return default if default is not None else 1.0
-        return self.checked_number(self.value[key], key, minimum, maximum, above)
+        return self.checked_number(self.value[key], key, 0.0, maximum, above)
 
     def checked_number(self, value: object, key: str, minimum: float, maximum: float, above: bool = False) -> float:
         """Return ``value`` as a double if it is a number in range, else complain under ``key``."""

@@ -201,10 +201,10 @@ def fetch_json(url: str, method: str = "GET", *, timeout_s: float = 30.0) -> Any
         return json.loads(read_body(answer, ANSWER_BYTES_MAX))
 
 
-def is_ok(url: str, timeout_s: float = 2.0) -> bool:
+def is_ok(url: str) -> bool:
     """Return whether a GET is answered with status 200."""
     try:
-        with open_url(url, timeout_s=timeout_s) as answer:
+        with open_url(url, timeout_s=2.0) as answer:
             return answer.status == 200
     except (OSError, ValueError, HTTPException):
         return False

@@ -89,11 +89,11 @@ class Tally:
         with self._lock:
             return sorted(self._counts.items())
 
-    def sums(self, position: int = 0) -> dict[str, int]:
-        """Return the counts added up over all but one part of the key."""
+    def sums(self) -> dict[str, int]:
+        """Return the counts added up over all but the first part of the key."""
         sums: dict[str, int] = {}
         for key, count in self.items():
-            sums[key[position]] = sums.get(key[position], 0) + count
+            sums[key[0]] = sums.get(key[0], 0) + count
         return sums
 
     def total(self) -> int:

@@ -57,10 +57,10 @@ def is_free(port: int) -> bool:
     return True
 
 
-def accepts_connections(port: int, timeout_s: float = 1.0) -> bool:
+def accepts_connections(port: int) -> bool:
     """Return whether somebody listens on this loopback port."""
     try:
-        socket.create_connection((LOOPBACK, port), timeout=timeout_s).close()
+        socket.create_connection((LOOPBACK, port), timeout=1.0).close()
     except OSError:
         return False
     return True

@@ -147,9 +147,9 @@ class FlinkClient:
         """Request a checkpoint now and return the id of the request. It is not repeated when the connection breaks."""
         return self._call("POST", f"{_job(job)}/checkpoints", Requested, b"{}").request_id
 
-    def exceptions(self, job: str, entries: int = 20) -> Exceptions:
+    def exceptions(self, job: str) -> Exceptions:
         """Return the newest exceptions that made the job restart."""
-        return self._get(f"{_job(job)}/exceptions?maxExceptions={entries}", Exceptions)
+        return self._get(f"{_job(job)}/exceptions?maxExceptions=20", Exceptions)
 
     def requirements(self, job: str) -> Requirements:
         """Return what Flink is asked for.

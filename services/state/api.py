@@ -359,9 +359,9 @@ SECURITY = {
 class Page:
     """The built files, in memory, also compressed: anybody may ask for them. They hold no data, so no token guards them."""
 
-    def __init__(self, folder: Path = BUILT) -> None:
+    def __init__(self) -> None:
         """Read them; there are none in a checkout whose page was never built."""
-        found = {path.name: path.read_bytes() for path in sorted(folder.glob("*"))} if folder.is_dir() else {}
+        found = {path.name: path.read_bytes() for path in sorted(BUILT.glob("*"))} if BUILT.is_dir() else {}
         self._files = {
             (name, may_pack): made_of(body, may_pack=may_pack) for name, body in found.items() for may_pack in (True, False)
         }

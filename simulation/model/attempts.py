@@ -88,21 +88,19 @@ class FlowRows:
         job: SizedJob,
         parallelism: Int64,
         *,
-        state_bytes: Int64 | None = None,
         sample_every_steps: int = 1,
         world: World = CALM,
         first_minutes: Int64 | None = None,
     ) -> None:
         """Start B environments with empty queues at parallelism [B, N], at minutes [B] of the trace (0).
 
-        ``state_bytes`` [N] is the size of each task's state. A minute's mean queue covers every ``sample_every_steps``-th step,
-        as the samples do.
+        A minute's mean queue covers every ``sample_every_steps``-th step, as the samples do.
         """
         assert STEPS % sample_every_steps == 0, sample_every_steps
         self.job = job
         self._tables = FlowTables.of(job)
         self._pressure = pressure.PressureTables.of(job) if world.has_pressure else None
-        self._state_bytes = np.zeros(job.size, dtype=np.int64) if state_bytes is None else state_bytes
+        self._state_bytes = np.zeros(job.size, dtype=np.int64)
         self._sample_every = sample_every_steps
         shape = (job.size, len(parallelism))
         self._variation = Variation.start(job, world, shape[1], first_minutes)

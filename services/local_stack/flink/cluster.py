@@ -20,7 +20,7 @@ from surescale.runtime.http import fetch_json
 from surescale.runtime.ports import LOOPBACK, free_ports
 from surescale.services.local_stack.errors import Say, silent
 from surescale.services.local_stack.flink.distribution import DEFAULT_VERSION, fetch_flink
-from surescale.services.local_stack.java import JavaRuntime, find_java
+from surescale.services.local_stack.java import find_java
 from surescale.services.local_stack.servers import LocalServer
 
 TASK_MANAGERS: Final = 2
@@ -76,11 +76,10 @@ class FlinkCluster:
         task_managers: int = TASK_MANAGERS,
         slots: int = SLOTS,
         settings: Mapping[str, str] | None = None,
-        java: JavaRuntime | None = None,
         progress: Say = silent,
     ) -> None:
         self.folder = folder.absolute()
-        self._java = java or find_java()
+        self._java = find_java()
         self.flink = fetch_flink(version, java=self._java, progress=progress)
         self._settings = dict(settings or {})
         self._slots = slots

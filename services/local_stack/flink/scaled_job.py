@@ -20,7 +20,7 @@ from surescale.runtime.http import ErrorAnswer, NoAnswer, ask
 from surescale.services.local_stack.artifacts import cache_folder
 from surescale.services.local_stack.errors import ArtifactError, Say, ServerError, silent
 from surescale.services.local_stack.flink.distribution import Flink
-from surescale.services.local_stack.java import JavaRuntime, find_compiler, find_java
+from surescale.services.local_stack.java import find_compiler, find_java
 
 SOURCE: Final = Path(__file__).parent / "java" / "ScaledJob.java"
 _SUBMIT_TIMEOUT_S: Final = 60.0
@@ -94,16 +94,14 @@ class JobOptions:
         }
 
 
-def job_jar(
-    flink: Flink, *, source: Path = SOURCE, java: JavaRuntime | None = None, cache: Path | None = None, progress: Say = silent
-) -> Path:
+def job_jar(flink: Flink, *, source: Path = SOURCE, progress: Say = silent) -> Path:
     """Return the jar of a job, compiled against a distribution unless the cache has it.
 
     Raises:
         JavaError: it must be compiled, and only a Java runtime is installed.
         ArtifactError: it does not compile.
     """
-    return compiled(source, flink.jars, f"Flink {flink.version}", java=java, cache=cache, progress=progress)
+    return compiled(source, flink.jars, f"Flink {flink.version}", progress=progress)
 
 
 def submit(rest_url: str, jar: Path, options: JobOptions, *, savepoint: str | None = None) -> str:
@@ -166,23 +164,13 @@ _COMPILE_TIMEOUT_S: Final = 180.0
 _MANIFEST: Final = "Manifest-Version: 1.0\nMain-Class: {main}\n"
 
 
-def compiled(
-    source: Path,
-    jars: Sequence[Path],
-    against: str,
-    *,
-    java: JavaRuntime | None = None,
-    cache: Path | None = None,
-    progress: Say = silent,
-) -> Path:
+def compiled(source: Path, jars: Sequence[Path], against: str, *, progress: Say = silent) -> Path:
     """Return the jar of a source whose class has the name of its file, compiled unless the cache has it.
 
     Args:
         source: the file.
         jars: what it is compiled against.
         against: their name and version, for people.
-        java: whose compiler is taken; None: find one.
-        cache: folder for downloads and jars; None: the user's.
         progress: told of a compilation.
 
     Raises:
@@ -191,10 +179,10 @@ def compiled(
     """
     class_path = ":".join(map(str, jars))
     digest = hashlib.sha256(class_path.encode() + source.read_bytes()).hexdigest()[:12]
-    jar = (cache or cache_folder()) / "flink" / "jobs" / f"{source.stem}-{digest}.jar"
+    jar = cache_folder() / "flink" / "jobs" / f"{source.stem}-{digest}.jar"
     if jar.exists():
         return jar
-    compiler = find_compiler(java or find_java())
+    compiler = find_compiler(find_java())
     progress(f"{source.name}: compiling (once)")
     jar.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".job-", dir=jar.parent) as made:

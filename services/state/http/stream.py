@@ -31,9 +31,9 @@ class _Reader:
 class Changes:
     """Watches the offsets that the view stands for, while anybody listens."""
 
-    def __init__(self, positions: Callable[[], Mapping[str, int]], every_s: float = LOOK_EVERY_S) -> None:
+    def __init__(self, positions: Callable[[], Mapping[str, int]]) -> None:
         """``positions`` reads them, in a thread; it may raise redis.RedisError."""
-        self._positions, self._every_s = positions, every_s
+        self._positions = positions
         self._now: ChangeDocument | None = None
         self._by_topic: Counter[str] = Counter()
         self._changed = asyncio.Condition()
@@ -122,7 +122,7 @@ class Changes:
                 if now != self._now:
                     self._now = now
                     self._changed.notify_all()
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def _read(self) -> ChangeDocument:
         before = self._now
