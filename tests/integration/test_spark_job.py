@@ -1,6 +1,8 @@
 """The Spark job as a real process on a real broker: whole windows, dead letters, and nothing missing after a kill.
 
-One JVM start costs ten seconds and more, so the tests of this file share one pipeline and run in the order they are written.
+One JVM start costs ten seconds and more, so the tests of this file share one pipeline and run in the order they are written. It
+is a chain: each test goes on from the checkpoint and the windows of those before it, counts them in, and cannot run alone. What
+fails first is what to look at, and those after it may fail for that.
 """
 
 import itertools
