@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.error import HTTPError, URLError
@@ -186,18 +186,32 @@ def test_an_agent_that_hangs_ends_and_its_successor_loses_and_doubles_nothing(ka
             each.result()
 
 
-def test_an_agent_with_nothing_to_read_is_alive(pipeline: AgentPipeline) -> None:
-    """Also where its topic ends with records that no reader gets to see: those of a transaction that was aborted."""
-    pipeline.start()
-    pipeline.send(SNAPSHOTS, JOB, windows(610, 610)[0])
-    pipeline.decisions(1)
-    forger = producer(pipeline.settings, **{"transactional.id": f"{pipeline.settings.topic_prefix}forger"})
-    forger.init_transactions(30)
-    forger.begin_transaction()
-    forger.produce(f"{pipeline.settings.topic_prefix}{SNAPSHOTS}", windows(620, 620)[0], key=JOB.encode())
-    assert forger.flush(30) == 0
-    forger.abort_transaction(30)
-    stays_alive({"agent": pipeline.settings.health_port}, 2 * HUNG_AFTER_S)
+def test_an_agent_that_waits_is_alive(kafka: KafkaForTests, tmp_path: Path) -> None:
+    """One has nothing to read; another one was suspended and goes on. Both are looked at together: each takes its time.
+
+    The first one's topic ends with records that no reader gets to see: those of a transaction that was aborted. After the stop,
+    as after a laptop's sleep, the loops of the second one get their full time again.
+    """
+    with ExitStack() as stack:
+        (tmp_path / "idle").mkdir()
+        idle, stopped = (stack.enter_context(agents(kafka, folder)) for folder in (tmp_path / "idle", tmp_path))
+        idle.start()
+        process = stopped.start()
+        wait_until(lambda: readiness(stopped.settings.health_port) == 200, 60, "a ready agent")
+        idle.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+        idle.decisions(1)
+        forger = producer(idle.settings, **{"transactional.id": f"{idle.settings.topic_prefix}forger"})
+        forger.init_transactions(30)
+        forger.begin_transaction()
+        forger.produce(f"{idle.settings.topic_prefix}{SNAPSHOTS}", windows(620, 620)[0], key=JOB.encode())
+        assert forger.flush(30) == 0
+        forger.abort_transaction(30)
+        process.send_signal(signal.SIGSTOP)
+        stays_alive({"the idle agent": idle.settings.health_port}, 2 * HUNG_AFTER_S)
+        process.send_signal(signal.SIGCONT)
+        stays_alive({"the agent that was suspended": stopped.settings.health_port}, HUNG_AFTER_S)
+        stopped.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+        assert len(stopped.decisions(1)) == 1
 
 
 WAITS_WITH_A_WINDOW = """
@@ -237,18 +251,6 @@ def test_an_agent_whose_broker_is_killed_with_a_window_in_hand_is_alive_and_deci
         assert process.wait(PATIENT_S) == 0
     finally:
         broker.stop()
-
-
-def test_an_agent_that_was_suspended_goes_on(pipeline: AgentPipeline) -> None:
-    """As after a laptop's sleep: its loops get their full time again."""
-    process = pipeline.start()
-    wait_until(lambda: readiness(pipeline.settings.health_port) == 200, 60, "a ready agent")
-    process.send_signal(signal.SIGSTOP)
-    time.sleep(2 * HUNG_AFTER_S)
-    process.send_signal(signal.SIGCONT)
-    stays_alive({"agent": pipeline.settings.health_port}, HUNG_AFTER_S)
-    pipeline.send(SNAPSHOTS, JOB, windows(610, 610)[0])
-    assert len(pipeline.decisions(1)) == 1
 
 
 # The other roles
