@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
@@ -127,15 +128,14 @@ def hangs_and_ends(process: "subprocess.Popen[bytes]", port: int, loop: str) -> 
 
 
 @contextmanager
-def agents(kafka: KafkaForTests, folder: Path) -> Iterator[AgentPipeline]:
+def agents(kafka: KafkaForTests, folder: Path, **chosen: Any) -> Iterator[AgentPipeline]:
     """A pipeline with agents only, which hang soon."""
     settings = PipelineSettings(
         bootstrap=kafka.bootstrap,
         topic_prefix=kafka.topic_prefix(),
         policy="target-utilisation",
-        health_port=free_port(),
-        hung_after_s=HUNG_AFTER_S,
         pipeline_clock=True,  # its windows are of another time; by the wall clock each would be overtaken by the next
+        **{"health_port": free_port(), "hung_after_s": HUNG_AFTER_S, **chosen},
     )
     create_topics(settings)
     made = AgentPipeline(settings, folder)
@@ -143,13 +143,6 @@ def agents(kafka: KafkaForTests, folder: Path) -> Iterator[AgentPipeline]:
         yield made
     finally:
         made.stop()
-
-
-@pytest.fixture
-def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[AgentPipeline]:
-    """Such a pipeline."""
-    with agents(kafka, tmp_path) as made:
-        yield made
 
 
 def test_an_agent_that_hangs_ends_and_its_successor_loses_and_doubles_nothing(kafka: KafkaForTests, tmp_path: Path) -> None:
@@ -212,45 +205,6 @@ def test_an_agent_that_waits_is_alive(kafka: KafkaForTests, tmp_path: Path) -> N
         stays_alive({"the agent that was suspended": stopped.settings.health_port}, HUNG_AFTER_S)
         stopped.send(SNAPSHOTS, JOB, windows(610, 610)[0])
         assert len(stopped.decisions(1)) == 1
-
-
-WAITS_WITH_A_WINDOW = """
-import pathlib, time
-from surescale.services.agent.job_settings import JobSettingsView
-refresh = JobSettingsView.refresh
-def waits(self):
-    folder = pathlib.Path(FOLDER)
-    (folder / "in-hand").touch()
-    while not (folder / "go").exists():
-        time.sleep(0.05)
-    refresh(self)
-JobSettingsView.refresh = waits
-"""
-
-
-def test_an_agent_whose_broker_is_killed_with_a_window_in_hand_is_alive_and_decides_later(
-    pipeline: AgentPipeline, tmp_path: Path
-) -> None:
-    """A dead broker is a matter of readiness."""
-    broker = LocalBroker(tmp_path / "kafka")
-    broker.start()
-    try:
-        broker.wait_ready()
-        pipeline.use(replace(pipeline.settings, bootstrap=broker.bootstrap, hung_after_s=WAITS_FOR_S))
-        create_topics(pipeline.settings)
-        process = pipeline.start([sys.executable, "-c", WAITS_WITH_A_WINDOW.replace("FOLDER", repr(str(tmp_path))) + _MAIN])
-        pipeline.send(SNAPSHOTS, JOB, windows(610, 610)[0])
-        wait_until((tmp_path / "in-hand").exists, 60, "a window in hand")
-        broker.kill()
-        (tmp_path / "go").touch()
-        stays_alive({"agent": pipeline.settings.health_port}, 1.5 * WAITS_FOR_S)
-        broker.start()
-        broker.wait_ready()
-        assert len({encode(decision) for decision in pipeline.decisions(1)}) == 1
-        process.terminate()
-        assert process.wait(PATIENT_S) == 0
-    finally:
-        broker.stop()
 
 
 # The other roles
@@ -365,12 +319,30 @@ def test_every_port_is_on_loopback_unless_somebody_asks_otherwise(roles: Roles) 
         assert {ip for ip, _ in listening()} == {"127.0.0.1"}
 
 
+WAITS_WITH_A_WINDOW = """
+import pathlib, time
+from surescale.services.agent.job_settings import JobSettingsView
+refresh = JobSettingsView.refresh
+def waits(self):
+    folder = pathlib.Path(FOLDER)
+    (folder / "in-hand").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.05)
+    refresh(self)
+JobSettingsView.refresh = waits
+"""
+
+
 def test_roles_whose_dependencies_are_away_are_alive(roles: Roles, tmp_path: Path) -> None:
-    """No engine and no Redis from the start, and a broker that is killed: four roles wait for longer than a loop may hang."""
-    broker, (monitor, agent, rescaler, state, http, engine, redis) = LocalBroker(tmp_path / "kafka"), free_ports(7)
+    """No engine and no Redis from the start, and a broker that is killed: four roles wait for longer than a loop may hang.
+
+    So does an agent that has a window in hand when the broker goes: a dead broker is a matter of readiness. It decides later.
+    """
+    broker, (monitor, agent, rescaler, state, http, engine, redis, busy) = LocalBroker(tmp_path / "kafka"), free_ports(8)
     ports = {"monitor": monitor, "agent": agent, "rescaler": rescaler, "state-service": state}
     broker.start()
-    try:
+    with ExitStack() as stack:
+        stack.callback(broker.stop)
         broker.wait_ready()
         roles.settings = replace(
             roles.settings,
@@ -384,18 +356,25 @@ def test_roles_whose_dependencies_are_away_are_alive(roles: Roles, tmp_path: Pat
         process = roles.start("together", *named, **addresses)
         for role in ("agent", "rescaler"):
             wait_until(lambda role=role: readiness(ports[role]) == 200, 90, f"a ready {role}")
+        in_hand = stack.enter_context(
+            agents(KafkaForTests(broker.bootstrap), tmp_path, health_port=busy, hung_after_s=WAITS_FOR_S)
+        )
+        decides = in_hand.start([sys.executable, "-c", WAITS_WITH_A_WINDOW.replace("FOLDER", repr(str(tmp_path))) + _MAIN])
+        in_hand.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+        wait_until((tmp_path / "in-hand").exists, 60, "a window in hand")
         broker.kill()
-        stays_alive(ports, 1.5 * WAITS_FOR_S)
+        (tmp_path / "go").touch()
+        stays_alive(ports | {"the agent with a window": busy}, 1.5 * WAITS_FOR_S)
         assert readiness(monitor) == readiness(state) == 503
         broker.start()
         broker.wait_ready()
         for role in ("agent", "rescaler"):
             wait_until(lambda role=role: readiness(ports[role]) == 200, 90, f"a ready {role} again")
+        assert len({encode(decision) for decision in in_hand.decisions(1)}) == 1
         stays_alive(ports, 1.0)
-        process.terminate()
-        assert process.wait(PATIENT_S) == 0
-    finally:
-        broker.stop()
+        for each in (process, decides):
+            each.terminate()
+        assert [each.wait(PATIENT_S) for each in (process, decides)] == [0, 0]
 
 
 # Spark
