@@ -84,7 +84,7 @@ def lives(pipeline: Pipeline, process: subprocess.Popen[str], port: int, minute:
     wait_until(lambda: process.poll() is not None or is_active(port), 60, "the rescaler")
     while process.poll() is None and not is_over(pipeline):
         try:
-            process.wait(6)
+            process.wait(IDLE_S)
         except subprocess.TimeoutExpired:
             minute += 1
             pipeline.clock(T0 + minute * MINUTE_MS)

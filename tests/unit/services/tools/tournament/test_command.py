@@ -51,19 +51,20 @@ def asked(recording: Path, policy: str, **changes: Any) -> Ask:
     return Ask(**given | changes)
 
 
-def held(recording: Path, policy: str) -> TournamentReport:
-    """Hold a tournament in which only a few candidates take part, which takes seconds."""
+def held(recording: Path, policy: str, days: int) -> TournamentReport:
+    """Hold a tournament in which only a few candidates take part, on as few days as wanted: most of its time goes by hours."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("surescale.services.tools.tournament.hold.DAYS_LEAST", days)
         patch.setattr(candidates, "SETTINGS_OF_SURE", (candidates.AS_IT_SHIPS,))
         patch.setattr(candidates, "CALIBRATED", ("ds2-gate",))
         patch.setattr(candidates, "PLACES", 4)
-        return hold(asked(recording, policy), lambda stage, share: None)
+        return hold(asked(recording, policy, days=days), lambda stage, share: None)
 
 
 @pytest.fixture(scope="module")
-def after_threshold(threshold_days: Path) -> TournamentReport:
-    """The outcome on the days under a rule that does badly."""
-    return held(threshold_days, "threshold")
+def after_threshold(tmp_path_factory: pytest.TempPathFactory) -> TournamentReport:
+    """The outcome on a day under a rule that does badly."""
+    return held(lived(tmp_path_factory.mktemp("day") / "threshold.ssrec", "threshold", hours=27), "threshold", days=1)
 
 
 def test_a_better_policy_wins_where_the_one_that_serves_does_badly(after_threshold: TournamentReport) -> None:
@@ -82,7 +83,7 @@ def test_a_better_policy_wins_where_the_one_that_serves_does_badly(after_thresho
 @pytest.mark.nightly("a second tournament takes half a minute; test_verdict.py and test_who_may_choose.py test who stays")
 def test_nothing_changes_where_nobody_is_ahead(tmp_path: Path) -> None:
     """In a calm world no rule and no constant beats ``sure`` by the margin."""
-    report = held(lived(tmp_path / "sure.ssrec", "sure", hours=75), "sure")
+    report = held(lived(tmp_path / "sure.ssrec", "sure", hours=75), "sure", days=3)
     assert (report.change, report.winner, report.expected) == ("stays", report.serving, None)
     assert len(report.rows) == 3
 
