@@ -19,7 +19,7 @@ from benchmarks.machine import conditions
 from benchmarks.markdown import table
 from benchmarks.report import say, show
 from benchmarks.world_cells import DAY, WEEK, Cell, CellGrid, judging_in
-from benchmarks.worlds import DRAWS, JOBS, LOADS, WORLDS
+from benchmarks.worlds import DRAWS, FIGURES, JOBS, LOADS, WORLDS, figure, figures_of, told
 from surescale.runtime.atomic_files import write_atomically
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ def command(*, days: int, keep: Path | None, as_json: bool, **named: Any) -> Non
     for cell in grid.cells():
         each = _kept(cell, days, keep)
         found.append((cell, each))
-        rewards = ", ".join(f"{name} {value:.4f}" for name, value in each["rewards"].items())
-        say(f"{cell.world}, {cell.load}, {cell.job}, draw {cell.draw}: {each['serves']}; {rewards}")
+        say(f"{cell.world}, {cell.load}, {cell.job}, draw {cell.draw}: {each['serves']}; {told(each['figures'])}")
     if as_json:
         cells = [{"world": cell.world, "load": cell.load, "job": cell.job, "draw": cell.draw, **each} for cell, each in found]
         show("tournament", {"conditions": conditions(None), "days": days, "cells": cells}, as_json=True)
@@ -70,7 +69,7 @@ def _kept(cell: Cell, days: int, keep: Path | None) -> dict[str, Any]:
 
 
 def judged(cell: Cell, days: int) -> dict[str, Any]:
-    """Return what serves after a tournament in a cell, rewards of the following days, and the winner's lead over others."""
+    """Return what serves after a tournament in a cell, figures of the following days, and the winner's lead over others."""
     from benchmarks.archive import load_graph, load_workload
     from benchmarks.clustered import Pair, difference
     from benchmarks.lived_days import life_of
@@ -124,7 +123,7 @@ def judged(cell: Cell, days: int) -> dict[str, Any]:
         "change": report.change,
         "predicted": _foretold(report),
         "left": left,
-        "rewards": {name: each.reward for name, each in hours.items()},
+        "figures": {name: figures_of(each) for name, each in hours.items()},
         "difference": {name: each.mean for name, each in apart.items()},
         "standard_error": {
             name: each.standard_error if each.standard_error == each.standard_error else None for name, each in apart.items()
@@ -138,25 +137,30 @@ def _foretold(report: TournamentReport) -> float | None:
 
 
 def _table(found: Sequence[tuple[Cell, Mapping[str, Any]]]) -> str:
-    head = ["world, job", "serves", "predicted lead", "reward", "`sure`", "- `sure`", "best single", "- best single", "left out"]
+    """Return the table; figures are subtask-hours, late minutes and rescales a day, differences are of reward, which decides."""
+    head = ["world, job", "serves", "predicted lead", "figures", "`sure`", "- `sure`", "best single", "- best single", "left out"]
     rows = []
     for cell, each in found:
-        singles = {name: value for name, value in each["rewards"].items() if name != WINNER}
-        best = max(singles, key=lambda name: singles[name])
+        of = each["figures"]
+        best = max((name for name in of if name != WINNER), key=lambda name: of[name]["reward"])
         rows.append(
             [
                 f"{cell.world}, {cell.job}",
                 each["serves"],
                 "" if each["predicted"] is None else f"{each['predicted']:+.4f}",
-                f"{each['rewards'][WINNER]:.4f}",
-                f"{singles[OURS]:.4f}",
+                _figures(of[WINNER]),
+                _figures(of[OURS]),
                 _text(each, OURS),
-                f"{best} {singles[best]:.4f}",
+                f"{best} {_figures(of[best])}",
                 _text(each, best),
                 f"{each['left']:.1%}",
             ]
         )
     return table(head, rows)
+
+
+def _figures(of: Mapping[str, float | None]) -> str:
+    return " / ".join(figure(of[name], 1) for name in FIGURES)
 
 
 def _text(each: Mapping[str, Any], name: str) -> str:

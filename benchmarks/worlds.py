@@ -80,7 +80,8 @@ def command(
     found, cells = {}, list(grid.cells())
     for done, cell in enumerate(cells):
         found[cell] = {policy: hours_in(cell, policy, days, keep) for policy in policies}
-        say(f"{done + 1} of {len(cells)}: {cell.world}, {cell.load}, {cell.job}, draw {cell.draw}: {_told(found[cell])}")
+        own = {policy: figures_of(hours) for policy, hours in found[cell].items()}
+        say(f"{done + 1} of {len(cells)}: {cell.world}, {cell.load}, {cell.job}, draw {cell.draw}: {told(own)}")
     if only:
         return
     judged = {world: figures({cell: each for cell, each in found.items() if cell.world == world}) for world in grid.worlds}
@@ -96,20 +97,13 @@ def figures(found: Found) -> dict[str, Any]:
     ``difference`` is ours less the policy's; ``cells_ahead``: in how many cells ours had the higher reward than the best rival.
     Under each load the best rival is its own; ``best_of_each_load`` is the difference to these over all cells.
     """
-    from surescale.contracts.objectives import DAY_MINUTES
     from surescale.simulation.evaluation.hours import Hours
 
     policies = list(next(iter(found.values())))
     joined = {policy: Hours.joined([each[policy] for each in found.values()]) for policy in policies}
     best = _best_rival(found)
     by_policy = {
-        policy: {
-            "subtask_hours_per_day": hours.rent,
-            "late_minutes_per_day": None if hours.late_share is None else DAY_MINUTES * hours.late_share,
-            "rescales_per_day": hours.rescales_per_day,
-            "reward": hours.reward,
-            **_difference(_apart(found, dict.fromkeys(found, policy))),
-        }
+        policy: {**figures_of(hours), **_difference(_apart(found, dict.fromkeys(found, policy)))}
         for policy, hours in joined.items()
     }
     loads = {load: {cell: each for cell, each in found.items() if cell.load == load} for load in sorted({c.load for c in found})}
@@ -138,14 +132,24 @@ def _apart(found: Found, rivals: Mapping[Cell, str]) -> Difference:
     return difference([Pair(cell.load, cell.job, each[OURS], each[rivals[cell]]) for cell, each in found.items()])
 
 
-def _told(hours: Mapping[str, Hours]) -> str:
-    """Return what each policy costs and does, in a line."""
+def figures_of(hours: Hours) -> dict[str, float | None]:
+    """Return what a policy cost and did, by name; late minutes are None where nobody counts them."""
     from surescale.contracts.objectives import DAY_MINUTES
 
+    return {
+        "subtask_hours_per_day": hours.rent,
+        "late_minutes_per_day": None if hours.late_share is None else DAY_MINUTES * hours.late_share,
+        "rescales_per_day": hours.rescales_per_day,
+        "reward": hours.reward,
+    }
+
+
+def told(by_policy: Mapping[str, Mapping[str, float | None]]) -> str:
+    """Return what each policy cost and did, in a line, from its figures."""
     return "; ".join(
-        f"{policy} {own.rent:,.0f} subtask-hours, {_figure(own.late_share and DAY_MINUTES * own.late_share, 1)} late minutes and "
-        f"{own.rescales_per_day:.1f} rescales a day, reward {own.reward:.4f}"
-        for policy, own in hours.items()
+        f"{policy} {figure(of['subtask_hours_per_day'])} subtask-hours, {figure(of['late_minutes_per_day'], 1)} late minutes and "
+        f"{figure(of['rescales_per_day'], 1)} rescales a day, reward {figure(of['reward'], 4)}"
+        for policy, of in by_policy.items()
     )
 
 
@@ -164,7 +168,7 @@ def _table(judged: Mapping[str, Mapping[str, Any]], policies: Sequence[str]) -> 
     rows = []
     for world, each in judged.items():
         of, best = each["policies"], each["best_rival"]
-        row = [world, best, *(", ".join(_figure(of[name][figure]) for name in (OURS, best)) for figure in FIGURES)]
+        row = [world, best, *(", ".join(figure(of[name][which]) for name in (OURS, best)) for which in FIGURES)]
         row += [f"{each['cells_ahead']} of {each['cells']}"]
         row += [*(f"{of[name]['reward']:.4f}" for name in policies), _text(of[best])]
         if len(loads) > 1:
@@ -175,7 +179,8 @@ def _table(judged: Mapping[str, Mapping[str, Any]], policies: Sequence[str]) -> 
     return table(head, rows)
 
 
-def _figure(value: float | None, digits: int = 0) -> str:
+def figure(value: float | None, digits: int = 0) -> str:
+    """Return a figure for people; a dash where it is unknown."""
     return "-" if value is None else f"{value:,.{digits}f}"
 
 

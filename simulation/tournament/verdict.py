@@ -143,9 +143,12 @@ def _by(place: Place, now: Place) -> str:
     """Return what it would come to in what an operator pays and bears, and then in reward, which decides."""
     assert place.ahead is not None
     found, own, other = place.ahead.estimate, place.scored, now.scored
+    late = f"{own.late:.1f} late minutes instead of {other.late:.1f}"
+    if not math.isfinite(own.late + other.late):
+        late = "late minutes that are unknown"
     return (
-        f"with {own.rent:,.0f} subtask-hours a day instead of {other.rent:,.0f}, {own.late:.1f} late minutes instead of "
-        f"{other.late:.1f} and {own.rescales:.1f} rescales instead of {other.rescales:.1f}: "
+        f"with {own.rent:,.0f} subtask-hours a day instead of {other.rent:,.0f}, {late} and {own.rescales:.1f} rescales "
+        f"instead of {other.rescales:.1f}: "
         f"by {found.mean:.4f} of reward ({found.low:+.4f} to {found.high:+.4f}, twin's error {place.ahead.twin_error:.4f})"
     )
 

@@ -1,5 +1,6 @@
 """Which release holds when, what a rollback brings back, and the policy folder, without Kafka."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -214,7 +215,7 @@ def test_judging_leaves_a_packages_hash_alone(folder: Path) -> None:
     assert card_hash(folder / "sure") == sha256
     assert released_policy("sure", sha256, str(folder)).sha256 == sha256
     (row,) = (row for row in policies_in(str(folder)) if row.sha256)
-    assert row.scores == ScoreSummary(1, 0.5)
+    assert row.scores == ScoreSummary(1, PolicyScore(reward=0.5))
 
 
 def judged(rewards: dict[str, dict[str, float]]) -> Scores:
@@ -237,7 +238,27 @@ def test_a_released_hash_that_is_not_there_falls_back_and_says_so() -> None:
 def test_scores_of_a_package_are_means_over_its_jobs() -> None:
     """The package's own reward beside those of the policies that every job was run with."""
     jobs = {"a": {"sure": 0.2, "static": 0.1, "oracle": 0.3}, "b": {"sure": 0.4, "static": 0.2, "hpa": 0.3}}
-    assert summary_of(judged(jobs)) == ScoreSummary(2, pytest.approx(0.3), (("static", pytest.approx(0.15)),))
+    found = summary_of(judged(jobs))
+    assert (found.jobs, found.own.reward, list(found.beside)) == (2, pytest.approx(0.3), ["static"])
+    assert found.beside["static"].reward == pytest.approx(0.15)
+
+
+def test_the_list_tells_what_a_shipped_package_costs_and_does() -> None:
+    """Rent, latency and rescales; a paper's package knows no rent but how busy its subtasks were."""
+    lines = {row.policy: row.scores.line() for row in policies_in("") if row.scores}
+    assert re.fullmatch(
+        r"on 11 jobs \d+% less rent than static, latency [\d.]+ s \(static [\d.]+ s\), "
+        r"[\d.]+ rescales a day \(static [\d.]+\)",
+        lines["sure"],
+    )
+    assert re.fullmatch(r"on 4 jobs \d+% busy, latency [\d.]+ s", lines["sure-paper"])
+
+
+def test_a_figure_that_one_job_lacks_is_not_told() -> None:
+    """A mean over other jobs would be compared with it."""
+    known, reward = PolicyScore(reward=0.2, utilisation=0.5, rescales_per_day=3.0), PolicyScore(reward=0.4, utilisation=0.7)
+    jobs = {name: JobScores(tasks=3, policies={"sure": score}) for name, score in (("a", known), ("b", reward))}
+    assert summary_of(Scores(policy="sure", terms={}, jobs=jobs)).line() == "on 2 jobs 60% busy"
 
 
 def test_a_package_that_was_judged_on_no_job_has_no_summary() -> None:

@@ -1,5 +1,6 @@
 """Who serves after a tournament: margin, the twin's error, and what serves now as the one to beat."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -44,6 +45,13 @@ def test_the_best_one_wins_by_a_margin_and_its_reason_has_the_figures() -> None:
     rent = "with 381 subtask-hours a day instead of 400, 6.0 late minutes instead of 6.0 and 3.0 rescales instead of 3.0"
     assert verdict_.why.startswith(f"forecast is ahead of hold {rent}: by 0.015")
     assert [place.candidate.name for place in verdict_.places] == ["forecast", "ds2-gate", "hold"]
+
+
+def test_late_minutes_that_nobody_knows_are_told_as_such() -> None:
+    """Work and waiting may be known where no record left: the reason for a winner holds no figure that is none."""
+    verdict_ = found(scored(0.60), replace(scored(0.63, seed=1), late=math.nan))
+    assert verdict_.change == "wins"
+    assert "with 381 subtask-hours a day instead of 400, late minutes that are unknown and 3.0 rescales" in verdict_.why
 
 
 def test_less_than_the_margin_changes_nothing() -> None:
