@@ -14,12 +14,13 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 from surescale.contracts.block_load import BLOCK_MINUTES, BLOCK_MS, HOUR_BLOCKS, first_block
 from surescale.policies.answer import Float64
 from surescale.policies.forecast import TINY, log_ratio
 from surescale.policies.graph import Bool, Int64
-from surescale.policies.sure.outlook import SPREAD, SURGE_HOURS, SURGE_MAX, Expected
+from surescale.policies.sure.outlook import ERROR_MAX, SPREAD, SURGE_HOURS, SURGE_MAX, Expected, bursts
 from surescale.policies.sure.past import Past
 
 DAY, WEEK = 24 * HOUR_BLOCKS, 7 * 24 * HOUR_BLOCKS
@@ -32,10 +33,11 @@ NOISE = 4e-4  # a difference of two per cent is none
 MOVES_LEAST = 0.04  # variance of the logarithm below which there is nothing to follow
 OTHER_DAYS = 0.25  # most of a week's blocks that may differ from those a day before, or one week is no timetable
 KIND_BLOCKS = 2 * HOUR_BLOCKS  # another kind of day differs for at least so long; what is shorter is a burst
-LATELY = 5  # periods that are averaged
+LATELY = 5  # periods that count
 LEVEL = 0.02  # of the highest load is added before logarithms: what is less matters to no size
 JUMP_LEAST = float(np.log(2.0))
 EDGES = float(np.sqrt(2 * 15 / 1440))
+SEEN_SHARE = 0.25  # of a deviation must have been there a stage earlier to tell which share of it stays
 BETTER = 0.5  # times what "as on earlier days" was off, or less
 
 
@@ -77,18 +79,19 @@ def followed(expected: Expected, load: Float64, blocks: Float64, hourly_load: np
     marks = seen.width * np.arange(1, stages + 1)
     usual = _usual(seen.log, period, int(marks[-1]))  # [n + ahead]
     off = seen.log - usual[:now]
-    share, spread = _errors(off, marks)
-    if not spread.mean() < at_most:
-        return expected
-    logs = usual[now + marks - 1] + share * np.nan_to_num(off[-1])
     loads = _usual(seen.load, period, int(marks[-1]))
     before, coming = loads[:now], loads[now:]
+    share, spread, beside_bursts = _errors(off, marks)
+    if not spread.mean() < at_most:
+        return expected
+    newest = float(log_ratio(seen.load[-1] + seen.level, before[-1] + seen.level))
+    logs = usual[now + marks - 1] + share * _still_off(float(off[-1]), newest)
     if not (np.isfinite(logs).all() and np.isfinite(coming).all()):
         return expected
     return replace(
         expected,
         means=np.maximum(np.exp(logs) - seen.level, TINY)[None],
-        spread=spread.clip(*SPREAD)[None],
+        spread=beside_bursts.clip(*SPREAD)[None],
         burst=_bursts(load, before, seen.level)[None],
         surges=_surges(seen, before)[None],
         shape=_shape(coming + seen.level, seen.width)[None],
@@ -180,57 +183,98 @@ def _has_kinds_of_days(differs: Bool) -> bool:
     """Return whether a week has days of a few kinds: most blocks [n] are as a day before, and the others differ for hours."""
     if not 0 < differs.sum() <= OTHER_DAYS * len(differs):
         return False
-    edges = np.flatnonzero(np.diff(differs, prepend=False, append=False)).reshape(-1, 2)
-    lasts = edges[:, 1] - edges[:, 0]
+    lasts = np.diff(_runs(differs))
     return bool(lasts[lasts >= KIND_BLOCKS].sum() >= (1.0 - OTHER_DAYS) * lasts.sum())
 
 
 def _usual(values: Float64, period: int, ahead: int) -> Float64:
-    """Return [n + ahead] the mean of values [n] at the same times of the last periods, from each one on; NaN: unknown."""
+    """Return [n + ahead] the median of values [n] at the same times of the last periods, from each one on; NaN: unknown.
+
+    No mean: what came on one of five days would come back on each of the next five, at a fifth of its height.
+    """
+    if period == WEEK:
+        return _of_a_week(values, ahead)
+    then = _earlier(values, period, min(LATELY, len(values) // period), ahead)
+    then.sort(axis=0)  # NaN last
+    known, at = (~np.isnan(then)).sum(axis=0), np.arange(then.shape[1])
+    usual: Float64 = (then[np.maximum(known - 1, 0) // 2, at] + then[known // 2 % len(then), at]) / 2.0
+    return usual
+
+
+def _of_a_week(values: Float64, ahead: int) -> Float64:
+    """Return [n + ahead] the same where the period is a week, without what was above, or below, all other days at its time.
+
+    Only one week is known. What lasts as another kind of day does stays.
+    """
+    beyond = ahead + KIND_BLOCKS
+    then, days = _earlier(values, WEEK, 1, beyond)[0], _earlier(values, DAY, WEEK // DAY - 1, beyond)
+    within = np.fmax(np.fmin(then, np.fmax.reduce(days)), np.fmin.reduce(days))
+    is_beyond = (then > within) | (then < within)  # False where unknown
+    for begin, end in _runs(is_beyond):
+        is_beyond[begin:end] = end - begin < KIND_BLOCKS
+    return np.where(is_beyond, within, then)[: len(values) + ahead]
+
+
+def _earlier(values: Float64, lag: int, times: int, ahead: int) -> Float64:
+    """Return [times, n + ahead] values [n] so many lags before each block; NaN: unknown, as all are at a lag within ``ahead``."""
     size = len(values) + ahead
-    total, known = np.zeros(size), np.zeros(size)
-    told, is_known = np.nan_to_num(values), ~np.isnan(values)
-    for lag in range(period, min(LATELY * period, len(values)) + 1, period):
-        if lag >= ahead:
-            length = min(len(values), size - lag)
-            total[lag : lag + length] += told[:length]
-            known[lag : lag + length] += is_known[:length]
-    return np.where(known > 0, total / np.maximum(known, 1.0), np.nan)
+    found = np.full((max(times, 1), size), np.nan)
+    for time in range(1, times + 1):
+        if time * lag >= ahead:
+            length = min(len(values), size - time * lag)
+            found[time - 1, time * lag : time * lag + length] = values[:length]
+    return found
 
 
-def _errors(off: Float64, marks: Int64) -> tuple[Float64, Float64]:
+def _runs(which: Bool) -> Int64:
+    """Return [runs, 2] where each run of true values [n] begins, and the first place after it."""
+    edges: Int64 = np.flatnonzero(np.diff(which, prepend=False, append=False)).astype(np.int64).reshape(-1, 2)
+    return edges
+
+
+def _errors(off: Float64, marks: Int64) -> tuple[Float64, Float64, Float64]:
     """Return for each stage [K] which share of the last deviation stays, and the standard deviation of what is left.
 
-    Infinite if too little of the last day is known.
+    It comes twice: in the second one no block counts for more than ``ERROR_MAX``, as no hour does in that of the outlook. What
+    surges do is charged by itself. Infinite if too little of the last day is known.
     """
-    share, spread = np.zeros(len(marks)), np.full(len(marks), np.inf)
+    share, spread = np.zeros(len(marks)), np.full((2, len(marks)), np.inf)
     for stage, mark in enumerate(marks.tolist()):
         then, came = off[-DAY - mark : -mark], off[-DAY:]
         known = ~np.isnan(then) & ~np.isnan(came)
         if known.sum() < PAIRS_LEAST // 2:
             continue
         first, second = then[known], came[known]
-        share[stage] = np.clip((first * second).sum() / max(float(np.square(first).sum()), TINY), 0.0, 1.0)
-        spread[stage] = np.sqrt(np.square(second - share[stage] * first).mean())
-    return share, spread
+        seen = max(float(np.square(first).sum()), SEEN_SHARE * float(np.square(second).sum()))
+        share[stage] = np.clip((first * second).sum() / max(seen, TINY), 0.0, 1.0)
+        left = second - share[stage] * first
+        spread[:, stage] = [np.sqrt(np.square(each).mean()) for each in (left, left.clip(-ERROR_MAX, ERROR_MAX))]
+    return share, spread[0], spread[1]
+
+
+def _still_off(lately: float, newest: float) -> float:
+    """Return the last stage's deviation as far as the newest block has it too: what is over stays over. 0 where unknown."""
+    return float(np.sign(lately) * min(abs(lately), abs(newest))) if lately * newest > 0.0 else 0.0
 
 
 def _bursts(load: Float64, usual: Float64, level: float) -> Float64:
-    """Return [60] the last minutes over what is usual in them [n], scaled to mean 1; unknown ones count as even."""
+    """Return [60] the bursts of the last minutes beside what is usual in them [n]; unknown ones count as even."""
     minutes = np.full(60, np.nan)
     minutes[60 - min(60, len(load)) :] = load[-60:]
     ratio = (minutes + level) / (np.repeat(usual[-HOUR_BLOCKS:], BLOCK_MINUTES) + level)
-    known = ~np.isnan(ratio)
-    even = np.where(known, ratio, ratio[known].mean() if known.any() else 1.0)
-    scaled: Float64 = even / even.mean()
-    return scaled
+    beside: Float64 = bursts(ratio[None])[0]
+    return beside
 
 
 def _surges(seen: _Blocks, usual: Float64) -> Float64:
-    """Return [24] how far each of the last hours rose above what is usual in it [n], at least 1; NaN where unknown."""
-    ratio = (seen.load + seen.level) / (usual + seen.level)
-    hours = ratio[-SURGE_HOURS * HOUR_BLOCKS :].reshape(SURGE_HOURS, -1)
-    highest: Float64 = np.fmax.reduce(hours, axis=1).clip(1.0, SURGE_MAX)
+    """Return [24] how far each of the last hours rose above what is usual in it [n], at least 1; NaN where unknown.
+
+    What is within an hour of a higher rise belongs to it: a surge across the end of an hour is one.
+    """
+    ratio = ((seen.load + seen.level) / (usual + seen.level))[-SURGE_HOURS * HOUR_BLOCKS :]
+    around = sliding_window_view(np.pad(ratio, HOUR_BLOCKS, constant_values=np.nan), 2 * HOUR_BLOCKS + 1)
+    own = np.where(ratio < np.fmax.reduce(around, axis=1), 1.0, ratio)
+    highest: Float64 = np.fmax.reduce(own.reshape(SURGE_HOURS, -1), axis=1).clip(1.0, SURGE_MAX)
     return highest
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -129,6 +130,82 @@ def test_on_a_day_of_another_length_nothing_is_expected_that_never_came(clock: i
         assert _at(load, minute)[1].means.max() <= 1.3 * load.requests.max(), minute
     for minute in (8 * DAY + 840, 9 * DAY + 840):  # at two in the afternoon
         assert _at(load, minute)[1].means[0] == pytest.approx(np.full(6, 500.0), rel=0.1), minute
+
+
+def _crowded(rhythm: Callable[[Float64], Float64], draw: int) -> tuple[Callable[[Float64], Float64], list[int]]:
+    """Return a rhythm with a crowd at another time of each of eight days, and the minutes at which they came."""
+    random = np.random.default_rng(draw)
+    places = random.permutation(8)  # of 80 minutes each, from nine in the morning on
+    firsts = [day * DAY + 560 + 80 * int(place) + int(random.integers(0, 40)) for day, place in enumerate(places)]
+    lasts, times = random.integers(10, 41, 8), random.uniform(3.0, 8.0, 8)
+
+    def mean(minutes: Float64) -> Float64:
+        load = rhythm(minutes).copy()
+        for first, length, height in zip(firsts, lasts.tolist(), times.tolist(), strict=True):
+            load[first : first + length] *= height
+        return load
+
+    return mean, firsts
+
+
+def _open_by_day(minutes: Float64, *, at_weekends: bool) -> Float64:
+    """Nothing from eleven at night to eight in the morning."""
+    of_day, day = minutes % DAY, minutes // DAY % 7
+    opens = (of_day >= 480) & (of_day < 1380) & ((day < 5) | at_weekends)
+    return np.where(opens, 120.0 - 40.0 * np.cos(2.0 * np.pi * of_day / DAY), 0.0)
+
+
+@pytest.mark.parametrize("at_weekends", [True, False])
+@pytest.mark.parametrize("draw", range(3))
+def test_a_crowd_that_came_once_is_not_expected_at_its_time_of_other_days(draw: int, *, at_weekends: bool) -> None:
+    """Each came back for five days at a fifth of its height, or in full after a week; and the week after it a trough."""
+    rhythm = partial(_open_by_day, at_weekends=at_weekends)
+    mean, firsts = _crowded(rhythm, draw)
+    load, minutes = _drawn(mean), np.arange(LENGTH, dtype=np.float64)
+    usual, followed_times = rhythm(minutes), 0
+    for first in firsts:
+        for minute in range(8 * DAY + first % DAY - 60, 8 * DAY + first % DAY + 90, 60):
+            _, found = _at(load, minute)
+            if found.shape is None:
+                continue
+            followed_times += 1
+            came = usual[minute : minute + 120].reshape(6, 20).mean(axis=1)
+            assert found.means[0] == pytest.approx(came, rel=0.15, abs=6.0), minute
+            assert (np.repeat(found.means[0], 20) * found.shape[0]).max() <= 1.3 * came.max() + 6.0, minute
+            assert found.spread.max() <= 0.2, minute
+    assert followed_times >= 10
+
+
+@pytest.mark.parametrize("length", [26, 38])
+def test_a_crowd_that_is_over_is_expected_no_longer(length: int) -> None:
+    """Nor is it bursts of the hours to come, and across the end of an hour it is one surge; twice it kept a job at its size."""
+    rhythm = partial(_open_by_day, at_weekends=True)
+    begin, end = 8 * DAY + 1000, 8 * DAY + 1000 + length
+    load = _drawn(lambda minutes: rhythm(minutes) * np.where((minutes >= begin) & (minutes < end), 7.0, 1.0))
+    usual, surges = rhythm(np.arange(LENGTH, dtype=np.float64)), set()
+    for minute in range(end // 10 * 10 + 20, end + 150, 10):
+        _, found = _at(load, minute)
+        assert found.shape is not None
+        came = usual[minute : minute + 120].reshape(6, 20).mean(axis=1)
+        assert found.means[0] == pytest.approx(came, rel=0.15), minute
+        surges.add(int((found.surges > 3.0).sum()))
+        if minute >= end + 70:
+            assert found.burst.max() < 1.5, minute
+    assert surges == {1}
+
+
+@pytest.mark.parametrize("weekday", [1, 2])
+def test_what_lasts_for_hours_on_one_day_of_the_week_is_expected_there(weekday: int) -> None:
+    """It is another kind of day, and no crowd, though no other day has it at that time."""
+
+    def mean(minutes: Float64) -> Float64:
+        usual, of_day = _open_by_day(minutes, at_weekends=False), minutes % DAY
+        return np.where((minutes // DAY % 7 == weekday) & (of_day >= 600) & (of_day < 840), 3.0 * usual, usual)
+
+    minute = (7 + weekday) * DAY + 570
+    _, found = _at(_drawn(mean), minute)
+    came = mean(np.arange(minute, minute + 120.0)).reshape(6, 20).mean(axis=1)
+    assert found.means[0] == pytest.approx(came, rel=0.15)
 
 
 @pytest.mark.parametrize("draw", range(3))
