@@ -212,7 +212,8 @@ def _of_a_week(values: Float64, ahead: int) -> Float64:
     is_beyond = (then > within) | (then < within)  # False where unknown
     for begin, end in _runs(is_beyond):
         is_beyond[begin:end] = end - begin < KIND_BLOCKS
-    return np.where(is_beyond, within, then)[: len(values) + ahead]
+    found: Float64 = np.where(is_beyond, within, then)[: len(values) + ahead]
+    return found
 
 
 def _earlier(values: Float64, lag: int, times: int, ahead: int) -> Float64:
