@@ -8,8 +8,11 @@ no doubt after one minute: work waits that did not wait before, and the busiest 
   within the minute. All that waits has gathered while the task was busy, which gives a lower bound of the present load.
 
 Growth costs a restart, and a burst may be over before it. So it is paid for once as many records wait as come during a restart.
-That is the ski rental rule: rent until the rent has come to the price of buying. A restart of unknown length is taken to cost
-nothing. What gathers while the job stands still counts for nothing either: it tells no load, and the job is about to work it off.
+That is the ski rental rule: rent until the rent has come to the price of buying. Any burst does that where a restart is short, so
+growth waits besides until records would be late if the next minute decided it. A task whose records are nearly late already and
+still fall behind is an emergency, however little more comes than it gets through. A restart of unknown length is taken to cost
+nothing, and then nothing may wait. What gathers while the job stands still counts for nothing either: it tells no load, and the
+job is about to work it off.
 
 Sizes are those of the rule ``target-utilisation`` at the present load. The guardrails hold for them as for every wish.
 """
@@ -20,15 +23,18 @@ from typing import Final
 import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.contracts.job_limits import answers_emergencies, owners_maximum
+from surescale.contracts.job_limits import answers_emergencies, has_members, owners_maximum
+from surescale.contracts.job_settings import LATE_SECONDS
 from surescale.contracts.saturation import not_begun
 from surescale.contracts.settings import SPAN_MINUTES
 from surescale.contracts.windows import FIGURE, Float32, of_all_subtasks
 from surescale.policies.answer import Float64
-from surescale.policies.dealt import carried, needed
+from surescale.policies.dealt import Deal, carried, needed
 from surescale.policies.graph import Bool, Int64
 from surescale.policies.hidden import never_resting
-from surescale.policies.measure import WARM_UP_MINUTES, mean_of_last, or_zero
+from surescale.policies.latency_bound import path_minutes
+from surescale.policies.measure import SKEW_MOST, WARM_UP_MINUTES, mean_of_last, or_zero
+from surescale.policies.policy import SEEN_MINUTES
 from surescale.policies.question import Question
 from surescale.policies.rules.reading import Reading
 from surescale.policies.sizing import CALIBRATED, TARGET_MAX, exact_subtasks
@@ -91,17 +97,22 @@ def emergency_of(question: Question) -> Emergency | None:
     if newest is None:
         return None
     measured, graph, current = question.measured, question.graph, question.current
-    has = carried(current, graph.deal)
+    has = carried(current, graph.deal) / newest.uneven
+    patience = _patience_minutes(question)
     with np.errstate(divide="ignore", invalid="ignore"):
         grown_minutes = newest.grown * measured.service_minutes / has
         chance = RISING_ERRORS * np.sqrt(np.maximum(newest.load * measured.visits, 0.0))
         is_known = graph.scalable & (measured.service_minutes > 0) & (measured.visits > 0) & (newest.busy >= RESTED_LEAST)
-    waited_for = is_known & (grown_minutes >= RISEN_GROWN_LEAST) & (newest.grown >= chance)
+        waits = newest.waiting * measured.service_minutes / _waited_on(question, has)
+    is_late = (
+        (newest.busy >= BUSY_LEAST) & (newest.grown > 0.0) & (newest.waiting >= chance) & (waits >= patience) & (patience > 0.0)
+    )
+    waited_for = is_known & (is_late | (grown_minutes >= RISEN_GROWN_LEAST) & (newest.grown >= chance))
     if not waited_for.any():
         return None
     task = int(np.argmax(np.where(waited_for, newest.busy, -1.0)))
     busy = min(float(newest.busy[task]), 1.0)
-    if busy >= BUSY_LEAST and grown_minutes[task] < GROWN_LEAST:
+    if busy >= BUSY_LEAST and grown_minutes[task] < GROWN_LEAST and not is_late[task]:
         return None
     if busy < BUSY_LEAST and not newest.has_risen[task]:
         return None
@@ -110,7 +121,8 @@ def emergency_of(question: Question) -> Emergency | None:
     # Full work while the task was busy, and what gathered meanwhile: both as records that enter the job.
     per_record = float(measured.visits[task] * measured.service_minutes[task])
     load = max(newest.load, float(has[task]) / per_record + float(newest.grown[task] / measured.visits[task]) / busy)
-    if load * per_record < OVER_LEAST * has[task]:
+    over = load * per_record / float(has[task])
+    if not is_late[task] and (over < OVER_LEAST or waits[task] + SEEN_MINUTES * (over - 1.0) < patience * over):
         return None
     wanted = np.maximum(_needed(question, load), current)
     if wanted[task] <= current[task]:
@@ -118,6 +130,32 @@ def emergency_of(question: Question) -> Emergency | None:
     # Where records cost more than usual, as while a service stalls, full work at the usual cost is more than came.
     came = newest.load if not newest.has_risen[task] and load > RISEN_LEAST * newest.load else load
     return Emergency(task, came, float(newest.grown[task]), wanted)
+
+
+def _patience_minutes(question: Question) -> float:
+    """Return how long records may wait when a restart begins: until they are late, less the restart.
+
+    0 where nobody knows how long it takes, and where the job's owner wants the least latency.
+    """
+    if question.restart_seconds is None or question.settings.objective == "latency":
+        return 0.0
+    bound_s = LATE_SECONDS if question.latency_bound is None else question.latency_bound.seconds
+    alone = float(path_minutes(question.measured.alone(), question.graph)[0])
+    return max(0.0, (bound_s - question.restart_seconds) / 60.0 - alone)
+
+
+def _waited_on(question: Question, has: Float64) -> Float64:
+    """Return the subtasks [N] that records wait for: all of ``has``, but of a group only its members with most partitions.
+
+    The others read on while these fall behind. Of unequal partitions it may be a single one.
+    """
+    deal = question.graph.deal
+    if not has_members(question.window.topology.engine) or not deal.any():
+        return has
+    if isinstance(deal, Deal):
+        return np.minimum(has, 1.0)
+    fullest = deal - question.current * (np.ceil(deal / question.current) - 1.0)
+    return np.where(deal > 0, np.minimum(has, fullest), has)
 
 
 def may_gather(figures: Float32) -> bool:
@@ -198,7 +236,8 @@ def _rises(load: Float64) -> bool:
 def _needed_by_bursts(question: Question, present: float) -> Int64:
     """Return the subtasks [N] with which no minute of the last ones would have been an emergency; 0 where unknown.
 
-    That is: none was more than such a size carries, or what the minutes up to it left waiting was not worth a restart.
+    That is: none was more than such a size carries, or what the minutes up to it left waiting was not worth a restart, or would
+    not have been late.
     """
     measured, graph = question.measured, question.graph
     load = or_zero(measured.load[-BURST_MINUTES:])
@@ -208,10 +247,13 @@ def _needed_by_bursts(question: Question, present: float) -> Int64:
     work = records * or_zero(measured.service_minutes)
     restart_minutes = (question.restart_seconds or 0.0) / 60.0
     bearable = np.maximum(restart_minutes * work, RISING_ERRORS * np.sqrt(records) * or_zero(measured.service_minutes))
+    ahead = (SEEN_MINUTES - _patience_minutes(question)) * work
     until = np.concatenate([np.zeros((1, work.shape[1])), np.cumsum(work, axis=0)])
     lasting = np.full_like(work, -np.inf)  # of the minutes up to each, what the size must carry for no more to wait than that
     for minutes in range(1, len(work) + 1):
-        mean = (until[minutes:] - until[:-minutes] - bearable[minutes - 1 :]) / minutes
+        came = until[minutes:] - until[:-minutes]
+        mean = (came - bearable[minutes - 1 :]) / minutes
+        mean = np.minimum(mean, (came + ahead[minutes - 1 :]) / (minutes + SEEN_MINUTES))
         lasting[minutes - 1 :] = np.maximum(lasting[minutes - 1 :], mean)
     exact = measured.widened(np.minimum(work / OVER_LEAST, lasting).max(axis=0))
     return np.where(graph.scalable & ~np.isnan(exact), needed(or_zero(exact), graph.deal), 0).astype(np.int64)
@@ -240,6 +282,7 @@ class _Newest:
         waiting: records that wait for each task, as far as is known.
         grown: records by which they have grown.
         has_risen: bool, the load is well above that of the minute before; where that is not known, what the task took in is.
+        uneven: work of the busiest subtask over what it has as work is dealt out, 1 to ``SKEW_MOST``.
     """
 
     load: float
@@ -247,6 +290,7 @@ class _Newest:
     waiting: Float64
     grown: Float64
     has_risen: Bool
+    uneven: Float64
 
     @classmethod
     def of(cls, question: Question) -> "_Newest | None":
@@ -261,6 +305,9 @@ class _Newest:
         with np.errstate(divide="ignore", invalid="ignore"):
             subtasks = carried(newest[:, FIGURE["parallelism"]], question.graph.deal)
             busy = newest[:, FIGURE["busy_ms"]] / (subtasks * MINUTE_MS)
+            uneven = np.clip(np.nan_to_num(newest[:, FIGURE["busy_ms_max"]] / MINUTE_MS / busy, nan=1.0), 1.0, SKEW_MOST)
+        uneven = np.where(question.graph.dealt > 0, uneven, 1.0)
+        busy *= uneven
         # Where its times are unknown, a queue that lasts tells that a task worked all minute; so it does where they are too low.
         queued = not_begun(figures[-2:, :, FIGURE["queued_records_last"]].astype(np.float64), newest[:, FIGURE["parallelism"]])
         lasts = (queued >= np.fmax(newest[:, FIGURE["records_in"]], 1.0)).all(axis=0)
@@ -271,7 +318,7 @@ class _Newest:
         has_risen = (after >= RISEN_LEAST * before) & (
             after - before >= RISING_ERRORS * np.sqrt(after + before)
         )  # False where unknown
-        return cls(float(load[-1]), busy, *_queued(question), has_risen)
+        return cls(float(load[-1]), busy, *_queued(question), has_risen, uneven)
 
 
 def _stood_still(figures: Float32, scalable: Bool) -> bool:

@@ -11,6 +11,7 @@ from surescale.policies.answer import Answer, NotReady
 from surescale.policies.question import Question
 
 SPAN_MINUTES = settings.SPAN_MINUTES  # of rules, unless a setting says otherwise
+SEEN_MINUTES = 2.0  # until growth that waits for no span is under way: one shows the overload, one passes until it is acted on
 MINUTES_KNOWN_MIN: int = SETTINGS["minutes_known_min"].default  # no policy is asked earlier, unless the job's settings say so
 
 

@@ -13,7 +13,7 @@ from surescale.policies.graph import Int64, JobGraph
 from surescale.policies.latency_bound import Bound, restart_late_minutes
 from surescale.policies.limits import Limits
 from surescale.policies.measure import Measured
-from surescale.policies.policy import SPAN_MINUTES
+from surescale.policies.policy import SEEN_MINUTES, SPAN_MINUTES
 from surescale.policies.sure.outlook import Expected
 
 LATER_POWER = 2.0  # of a restart's length, in the price of a later one
@@ -23,7 +23,6 @@ GAIN_POWER = 1.5  # of a restart's length, in what a change must gain
 WEIGHTS: dict[Objective, float] = {"cost": 0.3, "latency": 0.7}
 """Weight of latency in the reward that a plan maximises, by the job's objective; any other: as shipped."""
 PassingMinutes = Annotated[int, Meta(ge=0)]
-SEEN_MINUTES = 2.0  # until growth that waits for no span is under way: one shows the overload, one passes until it is acted on
 
 
 class Planning(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from surescale.contracts.job_settings import ExcludedPeriod, JobSettings, TaskLi
 from surescale.contracts.windows import FIGURE, Window
 from surescale.contracts.wire import decode, encode
 from surescale.policies.decide import decide, decide_if_due
-from surescale.policies.emergency import emergency_of
+from surescale.policies.emergency import emergency_of, present_need
 from surescale.policies.hidden import hidden_load
 from surescale.policies.question import Question
 from surescale.policies.registry import load_policy
@@ -89,6 +89,62 @@ def test_growth_is_paid_for_once_as_much_waits_as_comes_during_a_restart(restart
         window = replace(window, topology=msgspec.structs.replace(window.topology, restart_ms=restart_ms))
         assert (decided(window) is not None) is (minutes >= after)
         assert (decided(window, restart_seconds=0.0) is not None) is True
+
+
+def busy_window(loads: tuple[float, ...], *, restart_ms: int = 10_000, **of_a: Any) -> Window:
+    """Return the same of a job with a hundred times as many records, each as much shorter; ``of_a`` is announced of task a."""
+    window = flink_window(loads, subtasks=of_a.get("parallelism", 1))
+    for name in ("records_in", "records_out", "arrived", "queued_records_last"):
+        window.figures[..., FIGURE[name]] *= 100.0
+    source, a, *others = window.topology.tasks
+    tasks = (source, msgspec.structs.replace(a, **of_a), *others)
+    return replace(window, topology=msgspec.structs.replace(window.topology, restart_ms=restart_ms, tasks=tasks))
+
+
+@pytest.mark.parametrize("times", [1.11, 1.15, 1.2, 1.25, 1.3, 1.35, 1.5, 2.0])
+def test_growth_waits_until_records_would_be_late_if_the_next_minute_decided(times: float) -> None:
+    """A restart of ten seconds begins a minute after its decision; a minute later records would wait for longer than a minute.
+
+    The record that a task is about to take came when as many had come as it has got through.
+    """
+    minutes = next(n for n in range(1, 20) if decided(busy_window((70.0, *[100.0 * times] * n))) is not None)
+    waits_s = [60.0 * n * (times - 1.0) / times + 10.0 for n in (minutes + 1, minutes + 2)]
+    assert waits_s[1] >= 59.0
+    assert waits_s[0] < 60.0 or minutes == 1
+    paid_for = busy_window((70.0, *[100.0 * times] * 2))  # as much waits as comes during a restart
+    assert decided(paid_for, objective="latency") is not None, "its owner wants none to wait"
+
+
+@pytest.mark.parametrize("busy", [1.0, 0.87])
+def test_records_that_are_nearly_late_are_an_emergency_however_slowly_they_gather(busy: float) -> None:
+    """Three in a hundred more come than four subtasks get through, of which the fullest never rests, and the others do."""
+    waiting, answered = 0.0, []
+    window = busy_window((300.0,) * 59, parallelism=4, useful_max=128)
+    for minute in range(1, 50):
+        waiting += 0.03 * 400.0 * busy
+        row = np.array(window.figures[-1])
+        fill(row, 1.03 * 400.0 * busy, 400.0 * busy, waiting, 4, busy)
+        for name in ("records_in", "records_out", "arrived", "queued_records_last"):
+            row[..., FIGURE[name]] *= 100.0
+        row[1, FIGURE["busy_ms_max"]] = MINUTE_MS
+        window = replace(window, figures=np.concatenate([window.figures[1:], row[None]]))
+        if decided(window) is not None:
+            answered.append(minute)
+    assert answered[0] == pytest.approx((50.0 / 60.0) / 0.03, abs=1.0)
+
+
+def test_of_a_group_only_the_members_with_most_partitions_fall_behind() -> None:
+    """Of twelve partitions on eight members four have two: what waits is theirs, and waits the longer."""
+    window = busy_window((700.0, 970.0), restart_ms=1_000, parallelism=8, useful_max=12)
+    assert decided(window) is None
+    assert decided(replace(window, topology=msgspec.structs.replace(window.topology, engine="kafka"))) is not None
+
+
+@pytest.mark.parametrize(("burst", "restart_ms", "kept"), [(125.0, 10_000, 1), (125.0, 60_000, 1), (150.0, 10_000, 2)])
+def test_a_burst_that_makes_no_record_late_keeps_no_size(burst: float, restart_ms: int, kept: int) -> None:
+    """One subtask gets through 100 a minute; of 125 a minute a quarter waits for a quarter of a minute."""
+    window = busy_window((70.0,) * 20 + (burst,) + (70.0,) * 4, restart_ms=restart_ms, parallelism=4)
+    assert present_need(Question.of(window, JobSettings(job=window.job), 0))[1] == kept
 
 
 def test_at_the_end_of_a_span_it_adds_to_what_the_policy_wants() -> None:
