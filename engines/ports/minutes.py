@@ -127,6 +127,7 @@ class MinuteCollector:
         clock: Clock,
         closed: threading.Event,
         *,
+        answer_within_s: float = ANSWER_WITHIN_S,
         early_ms: int = 0,
     ) -> None:
         """Start nothing yet.
@@ -137,10 +138,11 @@ class MinuteCollector:
             observer: the run of the monitor, for the markers.
             clock: whose waiting ends when ``closed`` is set.
             closed: set by ``close``.
+            answer_within_s: how long ``minutes`` waits for one.
             early_ms: so long before the end of a minute it ends for this job: it is looked at and handed out by then.
         """
         self._early_ms = early_ms
-        self._job, self._look = job, look
+        self._job, self._look, self._answer_within_s = job, look, answer_within_s
         self._clock, self._closed = clock, closed
         self._changed = threading.Condition()
         self._kept = MinuteBuffer(observer)
@@ -162,7 +164,7 @@ class MinuteCollector:
         with self._changed:
             found = self._kept.after(after_ms)
             if not found and self._ended is None and self._away is None:
-                self._changed.wait(ANSWER_WITHIN_S)
+                self._changed.wait(self._answer_within_s)
                 found = self._kept.after(after_ms)
             if found:
                 return found

@@ -16,6 +16,7 @@ from surescale.engines.ports.source import SourceUnavailable, UnknownJob
 from surescale.monitor.settings import MonitorSettings
 from surescale.runtime.kafka import consumer, create_topics
 from surescale.services.local_stack.consumers.worker import REPEATED
+from surescale.services.local_stack.servers import LocalBroker
 from tests.conftest import KafkaForTests
 from tests.support.live_groups import CLUSTER, JOB, PARTITIONS, LiveChain
 from tests.support.waiting import wait_until
@@ -132,6 +133,23 @@ def test_workers_whose_owner_is_gone_end_by_themselves(kafka: KafkaForTests, tmp
         chain.presence.close()
         wait_until(lambda: not chain.reconciler.store.workers(JOB), what="the workers to end")
         assert not list((tmp_path / "workers").rglob("*.draining"))
+
+
+def test_workers_end_though_kafka_went_with_their_owner(tmp_path: Path) -> None:
+    """What they have worked on and cannot commit keeps none of them: a synchronous commit would wait for ever."""
+    broker = LocalBroker(tmp_path / "kafka")
+    try:
+        broker.start()
+        broker.wait_ready()
+        with LiveChain(broker.bootstrap, "", tmp_path, wait_ms=20.0, parse=2) as chain:
+            chain.joined(parse=2)
+            chain.send(2_000)
+            wait_until(chain.output, what="the first records to come out")
+            broker.kill()
+            chain.presence.close()
+            wait_until(lambda: not chain.reconciler.store.workers(JOB), timeout_s=90, what="the workers to end")
+    finally:
+        broker.kill()
 
 
 def test_without_a_file_each_group_is_a_job_that_is_only_watched(kafka: KafkaForTests) -> None:

@@ -5,12 +5,14 @@
 A plain client, as many are: at-least-once, with the offset committed after the output is acknowledged. When it is asked to end
 (SIGTERM) or gives a partition away, it finishes the records in hand first and commits them, so an orderly end repeats nothing.
 It shows at http://127.0.0.1:PORT how long and on how many records it has worked. It ends by itself, in order, when nobody holds
-the lock on the file named by --while any more: the kernel lets go of it even if the owner is killed outright.
+the lock on the file named by --while any more: the kernel lets go of it even if the owner is killed outright. If Kafka has gone
+with the owner, it ends all the same: a synchronous commit waits for a broker for ever.
 """
 
 import argparse
 import fcntl
 import hashlib
+import os
 import signal
 import time
 from pathlib import Path
@@ -19,11 +21,16 @@ from typing import IO
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from prometheus_client import CollectorRegistry, Counter, start_http_server
 
+from surescale.runtime.threads import background
+
 BATCH_RECORDS = 20  # the client is polled, and can give partitions away, between two batches
 COMMIT_S = 0.5
 FLUSH_S = 30.0
 GIVE_AWAY_S = 3.0  # well within the session's timeout
 GIVE_AWAY_POLL_S = 0.05
+DESERTED_POLL_S = 0.5
+END_S = 15.0
+"""For an orderly end after the owner's."""
 REPEATED = "the last records are repeated by another member:"
 # A cooperative member keeps its partitions over a rebalance, so what it could not commit then it commits later. If they are lost
 # indeed, the client says so (`on_lost`).
@@ -76,16 +83,20 @@ class Worker:
                 self._producer.poll(0)
                 if time.monotonic() - self._committed_s > COMMIT_S:
                     self._commit()
-                    self._is_ending |= self._is_deserted()
             self._commit()
         finally:
             self._consumer.close()
 
+    def end_with(self, owner: Path) -> None:
+        """Wait until nobody holds the file, then end, in order if that takes no longer than `END_S`."""
+        while is_held(owner):
+            time.sleep(DESERTED_POLL_S)
+        self._end()
+        time.sleep(END_S)
+        os._exit(1)
+
     def _end(self, *_: object) -> None:
         self._is_ending = True
-
-    def _is_deserted(self) -> bool:
-        return bool(self._options.held) and not is_held(Path(self._options.held))
 
     def _work_on(self, record: Message) -> None:
         began_s = time.perf_counter()
@@ -153,7 +164,10 @@ def main() -> None:
     busy = Counter("worker_busy_seconds", "Time spent on records", registry=registry)
     records = Counter("worker_records", "Records worked on", registry=registry)
     start_http_server(options.port, addr="127.0.0.1", registry=registry)
-    Worker(options, busy, records).run()
+    worker = Worker(options, busy, records)
+    if options.held:
+        background(lambda: worker.end_with(Path(options.held)), "owner").start()
+    worker.run()
 
 
 def hold(path: Path) -> IO[str]:
