@@ -98,14 +98,18 @@ def emergency_of(question: Question) -> Emergency | None:
         return None
     measured, graph, current = question.measured, question.graph, question.current
     has = carried(current, graph.deal) / newest.uneven
-    patience = _patience_minutes(question)
+    nearly_late, patience = _nearly_late_minutes(question), _patience_minutes(question)
     with np.errstate(divide="ignore", invalid="ignore"):
         grown_minutes = newest.grown * measured.service_minutes / has
         chance = RISING_ERRORS * np.sqrt(np.maximum(newest.load * measured.visits, 0.0))
         is_known = graph.scalable & (measured.service_minutes > 0) & (measured.visits > 0) & (newest.busy >= RESTED_LEAST)
         waits = newest.waiting * measured.service_minutes / _waited_on(question, has)
     is_late = (
-        (newest.busy >= BUSY_LEAST) & (newest.grown > 0.0) & (newest.waiting >= chance) & (waits >= patience) & (patience > 0.0)
+        (newest.busy >= BUSY_LEAST)
+        & (newest.grown > 0.0)
+        & (newest.waiting >= chance)
+        & (waits >= nearly_late)
+        & (nearly_late > 0)
     )
     waited_for = is_known & (is_late | (grown_minutes >= RISEN_GROWN_LEAST) & (newest.grown >= chance))
     if not waited_for.any():
@@ -133,11 +137,13 @@ def emergency_of(question: Question) -> Emergency | None:
 
 
 def _patience_minutes(question: Question) -> float:
-    """Return how long records may wait when a restart begins: until they are late, less the restart.
+    """Return how long records may wait when growth that waits for that begins; 0 where the owner wants the least latency."""
+    return 0.0 if question.settings.objective == "latency" else _nearly_late_minutes(question)
 
-    0 where nobody knows how long it takes, and where the job's owner wants the least latency.
-    """
-    if question.restart_seconds is None or question.settings.objective == "latency":
+
+def _nearly_late_minutes(question: Question) -> float:
+    """Return how long records have waited that a restart now would make late; 0 where it takes as long alone, or is unknown."""
+    if question.restart_seconds is None:
         return 0.0
     bound_s = LATE_SECONDS if question.latency_bound is None else question.latency_bound.seconds
     alone = float(path_minutes(question.measured.alone(), question.graph)[0])

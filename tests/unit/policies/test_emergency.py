@@ -115,8 +115,9 @@ def test_growth_waits_until_records_would_be_late_if_the_next_minute_decided(tim
     assert decided(paid_for, objective="latency") is not None, "its owner wants none to wait"
 
 
+@pytest.mark.parametrize("objective", ["balanced", "latency"])
 @pytest.mark.parametrize("busy", [1.0, 0.87])
-def test_records_that_are_nearly_late_are_an_emergency_however_slowly_they_gather(busy: float) -> None:
+def test_records_that_are_nearly_late_are_an_emergency_however_slowly_they_gather(busy: float, objective: str) -> None:
     """Three in a hundred more come than four subtasks get through, of which the fullest never rests, and the others do."""
     waiting, answered = 0.0, []
     window = busy_window((300.0,) * 59, parallelism=4, useful_max=128)
@@ -128,7 +129,7 @@ def test_records_that_are_nearly_late_are_an_emergency_however_slowly_they_gathe
             row[..., FIGURE[name]] *= 100.0
         row[1, FIGURE["busy_ms_max"]] = MINUTE_MS
         window = replace(window, figures=np.concatenate([window.figures[1:], row[None]]))
-        if decided(window) is not None:
+        if decided(window, objective=objective) is not None:
             answered.append(minute)
     assert answered[0] == pytest.approx((50.0 / 60.0) / 0.03, abs=1.0)
 
