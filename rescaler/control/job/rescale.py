@@ -17,7 +17,7 @@ from surescale.contracts.commands import GENERATION_LEAP_MAX, Expected, Progress
 from surescale.contracts.ids import command_id
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.own_acts import OwnAct
-from surescale.contracts.topology import required_of, units_of
+from surescale.contracts.topology import required_of, running_of, units_of
 from surescale.policies import stateful_limits as limits
 from surescale.rescaler.control.counts import plan_counts
 from surescale.rescaler.control.job.context import JobContext
@@ -79,7 +79,7 @@ def begin(
         return
     memory.advised = None
     if act.own in (None, OwnAct.APPROVED, OwnAct.SAFE):
-        memory.limits = limits.after_begin(memory.limits, _changes(act, command), at_ms)
+        memory.limits = limits.after_begin(memory.limits, _changes(act, command, context.topology), at_ms)
     elif act.own is OwnAct.REST:  # it counts for the day, and says nothing of any size
         memory.limits = limits.after_begin(memory.limits, {}, at_ms)
     memory.underway = RescaleInProgress(
@@ -115,14 +115,16 @@ def _missing(plan: JobPlan, topology: JobTopology | None) -> list[str]:
     ]
 
 
-def _changes(act: PendingAct, command: RescheduleCommand) -> dict[str, limits.Change]:
-    """Return how the command changes tasks, with what is known of those that are overloaded."""
-    return {
-        change.task: limits.Change(
-            change.before, change.after, wanted.overloaded_at if (wanted := act.wanted.get(change.task)) else None
-        )
-        for change in command.changes
-    }
+def _changes(act: PendingAct, command: RescheduleCommand, topology: JobTopology | None) -> dict[str, limits.Change]:
+    """Return how the command changes what runs of tasks, with what is known of those that are overloaded."""
+    running = running_of(topology) if topology is not None else {}
+    found = {}
+    for change in command.changes:
+        missing = max(0, change.before - running.get(change.task, change.before))
+        wanted = act.wanted.get(change.task)
+        at = None if wanted is None else wanted.overloaded_at
+        found[change.task] = limits.Change(change.before - missing, change.after - missing, at)
+    return found
 
 
 def plan_rescale(

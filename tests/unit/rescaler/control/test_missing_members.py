@@ -45,6 +45,8 @@ def test_where_members_go_no_fewer_are_left_than_were_wanted() -> None:
     """Two of eight workers go, and both were members. Asked for two workers, the group could have lost all its members."""
     found = eight_workers(4, run=8)
     assert asked_after(found, 2) == 6
+    shrink = found.memory.limits.shrinks["count"]
+    assert (shrink.before, shrink.size) == (4, 2), "limits remember members, and no workers"
     joined(found, 2)
     assert found.condition("Degraded") == (True, "SlotsMissing")
 
