@@ -197,7 +197,7 @@ def _usual(values: Float64, period: int, ahead: int) -> Float64:
     then = _earlier(values, period, min(LATELY, len(values) // period), ahead)
     then.sort(axis=0)  # NaN last
     known, at = (~np.isnan(then)).sum(axis=0), np.arange(then.shape[1])
-    usual: Float64 = (then[np.maximum(known - 1, 0) // 2, at] + then[known // 2 % len(then), at]) / 2.0
+    usual: Float64 = (then[np.maximum(known - 1, 0) // 2, at] + then[known // 2, at]) / 2.0
     return usual
 
 
