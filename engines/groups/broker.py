@@ -57,6 +57,10 @@ class GroupsUnavailable(SurescaleError):
     """The broker does not tell; the message names it and the fix, in one line."""
 
 
+class RightMissing(GroupsUnavailable):
+    """The broker answers, and does not let us ask."""
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
     """One consumer of a group."""
@@ -130,7 +134,8 @@ class GroupReader:
     def names(self, listed: Mapping[str, bool] | None = None) -> tuple[str, ...]:
         """Return the ids of all groups that have members and that we may see, sorted, without those of surescale's own roles.
 
-        One that is named as such a group is looked at once, for what it reads; until that is known, it counts as one of them.
+        One that is named as such a group is looked at once, for what it reads; until that is known, it counts as one of them. One
+        that we may not look at is somebody's: its job says which right is missing.
 
         Args:
             listed: what `listed` gave; None: ask again.
@@ -140,11 +145,17 @@ class GroupReader:
         """
         found = [group for group, has_members in (self.listed() if listed is None else listed).items() if has_members]
         known = {group: self._roles[group] for group in found if group in self._roles}
-        if unknown := [group for group in found if group not in known and may_be_a_role(group)]:
-            seen = self.look(unknown)
-            known |= {group: is_a_role(group, each.topics) for group, each in seen.items() if each.topics}
+        hidden = {group for group in found if group not in known and may_be_a_role(group)}
+        for group in sorted(hidden):
+            try:
+                topics = self.look([group])[group].topics
+            except RightMissing:
+                hidden.remove(group)
+                continue
+            if topics:
+                known[group] = is_a_role(group, topics)
         self._roles = known
-        return tuple(sorted(group for group in found if not known.get(group, group in unknown)))
+        return tuple(sorted(group for group in found if not known.get(group, group in hidden)))
 
     def listed(self) -> dict[str, bool]:
         """Return the ids of all groups that we may see, and whether each has members.
@@ -244,7 +255,7 @@ class GroupReader:
         if isinstance(error, KafkaException):
             problem: KafkaError = error.args[0]
             if problem.code() in _REFUSALS:
-                return GroupsUnavailable(f"{where} does not let us {what}; grant DESCRIBE on it to the user of the monitor")
+                return RightMissing(f"{where} does not let us {what}; grant DESCRIBE on it to the user of the monitor")
             # Of some requests librdkafka gives the name of the request alone.
             reason = f"{problem.str()}{problem.name()}" if problem.str().endswith(": ") else problem.str()
         else:

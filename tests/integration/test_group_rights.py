@@ -89,6 +89,30 @@ def test_a_right_that_is_missing_is_one_line_and_the_job_is_held(
         client.close()
 
 
+def test_one_group_that_may_not_be_described_hides_no_other(broker: AuthorizingBroker) -> None:
+    """Whoever may describe the cluster sees all groups. One is named like a role of surescale, and may be somebody's."""
+    names, client_settings = ["lag-monitor-a", GROUP], PipelineSettings(bootstrap=broker.bootstrap)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+    clients, everybody = [consumer(client_settings, name) for name in names], GroupReader(client_settings)
+    broker.grant([_OF_GROUP, {**_OF_GROUP, "resource": "broker", "name": "kafka-cluster"}])
+    user = {f"source_{name}": value for name, value in (broker.scram | {"kafka_username": USER}).items()}
+    settings = role_settings(MonitorSettings, bootstrap=broker.bootstrap, engine="kafka", cluster="real", **user)
+    source = ConsumerGroupSource(settings)
+    try:
+        for client in clients:
+            client.subscribe([TOPIC])
+        for client, name in zip(clients, names, strict=True):
+            wait_until(lambda of=client, is_of=name: [of.poll(0.05), state_of(everybody, is_of) == "stable"][1], what="the group")
+        assert source.jobs() == ["real/lag-monitor-a", f"real/{GROUP}"]
+        with pytest.raises(SourceUnavailable, match="does not let us describe group lag-monitor-a; grant DESCRIBE on it"):
+            source.follow("real/lag-monitor-a").look()
+    finally:
+        source.close()
+        for client in clients:
+            client.close()
+
+
 def _held(source: ConsumerGroupSource) -> str:
     """Return why a look has no figures; empty if it has some."""
     source.jobs()
