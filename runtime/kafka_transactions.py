@@ -109,6 +109,7 @@ class TransactionalCalls:
         if open_ms < TRANSACTION_MS:
             return Fenced(another)
         return Fenced(
-            f"Kafka ended a transaction of {self._who}, which had been open for {open_ms // 1000} s and may be for "
-            f"{TRANSACTION_MS // 1000}: this process stood still or was cut off from Kafka; start it again. Or {another}"
+            f"Kafka ended a transaction of {self._who}, which had been open for {open_ms // 1000} s; "
+            f"{TRANSACTION_MS // 1000} s are allowed. This process stood still or was cut off from Kafka: start it again. Or "
+            f"{another}"
         )
