@@ -337,7 +337,7 @@ class RequirementExecution(CommandExecution):
         )
 
     def _runs_target(self, seen: JobStatus) -> bool:
-        """Say whether the engine runs what it is asked for; or fewer, where it did before and is now asked for fewer."""
+        """Say whether the engine runs what it is asked for; or fewer, where fewer are asked for: none is left to take away."""
         before = self.expected.required
         return all(
             running == count or 0 < running < count < before.get(task, count)
