@@ -506,23 +506,22 @@ class EndedJobs:
             self._alive[topology.job] = topology
 
     def publish(self, present: Collection[str]) -> None:
-        """Publish what has become of each job that has left, once; what could not be sent is tried again.
+        """Publish what has become of each job that has left; what could not be sent is tried again.
 
         Args:
             present: jobs that are listed, or about which something may still be sent.
         """
         gone = [last for job, last in dict(self._alive).items() if job not in present]
-        for last in sorted(gone, key=lambda each: each.job):
-            ended = self._source.end_of(last)
-            if ended is None:
-                continue
-            if not self._is_sent(ended):
-                return
-            self.note(ended)
+        found = map(self._source.end_of, sorted(gone, key=lambda each: each.job))
+        ended = [each for each in found if each is not None]
+        if self._are_sent(ended):
+            for each in ended:
+                self.note(each)
 
-    def _is_sent(self, ended: JobTopology) -> bool:
+    def _are_sent(self, ended: Sequence[JobTopology]) -> bool:
         try:
-            self._outbox.send(JOB_TOPOLOGY, ended.job, ended)
+            for each in ended:
+                self._outbox.send(JOB_TOPOLOGY, each.job, each)
             return self._outbox.await_acknowledged()
         except (DeliveryFailed, Stopped):
             return False

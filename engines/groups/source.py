@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from surescale.contracts.clock import pipeline_time_ms
+from surescale.contracts.clock import MINUTE_MS, pipeline_time_ms
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.messages import ClockSegment, ClusterTopology, JobTopology
 from surescale.contracts.settings import PipelineSettings
@@ -75,7 +75,7 @@ class ConsumerGroupSource(CollectedSource[ChainJob]):
         """Return the end of a job that the groups file no longer has: a renamed one must not seem silent for ever.
 
         Without a file a job ends with its group: when Kafka has neither members nor offsets of it. Until then it may have members
-        again; one that lost them while nobody looked is suspended.
+        again; one that lost them while nobody looked is suspended, and told of every minute as if it were looked at.
         """
         cluster, _, name = last.job.partition("/")
         is_ours = last.engine == ENGINE and cluster == self._settings.cluster and self._settings.watches(name)
@@ -84,7 +84,7 @@ class ConsumerGroupSource(CollectedSource[ChainJob]):
         told = "it left SURESCALE_GROUPS_FILE; its consumers, if they run, are not touched"
         if self._chains is None:
             if name in self._there:
-                is_told = last.job in self._live or last.state == "suspended"
+                is_told = last.job in self._live or (last.state == "suspended" and wall_ms() - last.at_ms < MINUTE_MS)
                 return None if is_told else become(last, "suspended")
             if not self._is_gone(name, last):
                 return None

@@ -44,3 +44,13 @@ def test_what_becomes_of_a_job_that_has_left_is_published_until_it_has_ended() -
     ends.publish(())
     assert isinstance(box.taken[-1], JobTopology)
     assert box.taken[-1].state == "finished"
+
+
+def test_all_that_have_left_are_sent_before_one_is_waited_for() -> None:
+    """Of a thousand groups without members each is told of every minute."""
+    source, box = Leaving(), Box()
+    jobs = [f"sim/left-{number}" for number in range(3)]
+    ends = EndedJobs(source, box, [replace(topology(), job=job) for job in jobs])  # type: ignore[arg-type]
+    box.acknowledges = False
+    ends.publish(())
+    assert [each.job for each in box.taken if isinstance(each, JobTopology)] == jobs

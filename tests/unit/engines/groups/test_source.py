@@ -6,6 +6,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
+from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.ids import split_job
 from surescale.engines.groups import GroupsSettings
 from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupState, GroupsUnavailable
@@ -14,6 +15,7 @@ from surescale.engines.groups.shown import shown
 from surescale.engines.groups.source import ConsumerGroupSource
 from surescale.engines.kafka.positions import Positions
 from surescale.monitor.settings import MonitorSettings
+from surescale.runtime.kafka_clock import wall_ms
 from tests.ports.source_contract import assert_ends
 from tests.support.builders import topology
 
@@ -53,7 +55,7 @@ def test_a_job_that_left_the_groups_file_has_ended(tmp_path: Path, job: str, eng
 
 
 def test_without_a_file_a_job_whose_members_left_unseen_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As while the monitor was down; else it would seem to lack figures until Kafka forgets its group. It is told once."""
+    """As while the monitor was down; else it would seem to lack figures until Kafka forgets its group. So it is every minute."""
     monkeypatch.setattr(GroupReader, "listed", lambda self: {"left": False, "reads": True})
     source = ConsumerGroupSource(MonitorSettings(engine="kafka", cluster="shop"))
     assert source.jobs() == ["shop/reads"]
@@ -62,6 +64,9 @@ def test_without_a_file_a_job_whose_members_left_unseen_is_suspended(monkeypatch
     assert now is not None
     assert (now.state, now.version > 7) == ("suspended", True)
     assert source.end_of(now) is None
+    later = source.end_of(replace(now, at_ms=now.at_ms - MINUTE_MS))
+    assert later is not None
+    assert (later.state, later.version > now.version) == ("suspended", True)
     assert source.end_of(reads) is None
     assert source.events("") == []
 
@@ -92,7 +97,7 @@ def test_without_a_file_a_job_ends_when_the_broker_says_that_its_group_is_gone(
     source = ConsumerGroupSource(MonitorSettings(engine="kafka", cluster="shop"))
     job = f"shop/{single('team/orders').name}"
     group = shown("orders", GroupDescription("team/orders", "empty", (), "", {}), Positions(), (), 0)
-    last = replace(topology(), job=job, engine="kafka", version=7, groups=(group,), state="suspended")
+    last = replace(topology(), job=job, engine="kafka", version=7, at_ms=wall_ms(), groups=(group,), state="suspended")
     assert source.jobs() == []
     ended = [source.end_of(last) for _ in range(2 if not has_ended else 1)]
     assert asked == ["team/orders"] * (not listed)
