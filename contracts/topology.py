@@ -186,12 +186,12 @@ def size_to_ask(spec: TaskSpec, wanted: int, running: int, *, are_members: bool)
 
     >>> spec = TaskSpec(task="parse", parallelism=4, required=8)
     >>> [size_to_ask(spec, wanted, 4, are_members=True) for wanted in (2, 4, 6, 9)]
-    [6, 4, 8, 9]
+    [6, 8, 8, 9]
     """
     asked = running if spec.required is None else spec.required
     if running < wanted < asked:
         return asked
-    return asked - (running - wanted) if are_members and wanted < running < asked else wanted
+    return asked - (running - wanted) if are_members and wanted <= running < asked else wanted
 
 
 def slots_needed(tasks: Iterable[TaskSpec], parallelism: Mapping[str, int] | None = None) -> int:

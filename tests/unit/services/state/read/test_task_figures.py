@@ -46,11 +46,11 @@ def test_growth_takes_nothing_away_from_what_is_asked_for(desired: int, told: in
     assert (found.parallelism, found.desired) == (2, told)
 
 
-@pytest.mark.parametrize(("engine", "told"), [("kafka", 7), ("flink", 1)])
-def test_of_more_workers_than_members_no_more_go_than_members_shall(engine: str, told: int) -> None:
-    """Two of eight pods are members, and one shall be: of one pod nobody knows whether it is one."""
+@pytest.mark.parametrize(("engine", "desired", "told"), [("kafka", 1, 7), ("kafka", 2, 8), ("flink", 1, 1), ("flink", 2, 2)])
+def test_of_more_workers_than_members_no_more_go_than_members_shall(engine: str, desired: int, told: int) -> None:
+    """Two of eight pods are members, and one or two shall be: of one or two pods nobody knows whether they are."""
     asked = replace(TOPOLOGY, engine=engine, tasks=tuple(replace(each, required=8) for each in TOPOLOGY.tasks))
-    (found,) = figures(600.0, decided("map", 600.0, desired=1), of=asked)
+    (found,) = figures(600.0, decided("map", 600.0, desired=desired), of=asked)
     assert found.desired == told
 
 
