@@ -319,7 +319,7 @@ def test_jobs_that_no_monitor_tells_of_any_more_are_ended_by_hand(
     now_ms = time.time_ns() // 1_000_000
     last = {name: now_ms - age * MINUTE_MS for name, age in (("old/a", 3 * 24 * 60), ("old/b", 60), ("new/a", 0))}
     jobs = [replace(topology(), job=job, engine="kafka", version=at_ms, at_ms=at_ms) for job, at_ms in last.items()]
-    jobs.append(replace(jobs[1], job="old/failed", state="failed"))
+    jobs.append(replace(jobs[-1], job="old/failed", state="failed"))  # a moment ago: it is told once
     send(settings, *[(topics.JOB_TOPOLOGY, each.job, each) for each in (*jobs, topology())])
     for refused, words in (
         (["old/a", "new/a"], "the monitor told of new/a a moment ago"),

@@ -56,7 +56,7 @@ def _gone(known: "KnownJobs", job: str) -> "JobTopology":
     if is_simulated(last.engine):
         raise SettingsError(f"JOB: {job} is one of the simulated engine, which tells the end of its jobs itself")
     silent = (known.now_ms - last.at_ms) // MINUTE_MS
-    if silent < SILENT_MINUTES:
+    if silent < SILENT_MINUTES and last.state != "failed":  # which is told once
         raise SettingsError(
             f"JOB: the monitor told of {job} a moment ago, and would again; first stop the job, or have it watched no longer"
         )
