@@ -366,4 +366,8 @@ _PROJECTIONS: dict[str, Callable[[Record], tuple[Operation, ...]]] = {
 }
 
 PROJECTED = tuple(_PROJECTIONS)
-"""Topics that feed the view: all but ``task-metrics``, whose samples are counted in the windows."""
+"""Topics that feed the view: all but ``task-metrics``, whose samples are counted in the windows.
+
+An upgrade runs an earlier state service beside the new one for a while. Were these others, each would begin the view anew as soon
+as the other one has, and neither would be ready: a version that changes them has to end the earlier pods first (``Recreate``).
+"""
