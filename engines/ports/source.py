@@ -66,9 +66,9 @@ class Source(Protocol):
         ...
 
     def end_of(self, last: JobTopology) -> JobTopology | None:
-        """Return how a job has ended that `jobs` no longer lists, or that it is suspended, given its last topology.
+        """Return how a job has ended that `jobs` no longer lists, or, each minute, that it is suspended, given its last topology.
 
-        None while there is nothing new, if it is not this source's to tell, or if the source's minutes tell it.
+        None while there is nothing to tell, if it is not this source's to tell, or if the source's minutes tell it.
         """
         return None
 
