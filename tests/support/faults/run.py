@@ -73,8 +73,10 @@ def run(scenario: Scenario, options: FaultOptions, say: Say, *, record: bool = F
         topics = LiveTopics(pipeline.settings.bootstrap)
         found, recording = checked(topics), Recording.of(topics) if record else None
         grown, lag = dumped(pipeline.redis.url), list(pipeline.behind)  # a view that is being rebuilt lags behind on purpose
-        pipeline.rebuild_view()
-        check_views(grown, dumped(pipeline.redis.url), findings)
+        rebuilt = pipeline.rebuild_view(SETTLE_WITHIN_S)
+        findings.expect(rebuilt, RECOVERS, "view", f"not rebuilt within {SETTLE_WITHIN_S:g} s")
+        if rebuilt:
+            check_views(grown, dumped(pipeline.redis.url), findings)
         lives = {name: life for name, life in pipeline.lives.items() if name.partition("/")[0] in SERVICES}
         slopes = check_growth(lives, findings)
     behind = slope(*zip(*lag, strict=True)) if len(lag) >= 2 * BLOCKS else None
