@@ -118,7 +118,7 @@ class Log:
         stands_since_ms: since when records wait and the reader has not moved; None: nothing waits.
         intervals: how long the reader stood before each of its last moves, in milliseconds.
         left: records that waited after its last move; None: unknown.
-        work: of the whole reader up to its last move: how long it was busy, in milliseconds, and how many records it got through.
+        work: of the whole reader up to its last move: how long it was busy, in milliseconds, and how many records came to it.
     """
 
     extent: Extent
@@ -133,12 +133,23 @@ class Log:
     work: tuple[float, int] = (0.0, 0)
     _has_moved: bool = False
 
-    def waits_for_commit(self, now_ms: int) -> bool:
-        """Return whether a reader that commits seldom stands for no longer than it ever did, and may have worked since."""
-        since_ms, habits = self.stands_since_ms, self.intervals
-        if since_ms is None or self.left is None or len(habits) < SELDOM_LEAST or min(habits) < SELDOM_MS:
+    def waits_for_commit(self, now_ms: int, of_others: Collection[int]) -> bool:
+        """Return whether a reader that commits seldom stands for no longer than it ever did, and may have worked since.
+
+        ``of_others``: how long it stood before its moves in all partitions. These count while it has moved too seldom in this
+        one, if it stood longer each time: two minutes are also what one look that was left out makes of a minute.
+        """
+        since_ms, is_own = self.stands_since_ms, len(self.intervals) >= SELDOM_LEAST
+        habits = self.intervals if is_own else of_others
+        if since_ms is None or self.left is None or len(habits) < SELDOM_LEAST:
             return False
-        return now_ms - since_ms <= max(habits)
+        is_seldom = min(habits) >= SELDOM_MS if is_own else min(habits) > SELDOM_MS
+        return is_seldom and now_ms - since_ms <= max(habits)
+
+    def may_commit_seldom(self, now_ms: int) -> bool:
+        """Return whether the reader was not seen to move yet, and has stood for as long as one may that commits seldom."""
+        stood_ms = 0 if self._has_moved or self.stands_since_ms is None else now_ms - self.stands_since_ms
+        return SELDOM_MS <= stood_ms < QUIET_MS and now_ms - self.end_moved_ms < SELDOM_MS
 
     def stand(self, lag: int | None, has_moved: bool, looked_ms: int, now_ms: int) -> None:
         """Note whether the reader moved since the look before, at ``looked_ms``."""
@@ -302,22 +313,29 @@ class Positions:
 
         ``busy_ms``: of this look; without it, anything that came since may have been worked on.
         """
-        spent_ms, done = self._work
-        self._work = spent_ms, done = (spent_ms + (busy_ms or 0.0), done + sum(self.moved.values()))
+        spent_ms, came = self._work
+        self._work = spent_ms, came = (spent_ms + (busy_ms or 0.0), came + sum(self.arrived.values()))
         for each in self.moved:
             if self.moved[each] or self.logs[each].work[0] > spent_ms:
                 self.logs[each].work = self._work
         if busy_ms is None:
             self._untold_ms = now_ms
-        open_ones = {each: lag for each, lag in self.lag.items() if lag and self.logs[each].waits_for_commit(now_ms)}
+        for each in [each for each, lag in self.lag.items() if busy_ms and lag and self.logs[each].may_commit_seldom(now_ms)]:
+            self.lag[each] = None
+            self.unknown[each] = "nothing was committed there since we began to look, and its reader is at work"
+        habits = [interval for each in self.moved for interval in self.logs[each].intervals]
+        open_ones = {each: lag for each, lag in self.lag.items() if lag and self.logs[each].waits_for_commit(now_ms, habits)}
         total = sum(open_ones.values())
         if not total:
             return
-        began_ms, had_done = min(self.logs[each].work for each in open_ones)
+        began_ms, had_come = min(self.logs[each].work for each in open_ones)
         is_told = all((self.logs[each].stands_since_ms or 0) >= self._untold_ms for each in open_ones)
         least_ms = self._pace.service_ms if is_told else None
-        could = total if least_ms is None else (spent_ms - began_ms) / least_ms - (done - had_done)
-        left = max(0.0, 1.0 - could / total)
+        left = 0.0
+        if least_ms is not None:
+            # Since the oldest of these commits; what others committed later may have been done before it.
+            before = sum(self.logs[each].left or 0 for each in open_ones)
+            left = min(1.0, max(0.0, before + came - had_come - (spent_ms - began_ms) / least_ms) / total)
         for each, lag in open_ones.items():
             self.lag[each] = min(lag, max(self.logs[each].left or 0, math.floor(left * lag)))
 

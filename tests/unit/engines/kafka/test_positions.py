@@ -106,6 +106,43 @@ def test_what_came_since_a_rare_commit_may_have_been_worked_on(speed: float) -> 
     assert positions.lag[P] == 42_000 - 30_000 * speed
 
 
+@pytest.mark.parametrize("every", [5, 8, 12])
+@pytest.mark.parametrize("seed", range(3))
+def test_members_that_commit_seldom_each_at_its_time_seem_to_be_behind_only_at_first(every: int, seed: int) -> None:
+    """They have worked on all that comes. What is not committed is unknown until each was seen to commit, and then is no backlog.
+
+    Only for two minutes, and after a first commit, it counts: most readers commit all the time.
+    """
+    reader, first = Reader(), [(7 * seed + 3 * member) % every for member in range(6)]
+    partitions = [("orders", number) for number in range(6)]
+    committed, seen = dict.fromkeys(partitions, 0), set[Partition]()
+    for minute in range(4 * every):
+        for each, begins in zip(partitions, first, strict=True):
+            if minute % every == begins:
+                seen |= {each} if minute else set()
+                committed[each] = 100 * minute
+        positions = reader.look(committed, dict.fromkeys(partitions, 100 * minute), busy_s=200.0 if minute else None)
+        if 3 < minute <= 10:
+            assert positions.unknown.keys() == set(partitions) - seen
+        if minute >= 2 * every:
+            assert (positions.known, positions.unknown) == (0, {})
+
+
+@pytest.mark.parametrize("every", [1, 5, 8])
+def test_members_that_commit_seldom_and_fall_behind_are_seen_to(every: int) -> None:
+    """Each gets through half of what comes, and is busy all the time: what waits is known to within two minutes' load."""
+    reader, partitions = Reader(), [("orders", number) for number in range(6)]
+    committed = dict.fromkeys(partitions, 0)
+    for minute in range(40):
+        for number, each in enumerate(partitions):
+            if minute % every == number % every:
+                committed[each] = 50 * minute
+        positions = reader.look(committed, dict.fromkeys(partitions, 100 * minute), busy_s=360.0 if minute else None)
+        if minute >= 2 * every:
+            assert positions.known is not None
+            assert abs(positions.known - 6 * 50 * minute) <= 2 * 600
+
+
 def test_a_position_before_the_start_waits_for_what_is_there() -> None:
     """The records before were removed; that they were skipped is told once."""
     reader = Reader()

@@ -30,7 +30,9 @@ def test_a_job_begins_with_the_workers_that_its_author_wants(folder: Path) -> No
     workers = reconciled(reconciler_of(folder, chain_of({"parse": 1, "count": 2})), JOB, {"parse": 1, "count": 2})
     assert [(worker.task, worker.index) for worker in workers] == [("count", 0), ("count", 1), ("parse", 0)]
     assert len({worker.pid for worker in workers}) == 3
-    assert all("time.sleep" in Path(f"/proc/{worker.pid}/cmdline").read_text() for worker in workers)
+    wait_until(  # each is a copy of its launcher at first
+        lambda: all("time.sleep" in Path(f"/proc/{worker.pid}/cmdline").read_text() for worker in workers), what="their commands"
+    )
 
 
 def test_a_successor_finds_the_workers_and_starts_none_again(folder: Path) -> None:
