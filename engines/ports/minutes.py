@@ -208,8 +208,9 @@ class MinuteCollector:
             "%s: the clock was %d s ahead and has been set back: going on", self._job, (self._last_end_ms - now_ms) // 1000
         )
         with self._changed:
-            self._last_end_ms = 0
             self._kept.forget_after(now_ms)
+            # The clock may be set back again, before these.
+            self._last_end_ms = max((minute.minute_end_ms for minute in self._kept.after(0)), default=0)
 
     def _look_until(self, deadline_ms: int) -> JobSnapshot | None:
         # Also before the first look: the wait may have ended late, after the machine slept or its clock was set.
