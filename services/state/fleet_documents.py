@@ -258,19 +258,6 @@ class ClusterInfo(ViewDocument, frozen=True, kw_only=True):
     """Jobs that are left out because their topology or mapping cannot be read; absent if there are none."""
 
 
-class PackageScores(ViewDocument, frozen=True, kw_only=True):
-    """How a package was judged when it was made, in the simulator, on jobs that it was not trained on."""
-
-    reward: float
-    """Mean reward an hour over those jobs: half utilisation, half minus the latency in minutes. Higher is better."""
-    jobs: int
-    """How many jobs."""
-    beside: dict[str, float]
-    """The same of other policies on the same jobs; ``oracle`` knows the load to come."""
-    command: str
-    """The command that judges so."""
-
-
 class PolicyInUse(ViewDocument, frozen=True, kw_only=True):
     """A policy, and where its answers come from: jobs are counted by their latest decision."""
 
@@ -284,8 +271,8 @@ class PolicyInUse(ViewDocument, frozen=True, kw_only=True):
     """Those of them whose own policy failed, so that this one took its place."""
     fallback_reasons: tuple[str, ...]
     """Why, each reason once."""
-    scores: PackageScores | None = None
-    """How its package was judged; null of a rule, and where the state service does not have this version of the package."""
+    judged: str | None = None
+    """How its package was judged, in a line; null of a rule, and where the state service does not have this version of it."""
 
 
 class PoliciesDocument(ViewDocument, frozen=True, kw_only=True):

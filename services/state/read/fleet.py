@@ -22,7 +22,6 @@ from surescale.services.state.fleet_documents import (
     ClusterOverview,
     Counts,
     FragmentDocument,
-    PackageScores,
     PipelineDocument,
     PoliciesDocument,
     PolicyInUse,
@@ -76,11 +75,11 @@ def policies(
     latest: Iterable[DecidedBy],
     releases: Iterable[Appended[Release]],
     shadows: Iterable[ShadowSummary],
-    scores_of: Callable[[str, str], PackageScores | None] = lambda name, sha256: None,
+    judged: Callable[[str, str], str | None] = lambda name, sha256: None,
 ) -> PoliciesDocument:
     """Return which policy made each job's latest decision, what is released, and what others would have decided.
 
-    ``scores_of`` says how the package of a name and a hash was judged.
+    ``judged`` says how the package of a name and a hash was judged.
     """
     by_policy: dict[tuple[str, str], list[DecidedBy]] = {}
     for decision in sorted(latest, key=lambda each: each.job):
@@ -95,7 +94,7 @@ def policies(
                 jobs=tuple(each.job for each in decisions),
                 stands_in=tuple(reasons),
                 fallback_reasons=tuple(sorted(set(reasons.values()))),
-                scores=scores_of(name, sha256),
+                judged=judged(name, sha256),
             )
         )
     return PoliciesDocument(in_use=tuple(in_use), releases=tuple(releases), shadows=tuple(shadows))

@@ -486,14 +486,14 @@ class Queries(View):
 
     def policies(self) -> PoliciesDocument:
         """Return which policy made each job's latest decision, the releases, and the record of shadow policies."""
-        from surescale.services.state.read.package_scores import scores_of  # reads packages: a list of jobs need not wait for it
+        from surescale.policies.scores import judged_line  # reads packages: a list of jobs need not wait for it
 
         read = Documents()
         latest = self._newest_documents("decisions", Appended[DecidedBy], read)
         found = [self._client.hgetall(self._key(keys.releases(cluster))) for cluster in self._clusters()]
         bodies = [fields[place] for fields in found for place in sorted(fields)]
         releases = read.each("policy releases", bodies, Appended[Release])
-        return policies((each.record for each in latest), releases, self.shadows(), partial(scores_of, self.policy_folder))
+        return policies((each.record for each in latest), releases, self.shadows(), partial(judged_line, self.policy_folder))
 
     def shadows(self) -> tuple[ShadowSummary, ...]:
         """Return how each shadow policy compares with the decisions that were made."""

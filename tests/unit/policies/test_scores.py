@@ -1,12 +1,15 @@
 """Scores beside a package's card: written and read back alike, and worth nothing when damaged."""
 
+import hashlib
+import shutil
 from pathlib import Path
 
 import pytest
 
 from surescale.policies.registry import SHIPPED
-from surescale.policies.scores import FILE, JobScores, Lead, PolicyScore, Scores, read_scores, write_scores
+from surescale.policies.scores import FILE, JobScores, Lead, PolicyScore, Scores, judged_line, read_scores, write_scores
 
+SHA = hashlib.sha256((SHIPPED / "sure/card.json").read_bytes()).hexdigest()
 JUDGED = Scores(
     policy="sure",
     terms={"workload": "clarknet", "week": 2, "latency_weight": 0.5},
@@ -45,3 +48,24 @@ def test_scores_that_cannot_be_read_are_no_scores(tmp_path: Path, content: bytes
     if content is not None:
         (tmp_path / FILE).write_bytes(content)
     assert read_scores(tmp_path) is None
+
+
+def test_a_package_in_use_says_in_a_line_how_it_was_judged() -> None:
+    """The one that `surescale policy list` prints."""
+    line = judged_line("", "sure", SHA)
+    assert line is not None
+    assert line.startswith("on 11 jobs ")
+    assert "rescales a day" in line
+
+
+@pytest.mark.parametrize(("name", "sha256"), [("sure", ""), ("sure", "ab" * 32), ("nope", SHA), ("../sure", SHA), (".", SHA)])
+def test_what_is_not_known_by_its_hash_has_no_line(name: str, sha256: str) -> None:
+    """A rule, another version, no package, and a name that would leave the folder."""
+    assert judged_line("", name, sha256) is None
+
+
+def test_a_package_without_scores_has_no_line(tmp_path: Path) -> None:
+    """Nor one whose scores cannot be read."""
+    shutil.copytree(SHIPPED / "sure", tmp_path / "sure")
+    (tmp_path / "sure/scores.json").write_text("{")
+    assert judged_line(str(tmp_path), "sure", SHA) is None

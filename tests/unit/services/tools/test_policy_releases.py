@@ -16,10 +16,10 @@ from surescale.policies.paper.policy import PaperPolicy
 from surescale.policies.registry import SHIPPED, Unavailable
 from surescale.policies.released_policy import card_hash, released_policy
 from surescale.policies.rules.fixed import Hold
-from surescale.policies.scores import JobScores, PolicyScore, Scores, write_scores
+from surescale.policies.scores import JobScores, PolicyScore, Scores, ScoreSummary, summed_up, write_scores
 from surescale.runtime.limited_graphs import LimitedSession
 from surescale.services.agent.decider import Decider
-from surescale.services.tools.policy_releases.folder import ScoreSummary, policies_in, summary_of, verified
+from surescale.services.tools.policy_releases.folder import policies_in, verified
 from surescale.services.tools.policy_releases.scope import check_cluster, rolled_back, start_ms, withdrawn
 from tests.support.builders import JOB, window_at
 
@@ -236,11 +236,10 @@ def test_a_released_hash_that_is_not_there_falls_back_and_says_so() -> None:
 
 
 def test_scores_of_a_package_are_means_over_its_jobs() -> None:
-    """The package's own reward beside those of the policies that every job was run with."""
-    jobs = {"a": {"sure": 0.2, "static": 0.1, "oracle": 0.3}, "b": {"sure": 0.4, "static": 0.2, "hpa": 0.3}}
-    found = summary_of(judged(jobs))
-    assert (found.jobs, found.own.reward, list(found.beside)) == (2, pytest.approx(0.3), ["static"])
-    assert found.beside["static"].reward == pytest.approx(0.15)
+    """Constant sizes stand beside them only if every job was run with them: a mean over other jobs says nothing."""
+    found = summed_up(judged({"a": {"sure": 0.2, "static": 0.1}, "b": {"sure": 0.4, "static": 0.2}}))
+    assert (found.jobs, found.own.reward, found.static.reward) == (2, pytest.approx(0.3), pytest.approx(0.15))
+    assert summed_up(judged({"a": {"sure": 0.2, "static": 0.1}, "b": {"sure": 0.4, "hpa": 0.3}})).static is None
 
 
 def test_the_list_tells_what_a_shipped_package_costs_and_does() -> None:
@@ -258,13 +257,13 @@ def test_a_figure_that_one_job_lacks_is_not_told() -> None:
     """A mean over other jobs would be compared with it."""
     known, reward = PolicyScore(reward=0.2, utilisation=0.5, rescales_per_day=3.0), PolicyScore(reward=0.4, utilisation=0.7)
     jobs = {name: JobScores(tasks=3, policies={"sure": score}) for name, score in (("a", known), ("b", reward))}
-    assert summary_of(Scores(policy="sure", terms={}, jobs=jobs)).line() == "on 2 jobs 60% busy"
+    assert summed_up(Scores(policy="sure", terms={}, jobs=jobs)).line() == "on 2 jobs 60% busy"
 
 
 def test_a_package_that_was_judged_on_no_job_has_no_summary() -> None:
     """Other policies' rewards are not taken for its own."""
-    assert summary_of(judged({})) is None
-    assert summary_of(judged({"a": {"static": 0.1}})) is None
+    assert summed_up(judged({})) is None
+    assert summed_up(judged({"a": {"static": 0.1}})) is None
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:

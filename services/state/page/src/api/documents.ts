@@ -1,4 +1,4 @@
-// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 1ca37d74d123ed1ec00de9b482dab76e9cef72ccbd51a0b0fa0ea91d0ee0c09e.
+// Made by `make page` from docs/reference/openapi.json, whose SHA-256 is 86b7683569f7ea3f733d2b87f2ddaf18ac6d0985bbf6b1f4757b3fac4c55f07a.
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
@@ -1759,19 +1759,7 @@ export type components = {
             stands_in: string[];
             fallback_reasons: string[];
             /** @default null */
-            scores: components["schemas"]["PackageScores"] | null;
-        };
-        /**
-         * PackageScores
-         * @description How a package was judged when it was made, in the simulator, on jobs that it was not trained on.
-         */
-        PackageScores: {
-            reward: number;
-            jobs: number;
-            beside: {
-                [key: string]: number;
-            };
-            command: string;
+            judged: string | null;
         };
         /**
          * ShadowSummary
@@ -2132,7 +2120,6 @@ export type WorkerDocument = components['schemas']['WorkerDocument'];
 export type FragmentDocument = components['schemas']['FragmentDocument'];
 export type PoliciesDocument = components['schemas']['PoliciesDocument'];
 export type PolicyInUse = components['schemas']['PolicyInUse'];
-export type PackageScores = components['schemas']['PackageScores'];
 export type ShadowSummary = components['schemas']['ShadowSummary'];
 export type PipelineDocument = components['schemas']['PipelineDocument'];
 export type StageDocument = components['schemas']['StageDocument'];

@@ -1,6 +1,6 @@
 // Which policy serves which job, which rule is the fallback for which, which policies run in shadow, and the releases.
 import type { JSX } from "preact";
-import type { AppendedRelease as Release, PackageScores, PoliciesDocument as Policies, ShadowSummary as Shadow } from "../api/documents";
+import type { AppendedRelease as Release, PoliciesDocument as Policies, ShadowSummary as Shadow } from "../api/documents";
 import { useLive } from "../api/live";
 import { Card, Empty, Heading, Notice, Table, figures } from "../parts/basics";
 import { clusterLink, jobLink } from "../parts/links";
@@ -19,13 +19,7 @@ export function PoliciesPage(): JSX.Element {
         <>
           <Card title="In use" aside="by each job's latest decision">
             {document.in_use.length ? (
-              <>
-                <InUse document={document} />
-                <p class="note">
-                  Score: half of the utilisation less half of the latency in minutes, averaged by the hour, on jobs that the policy
-                  was not trained on; higher is better. In brackets the best other policy.
-                </p>
-              </>
+              <InUse document={document} />
             ) : <Empty title="No decision yet">The first ones come at the end of a span.</Empty>}
           </Card>
           <Card title="Shadow policies" aside="compared with the decisions that were made">
@@ -62,13 +56,13 @@ function InUse({ document }: { document: Policies }): JSX.Element {
   return (
     <Table
       label="Policies in use"
-      columns={["Policy", "Package", figures("Score", "Mean reward an hour when the package was made, on jobs it was not trained on"), figures("Jobs"), "Serves", "Fallback"]}
+      columns={["Policy", "Package", "Judged", figures("Jobs"), "Serves", "Fallback"]}
     >
       {document.in_use.map((policy) => (
         <tr key={`${policy.name} ${policy.sha256}`}>
           <th scope="row">{policy.name}</th>
           <td class="figure">{policy.sha256 ? policy.sha256.slice(0, 12) : "a rule"}</td>
-          <td class="number"><Score scores={policy.scores} /></td>
+          <td>{policy.judged ?? <span class="quiet">–</span>}</td>
           <td class="number">{policy.jobs.length}</td>
           <td>
             {policy.jobs.slice(0, JOBS_SHOWN).map((job, at) => (
@@ -86,20 +80,6 @@ function InUse({ document }: { document: Policies }): JSX.Element {
         </tr>
       ))}
     </Table>
-  );
-}
-
-function Score({ scores }: { scores: PackageScores | null }): JSX.Element {
-  if (!scores) return <span class="quiet">–</span>;
-  const beside = Object.entries(scores.beside).sort(([, one], [, other]) => other - one);
-  const all = beside.map(([name, reward]) => `${name} ${reward.toFixed(3)}`).join(", ");
-  // The oracle knows the load to come: no policy can beat it.
-  const rival = beside.find(([name]) => name !== "oracle");
-  return (
-    <span title={`On ${plural(scores.jobs, "job")}: ${all}. ${scores.command}`}>
-      {scores.reward.toFixed(3)}
-      {rival && <span class="quiet"> ({rival[0]} {rival[1].toFixed(3)})</span>}
-    </span>
   );
 }
 
