@@ -253,7 +253,7 @@ def _with_emergency(seen: Situation, question: Question, answered: _PolicyAnswer
         return replace(seen, overloaded=overloaded, urgent=np.where(seen.graph.scalable, emergency.wanted, 0))
     if isinstance(answered.answer, NotReady) or not answered.floor_applies:
         return seen
-    least = present_need(question)
+    least = present_need(question, looks_ahead=answered.answer.outlook is not None)
     return replace(seen, urgent=least) if least.any() else seen
 
 

@@ -203,13 +203,16 @@ def restless_of(question: Question) -> Restless:
     return Restless(tasks, np.where(tasks & ~has_grown & (doubled > question.current), doubled, 0))
 
 
-def present_need(question: Question) -> Int64:
+def present_need(question: Question, *, looks_ahead: bool = False) -> Int64:
     """Return int64 [N], the least that the last minutes' load leaves of each task: a mean over a whole span may lag behind it.
 
     The larger of the last minutes counts: one that is partly from after a fall says less than the load was, and one that is
     partly from before a rise less than it will be. How far a rise has come within a minute does not show in it, so while the load
     rises every task keeps what it has: a subtask given back just then costs two restarts. At most the present sizes: this keeps,
     and asks for no growth. 0 where nothing is known, or nobody wants emergencies answered.
+
+    ``looks_ahead``: a policy that says what load it expects, and how far off that may be, has chosen its own room. Where growth
+    makes no record late, a size that the present load fills is enough for it: the higher of two minutes has most of the noise.
     """
     current, load = question.current, question.measured.load
     if not answers_emergencies(question.settings, question.window.topology.engine):
@@ -219,7 +222,8 @@ def present_need(question: Question) -> Int64:
         return np.zeros_like(current)
     if _rises(load):
         return np.where(question.graph.scalable, current, 0)
-    return np.minimum(np.maximum(_needed(question, present), _needed_by_bursts(question, present)), current)
+    busy = 1.0 if looks_ahead and _patience_minutes(question) > 0.0 else None
+    return np.minimum(np.maximum(_needed(question, present, busy), _needed_by_bursts(question, present)), current)
 
 
 def _rises(load: Float64) -> bool:
@@ -265,14 +269,14 @@ def _needed_by_bursts(question: Question, present: float) -> Int64:
     return np.where(graph.scalable & ~np.isnan(exact), needed(or_zero(exact), graph.deal), 0).astype(np.int64)
 
 
-def _needed(question: Question, load: float) -> Int64:
-    """Return the subtasks [N] that a load needs; 0 where unknown.
+def _needed(question: Question, load: float, busy: float | None = None) -> Int64:
+    """Return the subtasks [N] that a load needs, ``busy`` of their time (None: as the owner or the rule wants); 0 where unknown.
 
     Without the room that a shrink leaves for noise: the higher of two minutes has it, and with both a job under a constant load
     kept twice what it needs.
     """
     sizing = Reading.of(question).sizing(CALIBRATED)
-    exact = exact_subtasks(question.measured, np.array(load), question.graph, sizing)
+    exact = exact_subtasks(question.measured, np.array(load), question.graph, sizing, busy)
     known = ~np.isnan(exact)
     wanted = np.clip(needed(np.where(known, exact, 1.0), question.graph.deal), 1.0, TARGET_MAX)
     return np.where(known, wanted, 0).astype(np.int64)

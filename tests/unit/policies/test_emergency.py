@@ -148,6 +148,14 @@ def test_a_burst_that_makes_no_record_late_keeps_no_size(burst: float, restart_m
     assert present_need(Question.of(window, JobSettings(job=window.job), 0))[1] == kept
 
 
+@pytest.mark.parametrize(("restart_ms", "looks_ahead", "kept"), [(10_000, True, 3), (10_000, False, 4), (90_000, True, 4)])
+def test_a_policy_that_looks_ahead_chooses_its_own_room(restart_ms: int, looks_ahead: bool, kept: int) -> None:
+    """Three subtasks carry 270 a minute, four with room. Where a restart alone makes records late, the room stays."""
+    window = busy_window((270.0,) * 25, restart_ms=restart_ms, parallelism=6)
+    question = Question.of(window, JobSettings(job=window.job), 0)
+    assert present_need(question, looks_ahead=looks_ahead)[1] == kept
+
+
 def test_at_the_end_of_a_span_it_adds_to_what_the_policy_wants() -> None:
     """A mean of ten minutes has not seen the step yet; the policy was asked, and its wish was amended."""
     decision = decided(flink_window((70.0, 280.0), off_span=False))
