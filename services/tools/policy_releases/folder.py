@@ -1,7 +1,5 @@
 """Policies in the policy folder by name and hash: ``folder/<name>``, or ``folder/<hash>`` where several versions are kept."""
 
-from pathlib import Path
-
 import msgspec
 
 from surescale.contracts.errors import SettingsError
@@ -11,6 +9,7 @@ from surescale.policies.registry import Unavailable, load_policy, policy_names
 from surescale.policies.released_policy import folder_of
 from surescale.policies.scores import ScoreSummary, summary_of
 from surescale.runtime.limited_graphs import opener_for
+
 
 class PolicyRow(msgspec.Struct, frozen=True, kw_only=True):
     """One policy that can be named with a folder; ``unusable`` says why it cannot decide, the hash is empty for a rule.
