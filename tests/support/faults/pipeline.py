@@ -277,6 +277,16 @@ class FaultPipeline:
         self.wait(lambda: not open_commands(topics), OPEN_COMMANDS_S)
         return self.wait(self._is_quiet, timeout_s)
 
+    def end_writers(self) -> bool:
+        """End every role that writes to Kafka, and wait until nothing is written; return whether that came.
+
+        A view and its rebuild are made of the same records only then: at the speed of life a rescaler goes on for minutes.
+        """
+        for name in SERVICES:
+            if name != "state-service":
+                self.end(name)
+        return self.wait(self._is_quiet, END_WITHIN_S)
+
     def rebuild_view(self, timeout_s: float) -> bool:
         """Flush Redis, and wait until the state service has built the view again; return whether it did in time."""
         import redis

@@ -72,6 +72,7 @@ def run(scenario: Scenario, options: FaultOptions, say: Say, *, record: bool = F
         findings.expect(pipeline.settle(SETTLE_WITHIN_S + _left_s(pipeline)), RECOVERS, "end", "the pipeline did not settle")
         topics = LiveTopics(pipeline.settings.bootstrap)
         found, recording = checked(topics), Recording.of(topics) if record else None
+        findings.expect(pipeline.end_writers(), RECOVERS, "end", "records came although every role had ended")
         grown, lag = dumped(pipeline.redis.url), list(pipeline.behind)  # a view that is being rebuilt lags behind on purpose
         rebuilt = pipeline.rebuild_view(SETTLE_WITHIN_S)
         findings.expect(rebuilt, RECOVERS, "view", f"not rebuilt within {SETTLE_WITHIN_S:g} s")

@@ -62,7 +62,7 @@ function InUse({ document }: { document: Policies }): JSX.Element {
         <tr key={`${policy.name} ${policy.sha256}`}>
           <th scope="row">{policy.name}</th>
           <td class="figure">{policy.sha256 ? policy.sha256.slice(0, 12) : "a rule"}</td>
-          <td>{policy.judged ?? <span class="quiet">–</span>}</td>
+          <td class="names">{policy.judged ?? <span class="quiet">–</span>}</td>
           <td class="number">{policy.jobs.length}</td>
           <td>
             {policy.jobs.slice(0, JOBS_SHOWN).map((job, at) => (
