@@ -146,9 +146,16 @@ class Log:
         is_seldom = min(habits) >= SELDOM_MS if is_own else min(habits) > SELDOM_MS
         return is_seldom and now_ms - since_ms <= max(habits)
 
-    def may_commit_seldom(self, now_ms: int) -> bool:
-        """Return whether the reader was not seen to move yet, and has stood for as long as one may that commits seldom."""
-        stood_ms = 0 if self._has_moved or self.stands_since_ms is None else now_ms - self.stands_since_ms
+    def may_commit_seldom(self, now_ms: int, of_others: Collection[int]) -> bool:
+        """Return whether the reader has stood for as long as one may that commits seldom, while its habits are unknown.
+
+        ``of_others``: as for ``waits_for_commit``. Once it has moved, their habits are its own.
+        """
+        if len(self.intervals) >= SELDOM_LEAST or (self._has_moved and len(of_others) >= SELDOM_LEAST):
+            return False
+        if self.stands_since_ms is None or min(self.intervals, default=SELDOM_MS) < SELDOM_MS:
+            return False
+        stood_ms = now_ms - self.stands_since_ms
         return SELDOM_MS <= stood_ms < QUIET_MS and now_ms - self.end_moved_ms < SELDOM_MS
 
     def stand(self, lag: int | None, has_moved: bool, looked_ms: int, now_ms: int) -> None:
@@ -320,10 +327,11 @@ class Positions:
                 self.logs[each].work = self._work
         if busy_ms is None:
             self._untold_ms = now_ms
-        for each in [each for each, lag in self.lag.items() if busy_ms and lag and self.logs[each].may_commit_seldom(now_ms)]:
-            self.lag[each] = None
-            self.unknown[each] = "nothing was committed there since we began to look, and its reader is at work"
         habits = [interval for each in self.moved for interval in self.logs[each].intervals]
+        may_be_done = (each for each, lag in self.lag.items() if lag and self.logs[each].may_commit_seldom(now_ms, habits))
+        for each in list(may_be_done) if busy_ms else ():
+            self.lag[each] = None
+            self.unknown[each] = "nothing was committed there for minutes, and its reader is at work"
         open_ones = {each: lag for each, lag in self.lag.items() if lag and self.logs[each].waits_for_commit(now_ms, habits)}
         total = sum(open_ones.values())
         if not total:
