@@ -133,9 +133,9 @@ def not_begun(waiting: Float64, subtasks: Float64) -> Float64:
 def never_rested(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Bool:
     """Return [m - 1, N] whether tasks worked all of each minute of figures [m, N, F] but the first, by what waited for them.
 
-    Such a minute began and ended with more waiting than the task got through, or the only task before it was held back or busy
-    all the time; and the task was not held back itself. A minute within which a job stood still begins and ends so as well, but
-    was not worked in whole.
+    Such a minute began and ended with more waiting than the task got through, in it and in the mean of all of them, or the only
+    task before it was held back or busy all the time; and the task was not held back itself. A minute within which a job stood
+    still begins and ends so as well, but was not worked in whole.
     """
     names = ("records_in", "records_out", "queued_records_last", "parallelism", "busy_ms", "backpressured_ms", "restarts")
     into, out, waiting, subtasks, busy, held, began = (figures[..., FIGURE[name]].astype(np.float64) for name in names)
@@ -145,7 +145,10 @@ def never_rested(figures: Float32, tasks: tuple[TaskSpec, ...]) -> Bool:
     processed = even[1:]
     offered, held, waiting = subtasks[1:] * MINUTE_MS, held[1:], not_begun(waiting, subtasks)
     resumes = stood[:-1] & (ran[1:] < WHOLE_LEAST * offered)  # False where idle time is unknown
-    enough = (waiting[:-1] >= processed) & (waiting[1:] >= processed)
+    known = ~np.isnan(processed)
+    mean = np.where(known, processed, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    least = np.fmax(processed, mean)  # where commits come in waves, next to nothing is got through in some minutes
+    enough = (waiting[:-1] >= least) & (waiting[1:] >= least)
     if (held > 0).any():
         parents = _only_parents(tasks)
         never_waited = (held >= PRESSED_LEAST * offered) & (held + busy[1:] >= NEVER_RESTS * offered)

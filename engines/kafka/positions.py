@@ -7,6 +7,7 @@ topic that has this id; where the broker tells none, a log whose end never fell.
 
 import bisect
 import math
+import statistics
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,8 +28,10 @@ BUSY_SLACK = 3.0
 """Records that would have taken so many times the busy time that was spent were not worked on."""
 LOOKS_KEPT = 60
 INTERVALS_KEPT = 20
-SELDOM_MS, SELDOM_LEAST = 2 * MINUTE_MS, 2
-"""A reader stood so long before each of its moves, at least so many: it commits in waves, and works on in between."""
+HABIT_LEAST = 2
+"""So many times a reader must have been seen to stand before it moved: then it is known how seldom it commits."""
+SELDOM_MS = 2 * MINUTE_MS
+"""One that has stood for so long while that is unknown may commit seldom, and work on in between."""
 SKIPPED = "skipped, and counted neither as work nor as input of the next group"
 _WORDS_MAX, _REASONS_SHOWN = 512, 3
 
@@ -133,25 +136,31 @@ class Log:
     work: tuple[float, int] = (0.0, 0)
     _has_moved: bool = False
 
-    def waits_for_commit(self, now_ms: int, of_others: Collection[int]) -> bool:
-        """Return whether a reader that commits seldom stands for no longer than it ever did, and may have worked since.
+    def waits_for_commit(self, now_ms: int, of_others: Collection[int], *, shows_work: bool) -> bool:
+        """Return whether a reader stands for no longer than it used to before its moves, and may have worked since the last.
 
-        ``of_others``: how long it stood before its moves in all partitions. These count while it has moved too seldom in this
-        one, if it stood longer each time: two minutes are also what one look that was left out makes of a minute.
+        By a minute more: looks tell to a minute. One outage among its moves is no habit.
+
+        Args:
+            now_ms: the time of this look.
+            of_others: how long it stood before its moves in all partitions. These count while it has moved too seldom in this one.
+            shows_work: its busy time is known. Without it only one that commits seldom is taken to work on, if by the moves of
+                others then for more than two minutes: so much is also what one look that was left out makes of a minute.
         """
-        since_ms, is_own = self.stands_since_ms, len(self.intervals) >= SELDOM_LEAST
+        is_own = len(self.intervals) >= HABIT_LEAST
         habits = self.intervals if is_own else of_others
-        if since_ms is None or self.left is None or len(habits) < SELDOM_LEAST:
+        if self.stands_since_ms is None or self.left is None or len(habits) < HABIT_LEAST:
             return False
         is_seldom = min(habits) >= SELDOM_MS if is_own else min(habits) > SELDOM_MS
-        return is_seldom and now_ms - since_ms <= max(habits)
+        usual_ms = min(max(habits), 2 * statistics.median(habits))
+        return (shows_work or is_seldom) and now_ms - self.stands_since_ms <= usual_ms + MINUTE_MS
 
     def may_commit_seldom(self, now_ms: int, of_others: Collection[int]) -> bool:
         """Return whether the reader has stood for as long as one may that commits seldom, while its habits are unknown.
 
         ``of_others``: as for ``waits_for_commit``. Once it has moved, their habits are its own.
         """
-        if len(self.intervals) >= SELDOM_LEAST or (self._has_moved and len(of_others) >= SELDOM_LEAST):
+        if len(self.intervals) >= HABIT_LEAST or (self._has_moved and len(of_others) >= HABIT_LEAST):
             return False
         if self.stands_since_ms is None or min(self.intervals, default=SELDOM_MS) < SELDOM_MS:
             return False
@@ -316,7 +325,7 @@ class Positions:
                 del self.unknown[each]
 
     def _leave_out_worked_on(self, now_ms: int, busy_ms: float | None) -> None:
-        """Count as waiting, of a reader that commits seldom, what its last commits left, or what it had no time for since then.
+        """Count as waiting, between a reader's commits, what the last ones left, or what it had no time for since then.
 
         ``busy_ms``: of this look; without it, anything that came since may have been worked on.
         """
@@ -332,7 +341,11 @@ class Positions:
         for each in list(may_be_done) if busy_ms else ():
             self.lag[each] = None
             self.unknown[each] = "nothing was committed there for minutes, and its reader is at work"
-        open_ones = {each: lag for each, lag in self.lag.items() if lag and self.logs[each].waits_for_commit(now_ms, habits)}
+        open_ones = {
+            each: lag
+            for each, lag in self.lag.items()
+            if lag and self.logs[each].waits_for_commit(now_ms, habits, shows_work=bool(busy_ms))
+        }
         total = sum(open_ones.values())
         if not total:
             return
