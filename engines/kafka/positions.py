@@ -143,7 +143,7 @@ class Log:
 
         Args:
             now_ms: the time of this look.
-            of_others: how long it stood before its moves in all partitions. These count while it has moved too seldom in this one.
+            of_others: how long it stood before its moves in all partitions. They count while it has moved too seldom in this one.
             shows_work: its busy time is known. Without it only one that commits seldom is taken to work on, if by the moves of
                 others then for more than two minutes: so much is also what one look that was left out makes of a minute.
         """
