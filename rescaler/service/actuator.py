@@ -6,6 +6,7 @@ has been fenced can neither report on a command of its successor nor pass over o
 Only commands that its own rescaler remembers as outstanding reach the engine.
 """
 
+import bisect
 import logging
 import threading
 import time
@@ -36,6 +37,12 @@ from surescale.runtime.topic_records import headers_of
 from surescale.runtime.tracing.spans import Span, at_work
 
 POLL_S = 0.05
+ROUND_S = 1.0
+"""After so long a round reports, and the next one goes on with the jobs that are left."""
+TAKEN_MOST = 1_000
+"""Commands in a round: a fleet that decides in one minute has as many at once."""
+LOOK_MS = 5
+"""So long a look at the engine may take in the mean: many commands under way are looked at the less often."""
 STOP_WITHIN_S = 10.0
 
 
@@ -110,6 +117,7 @@ class ActuatorThread:
         self._thread = beside(self._run, "the actuator", lambda: self._stop.is_set() or self._failed is not None)
         self._failed: BaseException | None = None
         self._open: dict[str, _Open] = {}  # by job
+        self._stepped_to = ""
         self._read_to: int | None = None
         self._now: list[Progress] = []
         """Reports of the round under way."""
@@ -159,26 +167,38 @@ class ActuatorThread:
     def _round(self) -> None:
         beat()
         record = self._consumer.poll(POLL_S)
-        now_ms = self._now_ms()
-        if record is not None:
+        now_ms, taken = self._now_ms(), 0
+        while record is not None:
             self._take(record, now_ms or 0)
-        wall_ms = time.time_ns() // 1_000_000
+            taken += 1
+            record = self._consumer.poll(0) if taken < TAKEN_MOST else None
         if now_ms is not None:
-            for job in sorted(self._open):
-                begun = self._open[job]
-                work = begun.work
-                with at_work(begun.span):
-                    self._report(self._stepped(begun, now_ms, wall_ms), begun)
-                    if work.away and self._seldom.is_time():
-                        self._log.warning("waiting for the engine: %s", work.away)
-                if work.ended:
-                    del self._open[job]
-                    begun.end()
+            self._step_all(now_ms)
         with self._lock:  # a command has ended for both at once
             self._reports += self._now
             if self._read_to is not None:
                 self._position = min([begun.offset for begun in self._open.values()] + [self._read_to])
         self._now = []
+
+    def _step_all(self, now_ms: int) -> None:
+        """Do the next step of each command under way, from the job on at which the last round ended."""
+        jobs, until_s = sorted(self._open), time.monotonic() + ROUND_S
+        first = bisect.bisect_right(jobs, self._stepped_to)
+        for job in jobs[first:] + jobs[:first]:
+            beat()
+            begun, wall_ms = self._open[job], time.time_ns() // 1_000_000
+            work, self._stepped_to = begun.work, job
+            with at_work(begun.span):
+                self._report(self._stepped(begun, now_ms, wall_ms), begun)
+                if work.away and self._seldom.is_time():
+                    self._log.warning("waiting for the engine: %s", work.away)
+            if work.ended:
+                del self._open[job]
+                begun.end()
+            elif work.is_requested:
+                work.not_before_ms = max(work.not_before_ms, wall_ms + LOOK_MS * len(self._open))
+            if time.monotonic() > until_s:
+                return
 
     def _stepped(self, begun: "_Open", now_ms: int, wall_ms: int) -> list[Progress]:
         """Do the next step of a command; an unforeseen error ends this command and no other."""

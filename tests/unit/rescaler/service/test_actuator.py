@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from typing import Any, cast
 
 import msgspec
@@ -10,6 +11,7 @@ from confluent_kafka import Message
 
 from surescale.contracts.commands import Progress, RescheduleCommand
 from surescale.contracts.wire import encode
+from surescale.engines.ports.actuator import JobStatus
 from surescale.rescaler.control.job.memory import CommandStatus
 from surescale.rescaler.service import actuator
 from surescale.rescaler.service.actuator import ActuatorThread
@@ -78,7 +80,9 @@ def commands() -> tuple[Any, list[RescheduleCommand]]:
     return of.status_of, made
 
 
-def worked(monkeypatch: pytest.MonkeyPatch, engine: FakeEngine, status_of: Any, *values: bytes) -> tuple[Kafka, Status]:
+def worked(
+    monkeypatch: pytest.MonkeyPatch, engine: FakeEngine, status_of: Any, *values: bytes, rounds: int | None = None
+) -> tuple[Kafka, Status]:
     """Let an actuator work through these records."""
     kafka, status, looks = Kafka(*values), Status(CLUSTER), threading.Semaphore(0)
     monkeypatch.setattr(actuator, "consumer", lambda *_: kafka)
@@ -90,7 +94,7 @@ def worked(monkeypatch: pytest.MonkeyPatch, engine: FakeEngine, status_of: Any, 
 
     worker = ActuatorThread(RescalerSettings(), engine, status_of, now_ms, status, logging.getLogger("test"), Traces())
     worker.start()
-    for _ in range(len(values) + 2):
+    for _ in range(len(values) + 2 if rounds is None else rounds):
         assert looks.acquire(timeout=20)
     worker.stop()
     worker.check()
@@ -149,3 +153,28 @@ def test_an_error_nobody_foresaw_fails_one_command_and_no_other(
     assert reports == {(JOB, "failed", "ACTUATOR_ERROR"), (OTHER_JOB, "accepted", "")}
     assert kafka.carried_out_to == 1
     assert "an unforeseen error ends this command" in caplog.text
+
+
+class Slow(FakeEngine):
+    """An engine that takes a moment for each answer, and counts them."""
+
+    looks = 0
+
+    def look(self, job: str) -> JobStatus:
+        """Answer late."""
+        time.sleep(0.005)
+        self.looks += 1
+        return super().look(job)
+
+
+def test_a_fleets_commands_are_requested_before_the_engine_is_looked_at_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand jobs that are decided on in one minute: with a command a round, most were not requested by their deadline."""
+    _, (own, _) = commands()
+    made = [msgspec.structs.replace(own, job=f"sim/j{n:03}", command_id=f"c{n}", action="prepare") for n in range(300)]
+    engine = Slow(now_ms=T0, jobs={each.job for each in made}, warm_ms=3_600_000)
+    monkeypatch.setattr(actuator, "ROUND_S", 0.2)
+    kafka, _ = worked(monkeypatch, engine, lambda _: CommandStatus.OUTSTANDING, *map(encode, made), rounds=20)
+    assert sorted(engine.asked) == sorted(each.command_id for each in made)
+    assert [report.status for report in kafka.reports].count("accepted") == len(made)
+    assert engine.looks < 4 * len(made)
+    assert kafka.carried_out_to == 0
