@@ -187,7 +187,10 @@ class ActuatorThread:
         for job in jobs[first:] + jobs[:first]:
             beat()
             begun, wall_ms = self._open[job], time.time_ns() // 1_000_000
-            work, self._stepped_to = begun.work, job
+            work = begun.work
+            if wall_ms < work.not_before_ms:
+                continue
+            self._stepped_to = job
             with at_work(begun.span):
                 self._report(self._stepped(begun, now_ms, wall_ms), begun)
                 if work.away and self._seldom.is_time():
