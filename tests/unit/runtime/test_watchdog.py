@@ -376,7 +376,7 @@ with Watchdog("agent", 0.5, logging.getLogger("agent")) as watchdog, watchdog.lo
 
 def test_a_process_whose_log_hangs_too_still_ends_and_says_where() -> None:
     """By Python's fault handler, past the log."""
-    ended = subprocess.run([sys.executable, "-c", HANGING_LOG], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", HANGING_LOG], capture_output=True, text=True, timeout=180)
     assert ended.returncode == HUNG_EXIT_CODE
     assert "the loop of agent has not turned for" in ended.stderr
     assert "where_it_hangs" in ended.stderr
