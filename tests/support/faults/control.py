@@ -15,6 +15,7 @@ ONE_DECISION = "one decision a job and span"
 ONE_OUTCOME = "one last outcome a decision"
 ORDER = "commands in order, each generation once"
 ENDED = "each command ends once"
+IN_TIME = "each command of an unhurt pipeline is carried out in time"
 AS_DECIDED = "parallelism is that of the last decision"
 LAST = ("held", "commanded", "superseded", "refused")
 Documents = list[dict[str, Any]]
@@ -39,6 +40,14 @@ def check_control(
     commands = _commands(topics, findings)
     ends = _ends(findings, commands, progress, cut_ms)
     _parallelism(topics, findings, decisions, outcomes, commands, ends)
+
+
+def check_in_time(topics: Topics, findings: Findings) -> None:
+    """Expect of a pipeline that nothing happened to that no command ended because nobody carried it out in time."""
+    for each in documents([record.value for record in topics.records("reschedule-events")], "progress/1"):
+        if each["status"] in ("applied", "failed"):
+            is_late = each.get("code") in ("NOT_REPORTED", "DEADLINE")
+            findings.expect(not is_late, IN_TIME, each["command_id"], f"{each.get('code')}: {each.get('detail')}")
 
 
 def open_commands(topics: Topics) -> set[str]:

@@ -12,6 +12,7 @@ from surescale.services.local_stack.errors import Say
 from tests.support.faults.brokers import small_disks
 from tests.support.faults.catalogue import NotStruck, Scenario
 from tests.support.faults.check import checked
+from tests.support.faults.control import check_in_time
 from tests.support.faults.findings import Findings, Violation
 from tests.support.faults.growth import BLOCKS, Slope, check_growth, slope
 from tests.support.faults.pipeline import SERVICES, FaultOptions, FaultPipeline
@@ -72,6 +73,8 @@ def run(scenario: Scenario, options: FaultOptions, say: Say, *, record: bool = F
         findings.expect(pipeline.settle(SETTLE_WITHIN_S + _left_s(pipeline)), RECOVERS, "end", "the pipeline did not settle")
         topics = LiveTopics(pipeline.settings.bootstrap)
         found, recording = checked(topics), Recording.of(topics) if record else None
+        if not scenario.faults:
+            check_in_time(topics, found)
         findings.expect(pipeline.end_writers(), RECOVERS, "end", "records came although every role had ended")
         grown, lag = dumped(pipeline.redis.url), list(pipeline.behind)  # a view that is being rebuilt lags behind on purpose
         rebuilt = pipeline.rebuild_view(SETTLE_WITHIN_S)
