@@ -14,6 +14,7 @@ import psutil
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.settings import PipelineSettings
 from surescale.engines.settings import ClusterSettings
+from surescale.rescaler.control.settings import ControlSettings
 from surescale.runtime.http import fetch_json
 from surescale.runtime.kafka import admin_client, create_topics
 from surescale.runtime.ports import LOOPBACK, free_ports
@@ -373,7 +374,7 @@ class FaultPipeline:
             env["SURESCALE_REDIS_URL"] = f"redis://{LOOPBACK}:{self.link('state-service-redis').port}/0"
         if role.name == "rescaler":
             # The clock is faster than life, recoveries are not: the default would be over before a killed role is back.
-            env["SURESCALE_APPLY_MS_MAX"] = str(round(1_000 * APPLY_S * self.options.speed))
+            env["SURESCALE_APPLY_MS_MAX"] = str(max(ControlSettings().apply_ms_max, round(1_000 * APPLY_S * self.options.speed)))
         if f"{role.name}-engine" in self.links.links:
             env["SURESCALE_ENGINE_URL"] = f"http://{LOOPBACK}:{self.link(f'{role.name}-engine').port}"
         if self.options.clocks_jump and role.name in CLOCKED:
