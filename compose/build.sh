@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the images of the named roles (default: all) and prints their sizes. Optional variables:
 #   PYTHON_IMAGE  base image              APT_MIRROR, PYPI_INDEX, MAVEN_REPOSITORY  where packages come from
-#   JAVA_PACKAGE  of the Spark image      (openjdk-17-jre-headless)
+#   JAVA_PACKAGE  of the Spark image      (openjdk-21-jre-headless)
 #   MSK=true      with the libraries of AWS MSK's IAM, of AWS
 #   SURESCALE_REGISTRY (surescale), SURESCALE_TAG (the project's version)          names of the images
 set -euo pipefail
@@ -32,7 +32,7 @@ for role in "${roles[@]}"; do
     [ -f "locks/images/$role.txt" ] || { say "no such role: $role; locks/images/ lists them"; exit 2; }
     image=$registry/$role:$tag
     own=(--build-arg "ROLE=$role")
-    [ "$role" != spark ] || own+=(--build-arg "JAVA_PACKAGE=${JAVA_PACKAGE:-openjdk-17-jre-headless}")
+    [ "$role" != spark ] || own+=(--build-arg "JAVA_PACKAGE=${JAVA_PACKAGE:-openjdk-21-jre-headless}")
     if ! context | docker build --file compose/Dockerfile "${own[@]}" "${arguments[@]}" --tag "$image" - > "$log" 2>&1
     then
         [ -z "${DEBUG:-}" ] || sed 's/^/  /' "$log" >&2

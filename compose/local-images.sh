@@ -8,11 +8,11 @@ cd "$(dirname "$0")/.."
 say() { echo "surescale: $*" >&2; }
 give_up() { say "$*"; exit 1; }
 
-SUITE=bookworm
+SUITE=trixie
 BASE=standin/base:$SUITE
-PYTHON=standin/python:3.11
-REDIS=standin/redis:7
-PROMETHEUS=standin/prometheus:2.42
+PYTHON=standin/python:3.13
+REDIS=standin/redis:8
+PROMETHEUS=standin/prometheus:2.53
 KAFKA=standin/kafka:4.2.1
 AUTHORITIES=/usr/local/share/ca-certificates
 
@@ -39,7 +39,7 @@ make_base() {
     mkdir -p "$context/ca"
     find "$AUTHORITIES" -name '*.crt' -exec cp -L {} "$context/ca/" \; 2> /dev/null || true
     touch "$context/ca/.keep"
-    mmdebstrap --quiet --variant=apt --include=ca-certificates "$SUITE" "$context/rootfs.tar" > "$work/log" 2>&1 \
+    mmdebstrap --quiet --variant=apt --include=ca-certificates,passwd "$SUITE" "$context/rootfs.tar" > "$work/log" 2>&1 \
         || give_up "mmdebstrap failed: $(tail -n 1 "$work/log")"
     build "$BASE" compose/standin/base.Dockerfile "$context"
     docker run --rm "$BASE" true || give_up "the engine builds images and cannot run them"
@@ -53,8 +53,8 @@ make_kafka() {
 import shutil
 import sys
 
-from services.local_stack.artifacts import fetch
-from services.local_stack.artifacts import KAFKA_BROKER
+from surescale.services.local_stack.artifacts import fetch
+from surescale.services.local_stack.artifacts import KAFKA_BROKER
 
 for jar in fetch(KAFKA_BROKER, progress=lambda line: print(line, file=sys.stderr)):
     shutil.copy(jar, sys.argv[1])

@@ -34,7 +34,7 @@ def start_session(settings: SparkSettings, scratch: Path) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
-        raise SettingsError("no Java runtime found: install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless)")
+        raise SettingsError("no Java runtime found: install Java 17 or newer (Debian: apt-get install default-jre-headless)")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise workers use the first python3 on the path
     os.environ["PYTHONSAFEPATH"] = "yes"  # otherwise workers import from the current folder first
     builder = SparkSession.builder.appName("surescale").master(settings.spark_master)

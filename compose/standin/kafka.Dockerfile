@@ -1,8 +1,8 @@
 # Stands in for apache/kafka: the same paths, the same KAFKA_* variables, read by Kafka's own KafkaDockerWrapper.
 # Context: jars/ (the broker's jars), run, kafka-run-class.sh, server.properties, log4j2.yaml.
-ARG BASE=standin/base:bookworm
+ARG BASE=standin/base:trixie
 FROM ${BASE}
-RUN apt-get update && apt-get install -y --no-install-recommends openjdk-17-jre-headless && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
+RUN apt-get update && apt-get install -y --no-install-recommends openjdk-21-jre-headless && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
  && useradd --uid 1000 --create-home --home-dir /home/appuser appuser \
  && mkdir -p /opt/kafka/config /var/lib/kafka/data /mnt/shared/config \
  && chown -R appuser:appuser /opt/kafka /var/lib/kafka /mnt/shared

@@ -1,5 +1,5 @@
 # Stands in for prom/prometheus: the same user, folders and command line.
-ARG BASE=standin/base:bookworm
+ARG BASE=standin/base:trixie
 FROM ${BASE}
 RUN apt-get update && apt-get install -y --no-install-recommends prometheus wget && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
  && mkdir -p /prometheus && chown nobody:nogroup /prometheus

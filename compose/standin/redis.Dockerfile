@@ -1,5 +1,5 @@
 # Stands in for redis:7.
-ARG BASE=standin/base:bookworm
+ARG BASE=standin/base:trixie
 FROM ${BASE}
 RUN apt-get update && apt-get install -y --no-install-recommends redis-server && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 USER redis

@@ -16,8 +16,8 @@ from surescale.services.local_stack.errors import JavaError
 JAVA_MAJOR_MIN = 17
 JAVA_MAJOR_MAX = 25
 INSTALL_HINT = (
-    "install one with `apt-get install openjdk-17-jre-headless` (Debian, Ubuntu) or `brew install openjdk@17` (macOS, "
-    "then set JAVA_HOME to its folder)"
+    "install one with `apt-get install default-jre-headless` (Debian 12, Ubuntu 24.04 and newer) or `brew install openjdk@21` "
+    "(macOS, then set JAVA_HOME to its folder)"
 )
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
