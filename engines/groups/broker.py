@@ -1,7 +1,8 @@
-"""What a Kafka broker tells of consumer groups: their members, what each is assigned, and how far the group has committed."""
+"""What a Kafka broker tells of groups: their members, what each is assigned, and how far the group has committed."""
 
+import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
@@ -20,9 +21,11 @@ from surescale.contracts.errors import SurescaleError
 from surescale.contracts.figures import known_count
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import is_a_role, may_be_a_role
+from surescale.engines.groups.other_types import Listed, NotTold, OtherGroup, OtherGroups
 from surescale.engines.kafka.offsets import ANSWER_TIMEOUT_S
 from surescale.engines.kafka.positions import Partition
-from surescale.runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client
+from surescale.runtime.backoff import Throttle
+from surescale.runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client, end_offsets
 from surescale.runtime.printable import printable
 
 GroupState = Literal["stable", "rebalancing", "empty", "dead"]
@@ -31,26 +34,23 @@ _STATES: dict[ConsumerGroupState, GroupState] = {
     ConsumerGroupState.EMPTY: "empty",
     ConsumerGroupState.DEAD: "dead",
 }
+_OTHER_STATES: dict[str, GroupState] = {"Stable": "stable", "Empty": "empty", "Dead": "dead"}
 _REFUSALS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 _INTERNAL = re.compile(r"(-changelog|-repartition|-__assignor-__leader|-KTABLE-FK-JOIN-SUBSCRIPTION-RE\w+-\d+-topic)\Z")
 """What follows the application's name in the topics that Kafka Streams and Faust make for themselves."""
 _ABSENT = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
 CLIENT_ID_LETTERS_MAX = 200
 """The last ones are kept, with the number at the end; whoever connects chooses as many as the broker takes."""
-STREAMS_GROUP = "a Kafka Streams group (KIP-1071)"
-SHARE_OR_STREAMS_GROUP = f"a share group (KIP-932) or {STREAMS_GROUP}"
+GroupType = Literal["consumer", "streams", "share"]
+SAY_EVERY_S = 600.0
+_REASON_LETTERS_MAX = 200
+_log = logging.getLogger("surescale.monitor")
 _NUMBER = re.compile(r"[0-9]+")
 
 
 def known_client(client_id: str) -> str:
     """Return a client id as members have it: printable, and its last letters."""
     return printable(client_id)[-CLIENT_ID_LETTERS_MAX:]
-
-
-def untold(other_type: str) -> str:
-    """Return what nobody tells us of a group of a type other than consumer groups."""
-    what = "whose members" if other_type == STREAMS_GROUP else "whose members and what waits for them"
-    return f"{what} the broker does not tell us"
 
 
 class GroupsUnavailable(SurescaleError):
@@ -79,13 +79,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A consumer group now.
+    """A group now.
 
     Attributes:
-        members: sorted by client id and member id.
+        members: sorted by client id and member id. Those of a share group (KIP-932) may have the same partition.
         assignor: how partitions are dealt out, e.g. ``range``.
-        committed: the offset of the next record by partition; partitions without a commit are missing.
-        other_type: of a dead one, what a group of this id is that is no consumer group; empty: there is none.
+        committed: the offset of the next record by partition; partitions without a commit are missing. A share group does not
+            do its records in order: there it is how many are done, from the first on.
+        type: a consumer group of either protocol, a Kafka Streams group of KIP-1071, or a share group.
     """
 
     group: str
@@ -93,19 +94,12 @@ class GroupDescription:
     members: tuple[Member, ...]
     assignor: str
     committed: dict[Partition, int]
-    other_type: str = ""
+    type: GroupType = "consumer"
 
     @property
     def absence(self) -> str:
         """Return why a dead group cannot be looked at."""
-        if not self.other_type:
-            return f"there is no group {self.group}"
-        return f"{self.group} is {self.other_type}, {untold(self.other_type)}"
-
-    @property
-    def commits_nothing(self) -> bool:
-        """Return whether it is no consumer group and has no committed offsets, as a share group never has."""
-        return bool(self.other_type) and not self.committed
+        return f"there is no group {self.group}"
 
     @property
     def topics(self) -> frozenset[str]:
@@ -128,8 +122,16 @@ class GroupReader:
             SettingsError: a file of the credentials cannot be read.
         """
         self._admin = admin_client(settings)
+        self._other_groups = OtherGroups(settings, timeout_s)
+        self._has_others = False  # there were some
+        self._shared: dict[str, dict[Partition, tuple[int, int]]] = {}  # of share groups: what was written down, and is done
+        self._seldom = Throttle(SAY_EVERY_S)
         self._bootstrap, self._timeout_s = settings.bootstrap, timeout_s
         self._roles: dict[str, bool] = {}  # whether each group is of a role that is named like one
+
+    def close(self) -> None:
+        """Leave the brokers."""
+        self._other_groups.close()
 
     def names(self, listed: Mapping[str, bool] | None = None) -> tuple[str, ...]:
         """Return the ids of all groups that have members and that we may see, sorted, without those of surescale's own roles.
@@ -170,73 +172,96 @@ class GroupReader:
         if listed.errors:  # without this broker's groups the list would look as if they had ended
             raise self._unknown(KafkaException(listed.errors[0]), "list consumer groups")
         absent = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
-        return {each.group_id: each.state not in absent for each in listed.valid or ()}
+        found = {each.group_id: each.state not in absent for each in listed.valid or ()}
+        return found | {group: not each.is_empty for group, each in self._others().items()}
 
-    def of_other_types(self) -> dict[str, str]:
-        """Return what each group is that is a share group or a Kafka Streams group of KIP-1071, by id, sorted.
-
-        Of these the broker lists the ids and describes none; groups of Kafka Connect and the like it does describe.
+    def _others(self) -> dict[str, Listed]:
+        """Return the groups that librdkafka does not know.
 
         Raises:
-            GroupsUnavailable: the broker does not answer.
+            GroupsUnavailable: there were some, and the broker does not answer now.
         """
         try:
-            every = self._admin.list_groups(timeout=self._timeout_s)  # see `_other_type`
-            listed = self._admin.list_consumer_groups(request_timeout=GROUP_REQUEST_TIMEOUT_S).result(self._timeout_s)
-        except (KafkaException, FutureTimeout) as error:
-            raise self._unknown(error, "list groups") from None
-        known = {each.group_id for each in listed.valid or ()}
-        others = sorted(str(each.id) for each in every if each.id not in known and not each.protocol_type)
-        return {group: _type_of(self._committed(group)) for group in others}
+            found = self._other_groups.listed()
+        except NotTold as error:
+            if self._has_others:
+                raise self._untold(error, "list groups") from None
+            if self._seldom.is_time():
+                _log.warning("%s", self._untold(error, "list its Kafka Streams and share groups"))
+            return {}
+        self._has_others = self._has_others or bool(found)
+        return found
 
     def look(self, groups: Sequence[str]) -> dict[str, GroupDescription]:
-        """Return the groups as they are now. One that does not exist, or is no consumer group, is dead.
+        """Return the groups as they are now. One that does not exist is dead.
 
         Raises:
             GroupsUnavailable: the broker does not answer, or does not let us ask.
         """
         asked = self._admin.describe_consumer_groups(list(groups), request_timeout=GROUP_REQUEST_TIMEOUT_S)
         described = {group: self._described(group, future) for group, future in asked.items()}
-        return {group: self._description(group, found) for group, found in described.items()}
+        unknown = [group for group, found in described.items() if found is None]
+        others = self._look_at_others(unknown) if unknown else {}
+        return {
+            group: others[group] if group in others else self._description(group, found) for group, found in described.items()
+        }
+
+    def _look_at_others(self, groups: Sequence[str]) -> dict[str, GroupDescription]:
+        listed = self._others()
+        types = {group: listed[group].type for group in groups if group in listed}
+        if not types:
+            return {}
+        what = f"describe group {next(iter(types))}"
+        try:
+            told, ends = self._other_groups.look(types), {}
+            if partitions := {TopicPartition(*each) for group in told.values() for each in group.waits}:
+                # So that the ends are older than what is said to wait before them.
+                ends = end_offsets(self._admin, sorted(partitions), self._timeout_s)
+                told = self._other_groups.look(types)
+        except NotTold as error:
+            raise self._untold(error, what) from None
+        except KafkaException as error:
+            raise self._unknown(error, what) from None
+        return {group: self._other(group, types[group], found, ends) for group, found in told.items()}
+
+    def _other(self, group: str, kind: GroupType, told: OtherGroup, ends: Mapping[Partition, int]) -> GroupDescription:
+        members = _sorted(
+            Member(each.id, known_client(each.client_id), each.host.lstrip("/"), each.partitions) for each in told.members
+        )
+        state = _OTHER_STATES.get(told.state, "rebalancing")
+        committed = self._done(group, told, ends) if kind == "share" else self._committed(group)
+        return GroupDescription(group, state, members, told.assignor, committed, kind)
+
+    def _done(self, group: str, told: OtherGroup, ends: Mapping[Partition, int]) -> dict[Partition, int]:
+        """Return how far a share group is. Records that came between two answers do not make it go back."""
+        before, now = self._shared.get(group, {}), {}
+        for each, (start, lag) in told.waits.items():
+            if lag is not None and each in ends:
+                was_start, was_done = before.get(each, (0, 0))
+                now[each] = start, max(start, ends[each] - lag, was_done if start >= was_start else 0)
+        self._shared[group] = now
+        return {each: done for each, (_, done) in now.items()}
 
     def _described(self, group: str, future: Future[ConsumerGroupDescription]) -> ConsumerGroupDescription | None:
         try:
-            return future.result(self._timeout_s)
+            found = future.result(self._timeout_s)
         except (KafkaException, FutureTimeout) as error:
             if isinstance(error, KafkaException) and error.args[0].code() in _ABSENT:
                 return None
             raise self._unknown(error, f"describe group {group}") from None
+        return None if ConsumerGroupState(found.state) is ConsumerGroupState.DEAD else found
 
     def _description(self, group: str, found: ConsumerGroupDescription | None) -> GroupDescription:
-        if found is None or ConsumerGroupState(found.state) is ConsumerGroupState.DEAD:
-            committed = self._committed(group)
-            return GroupDescription(group, "dead", (), "", committed, self._other_type(group, committed))
-        members = sorted(
-            (
-                Member(
-                    each.member_id,
-                    known_client(each.client_id),
-                    each.host.lstrip("/"),
-                    _partitions(each.assignment.topic_partitions),
-                )
-                for each in found.members
-            ),
-            key=lambda member: (member.client_id, member.id),
+        if found is None:
+            return GroupDescription(group, "dead", (), "", self._committed(group))
+        members = _sorted(
+            Member(
+                each.member_id, known_client(each.client_id), each.host.lstrip("/"), _partitions(each.assignment.topic_partitions)
+            )
+            for each in found.members
         )
         state: GroupState = _STATES.get(ConsumerGroupState(found.state), "rebalancing")
-        return GroupDescription(group, state, tuple(members), found.partition_assignor, self._committed(group))
-
-    def _other_type(self, group: str, committed: Mapping[Partition, int]) -> str:
-        """Return what a group is that the broker does not describe; empty: there is none.
-
-        librdkafka lists the ids of groups of every type, and tells neither their types nor, of any but consumer groups, their
-        members.
-        """
-        try:
-            listed = self._admin.list_groups(group, timeout=self._timeout_s)  # deprecated, and the only one that lists all types
-        except KafkaException as error:
-            raise self._unknown(error, f"list group {group}") from None
-        return _type_of(committed) if listed else ""
+        return GroupDescription(group, state, members, found.partition_assignor, self._committed(group))
 
     def _committed(self, group: str) -> dict[Partition, int]:
         try:
@@ -251,24 +276,28 @@ class GroupReader:
         return {(each.topic, each.partition): each.offset for each in found.topic_partitions or () if each.offset >= 0}
 
     def _unknown(self, error: Exception, what: str) -> GroupsUnavailable:
+        if not isinstance(error, KafkaException):
+            return self._unavailable(what, "no answer in time")
+        problem: KafkaError = error.args[0]
+        # Of some requests librdkafka gives the name of the request alone.
+        reason = f"{problem.str()}{problem.name()}" if problem.str().endswith(": ") else problem.str()
+        return self._unavailable(what, reason, is_refused=problem.code() in _REFUSALS)
+
+    def _untold(self, error: NotTold, what: str) -> GroupsUnavailable:
+        return self._unavailable(what, printable(str(error))[:_REASON_LETTERS_MAX], is_refused=error.is_refused)
+
+    def _unavailable(self, what: str, reason: str, *, is_refused: bool = False) -> GroupsUnavailable:
         where = f"Kafka at {self._bootstrap}, which the groups read,"
-        if isinstance(error, KafkaException):
-            problem: KafkaError = error.args[0]
-            if problem.code() in _REFUSALS:
-                return RightMissing(f"{where} does not let us {what}; grant DESCRIBE on it to the user of the monitor")
-            # Of some requests librdkafka gives the name of the request alone.
-            reason = f"{problem.str()}{problem.name()}" if problem.str().endswith(": ") else problem.str()
-        else:
-            reason = "no answer in time"
+        if is_refused:
+            return RightMissing(f"{where} does not let us {what}; grant DESCRIBE on it to the user of the monitor")
         return GroupsUnavailable(
             f"{where} does not answer when asked to {what} ({reason}); set SURESCALE_SOURCE_BOOTSTRAP to brokers that the "
             "monitor reaches, and SURESCALE_SOURCE_KAFKA_... to its credentials"
         )
 
 
-def _type_of(committed: Mapping[Partition, int]) -> str:
-    """Return what a group is that is listed and not described. Share groups commit nothing."""
-    return STREAMS_GROUP if committed else SHARE_OR_STREAMS_GROUP
+def _sorted(members: Iterable[Member]) -> tuple[Member, ...]:
+    return tuple(sorted(members, key=lambda member: (member.client_id, member.id)))
 
 
 def _partitions(assigned: Sequence[TopicPartition]) -> frozenset[Partition]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.plurals import counted, listed
 from surescale.engines.groups import GroupsSettings
-from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable, untold
+from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable
 from surescale.engines.groups.busy import busy_of
 from surescale.engines.groups.chains import Chain, Group, chains_of, single
 from surescale.engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
@@ -41,7 +41,6 @@ def groups(settings: SourceSettings) -> Iterator[Finding]:
         reader, topics = GroupReader(kafka), TopicOffsets(kafka)
         if not settings.part(GroupsSettings).groups_file:
             yield _check_all_groups(reader, settings)
-            yield from _of_other_types(reader)
             return
         seen = reader.look([chain.group_of(task) for chain in chains.values() for task in chain.groups])
     except (SettingsError, GroupsUnavailable) as problem:
@@ -89,13 +88,6 @@ def _check_all_groups(reader: GroupReader, settings: SourceSettings) -> Finding:
     return Finding("ok", _SUBJECT, f"each is a job: {listed(names, _SHOWN_MAX)}")
 
 
-def _of_other_types(reader: GroupReader) -> Iterator[Finding]:
-    found = reader.of_other_types()
-    for what in sorted(set(found.values())):
-        names = listed([group for group, other in found.items() if other == what], _SHOWN_MAX)
-        yield Finding("ok", _SUBJECT, f"no jobs: {names}: {what} each, {untold(what)}")
-
-
 def _group(task: str, seen: GroupDescription, group: Group, topics: TopicOffsets) -> Finding:
     starts = "start its consumers" if group.workers is None else "surescale starts its workers (`surescale workers list`)"
     try:
@@ -106,10 +98,6 @@ def _group(task: str, seen: GroupDescription, group: Group, topics: TopicOffsets
         return Finding("problem", _SUBJECT, f"{task}: {problem}", "correct reads in the file, or create the topic")
     found = {each: waiting(extent, seen.committed.get(each)) for each, extent in answer.extents.items()}
     known = sum(each for each in found.values() if isinstance(each, int))
-    if seen.other_type:
-        remedy = "read its topics as a consumer group, or take it out of the file"
-        waits = f"; {counted(known, 'record')} to read" if seen.committed else ""
-        return Finding("problem", _SUBJECT, f"{task}: {seen.absence}{waits}", remedy)
     if seen.state == "dead":
         return Finding("warning", _SUBJECT, f"{task}: {seen.absence}", f"{starts}, or correct group in the file")
     if not seen.members:

@@ -3,7 +3,7 @@
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -31,7 +31,7 @@ from surescale.engines.groups.chains import Chain
 from surescale.engines.groups.hindrance import Hindrance, Hindrances
 from surescale.engines.groups.shown import SHOWN_MAX, shown
 from surescale.engines.groups.workers import HINDRANCE_LETTERS_MAX, MembersEach
-from surescale.engines.kafka.deals import Rates
+from surescale.engines.kafka.deals import Rates, shared
 from surescale.engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
 from surescale.engines.kafka.positions import Answer, Partition, Positions, in_words
 from surescale.engines.ports.event_log import EventLog, changes
@@ -197,7 +197,7 @@ class ChainJob:
                 raise UnknownJob(group.absence)
             if is_missing and self._attempt:
                 raise SourceUnavailable(
-                    f"{self._job}: {group.absence} ({task}); {self._remedy(task, group)}; until then its figures are "
+                    f"{self._job}: {group.absence} ({task}); {self._remedy(task)}; until then its figures are "
                     "unknown and it is held"
                 )
             if len(group.members) > MEMBERS_MAX:
@@ -222,10 +222,8 @@ class ChainJob:
             self._stood = (now_ms, unsettled)
         return seen | {task: _at_work(seen[task], self._tasks[task].settled) for task in self._moving & unsettled.keys()}
 
-    def _remedy(self, task: str, group: GroupDescription) -> str:
+    def _remedy(self, task: str) -> str:
         """Return what brings a group that is not there: workers that crash at their start never join it."""
-        if group.other_type:
-            return "read its topics as a consumer group, or take it out of SURESCALE_GROUPS_FILE"
         return self._failing(self._chain.name, task) or "start its consumers, or correct its name in SURESCALE_GROUPS_FILE"
 
     def _reads(self, task: str, group: GroupDescription) -> frozenset[str]:
@@ -266,10 +264,12 @@ class ChainJob:
     def _note(self, task: str, group: GroupDescription, now_ms: int) -> None:
         remembered = self._tasks[task]
         positions = remembered.positions
-        found = remembered.hindrances.look(positions, group.members, now_ms) if group.state == "stable" else None
+        # Members of a share group take records of one partition in turn, so none of them is its reader.
+        can_show = group.state == "stable" and group.type != "share"
+        found = remembered.hindrances.look(positions, group.members, now_ms) if can_show else None
         is_expected = self._rests or self._starts(now_ms)
         if group.state == "dead" and not is_expected:
-            found = Hindrance(f"{group.absence}; {self._remedy(task, group)}", caps=False)
+            found = Hindrance(f"{group.absence}; {self._remedy(task)}", caps=False)
         if group.state == "empty" and not is_expected:
             found = Hindrance(f"group {group.group} has no members; start its consumers", caps=False)
         if lacks := sorted(self._missing & self._named(task)):
@@ -280,7 +280,7 @@ class ChainJob:
         remembered.hindrance = found
         for number, words in enumerate(positions.notes):
             self._tell(f"offsets{number}", task, words, now_ms)
-        unknown = "" if group.commits_nothing else in_words(positions.unknown)  # the hindrance says it
+        unknown = in_words(positions.unknown)
         if unknown and not remembered.told_unknown:
             self._tell("unknown", task, unknown, now_ms)
         remembered.told_unknown = unknown
@@ -367,9 +367,11 @@ class ChainJob:
         # Time without the records that it was spent on would make each record seem dear.
         are_told = positions.lag.keys() <= positions.arrived.keys()
         samples = []
-        for subtask, (member, mine) in enumerate(zip(group.members, _dealt(group, list(positions.lag)), strict=True)):
+        moved = _by_member(group, {each: positions.moved.get(each, 0) for each in positions.lag})
+        waiting = _by_member(group, {each: lag or 0 for each, lag in positions.lag.items()})
+        for subtask, member in enumerate(group.members):
             counted = remembered.members[member.id]
-            self._count(counted, mine, positions, upstream)
+            self._count(counted, moved[subtask], upstream)
             busy_ms = counted.busy_ms if are_told else None
             samples.append(
                 TaskSample(
@@ -387,7 +389,7 @@ class ChainJob:
                     idle_ms=None if busy_ms is None else max(0, now_ms - self._began_ms - busy_ms),
                     backpressured_ms=0,  # a topic in between holds nobody back
                     # What is known of it; the topology says what is not.
-                    queued_records=None if positions.known is None else sum(positions.lag[each] or 0 for each in mine),
+                    queued_records=None if positions.known is None else sum(waiting[subtask].values()),
                     parallelism=len(group.members),
                     # Of the whole group, since partitions move between its members.
                     arrived_records=None if upstream or positions.counted is None else 0 if subtask else positions.counted,
@@ -398,12 +400,12 @@ class ChainJob:
             )
         return samples
 
-    def _count(self, counted: _Counted, mine: list[Partition], positions: Positions, upstream: Sequence[str]) -> None:
-        counted.records_in += sum(positions.moved.get(each, 0) for each in mine)
+    def _count(self, counted: _Counted, moved: Mapping[Partition, int], upstream: Sequence[str]) -> None:
+        counted.records_in += sum(moved.values())
         for other in upstream:
             writes = self._chain.groups[other].writes
-            moved = sum(positions.moved.get(each, 0) for each in mine if each[0] in writes)
-            counted.received[other] = counted.received.get(other, 0) + moved
+            received = sum(records for (topic, _), records in moved.items() if topic in writes)
+            counted.received[other] = counted.received.get(other, 0) + received
 
     def _count_busy(self, task: str, group: GroupDescription, busy: Sequence[Busy], now_ms: int) -> float | None:
         """Count how long the members were busy, and return how long since the look before; None if one does not tell."""
@@ -454,8 +456,6 @@ class ChainJob:
             count, unknown = self._tasks[task].positions.behind(group.committed)
             others = {topic for member in group.members for topic, _ in member.partitions} - reads[task]
             others = {topic for topic in others if not topic.endswith(_BOOKKEEPING)}
-            if group.other_type:
-                unknown = group.absence  # a Streams group may also read repartition topics, which its members would tell
             if others:
                 unknown = unknown or f"its members also read {min(others)}, which is not looked at"
             waiting, why = waiting + count, why or (unknown and f"{task}: {unknown}")
@@ -546,12 +546,24 @@ def _add_share(counted: _Counted, share: float | None, passed_ms: int, speed: fl
     counted.busy_ms = known_count(round((counted.busy_ms or 0) + share * passed_ms)) if share is not None and is_covered else None
 
 
-def _dealt(group: GroupDescription, partitions: Sequence[Partition]) -> list[list[Partition]]:
-    """Return the partitions that count for each member: its own, each once, and for the first one those that nobody has."""
-    reader = {each: index for index, member in reversed(list(enumerate(group.members))) for each in member.partitions}
-    found: list[list[Partition]] = [[] for _ in group.members]
-    for each in partitions:
-        found[reader.get(each, 0)].append(each)
+def _by_member(group: GroupDescription, records: Mapping[Partition, int]) -> list[dict[Partition, int]]:
+    """Return the records that count for each member: of its own partitions, and for the first one of those that nobody has.
+
+    Each counts once: the first member that has a partition has all of it. In a share group members take the records of a
+    partition in turn, and the broker does not tell who took which: there each one that has it has an equal part, and what is left
+    over goes to another member with each partition.
+    """
+    readers: dict[Partition, list[int]] = {}
+    for index, member in enumerate(group.members):
+        for each in member.partitions:
+            readers.setdefault(each, []).append(index)
+    found: list[dict[Partition, int]] = [{} for _ in group.members]
+    for number, (each, count) in enumerate(sorted(records.items()) if found else ()):
+        who = readers.get(each, [0])
+        who = who if group.type == "share" else who[:1]
+        for place, index in enumerate(who):
+            part = (place + number) % len(who)
+            found[index][each] = count * (part + 1) // len(who) - count * part // len(who)
     return found
 
 
@@ -560,12 +572,14 @@ def _carries(group: GroupDescription, remembered: _Task) -> tuple[Carries, ...]:
     useful = _useful(group, remembered.positions)
     if useful is None:
         return ()
+    if group.type == "share":
+        return shared(len(remembered.positions.lag), useful)
     together = bool(_CO_PARTITIONED.search(group.assignor))
     return remembered.rates.carries(group.assignor, useful, [each.partitions for each in group.members], together=together)
 
 
 def _useful(group: GroupDescription, positions: Positions) -> int | None:
-    """Return how many members can have a partition.
+    """Return how many members can have a partition; None where nothing tells. Any number can share one in a share group.
 
     Range deals out each topic by itself, and an assignor that keeps partitions of one number together deals out numbers: the
     widest topic counts. The other assignors deal out all partitions together. As many as have one now can have one: members may
@@ -573,6 +587,8 @@ def _useful(group: GroupDescription, positions: Positions) -> int | None:
     """
     if not positions.lag:
         return None
+    if group.type == "share":
+        return MEMBERS_MAX
     if group.assignor == "range":
         most = max(Counter(topic for topic, _ in positions.lag).values())
     elif _CO_PARTITIONED.search(group.assignor):

@@ -13,7 +13,6 @@ SHOWN_MAX = 100
 """Partitions, members, and workers of one job, so that a minute of it stays small: the groups of the job share them."""
 _PROBLEM_LETTERS_MAX = 512
 _NAME_LETTERS_MAX = 256
-_UNTOLD = "the broker does not tell how far a group of this type is"
 
 
 def shown(
@@ -34,11 +33,12 @@ def shown(
         now_ms: the time of the look.
         most: partitions, members and workers that are shown at most, of each.
     """
-    owner = {each: subtask for subtask, member in enumerate(group.members) for each in member.partitions}
+    # Of a share group nobody knows who takes what.
+    is_owned = group.type != "share"
+    owner = {each: subtask for subtask, member in enumerate(group.members) for each in member.partitions if is_owned}
     known = [lag for lag in positions.lag.values() if lag is not None]
     partitions = _first(positions, most)
     topics = sorted({topic for topic, _ in positions.lag})
-    problems = dict.fromkeys(positions.unknown, _UNTOLD) if group.commits_nothing else positions.unknown
     return ConsumerGroup(
         task=task,
         group=printable(group.group)[:_NAME_LETTERS_MAX],
@@ -49,7 +49,7 @@ def shown(
         lag_unknown=len(positions.lag) - len(known),
         oldest_ms=positions.lag_ms,
         partitions=tuple(
-            _partition(each, owner.get(each), group.committed.get(each), positions, problems.get(each, ""), now_ms)
+            _partition(each, owner.get(each), group.committed.get(each), positions, positions.unknown.get(each, ""), now_ms)
             for each in partitions
         ),
         partitions_left_out=len(positions.lag) - len(partitions),
@@ -95,8 +95,9 @@ def _partition(
 def _member(subtask: int, group: GroupDescription, positions: Positions) -> GroupMember:
     member = group.members[subtask]
     mine = sorted(member.partitions & positions.lag.keys())
-    lags = [positions.lag[each] for each in mine]
-    moved = [positions.moved.get(each) for each in mine]
+    is_owned = group.type != "share"
+    lags = [positions.lag[each] if is_owned else None for each in mine]
+    moved = [positions.moved.get(each) if is_owned else None for each in mine]
     return GroupMember(
         subtask=subtask,
         client_id=member.client_id[:_NAME_LETTERS_MAX],

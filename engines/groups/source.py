@@ -115,6 +115,7 @@ class ConsumerGroupSource(CollectedSource[ChainJob]):
     def close(self) -> None:
         """Stop looking."""
         super().close()
+        self._groups.close()
         self._workers.requirements.close()
 
     def _looks_at(self, job: str, clock: Clock) -> ChainJob:

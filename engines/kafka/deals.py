@@ -26,6 +26,8 @@ STEP_LEAST = 1.05
 """Times as fast must a size be as the one before it to be listed."""
 MOVED_LEAST = 0.1
 """By so much must some size have become faster or slower for another list to be told."""
+SHARED_STEP = 1.03
+"""Times as many members is the next size that is listed of a share group."""
 DEALS, WORST = 16, -3
 """Deals that are tried where nobody can tell, and which of them, the best first, counts for fewer members than there are."""
 PARTITIONS_MAX = 512
@@ -213,6 +215,23 @@ def _of_any_deal(weights: _Weights, useful: int, present: int) -> dict[int, floa
         fullest = np.sort(np.diff(deals[:, at * each + np.minimum(at, more)]).max(axis=-1))
         found[size] = total / (fullest[WORST] if size < present else float(np.mean(fullest)))
     return found
+
+
+def shared(partitions: int, most: int) -> tuple[Carries, ...]:
+    """Return ``TaskSpec.carries`` of members of a share group (KIP-932), who may have one partition together.
+
+    While there are fewer of them than partitions, Kafka's assignor gives each partition to one. From then on all of them have
+    work. Of many, not every size is listed.
+
+    >>> shared(6, 20)[:6]
+    ((1, 1.0), (2, 2.0), (3, 3.0), (6, 6.0), (7, 7.0), (8, 8.0))
+    """
+    found = {-(-partitions // things): partitions / things for things in range(partitions, 1, -1)}
+    size = partitions
+    while size <= most:
+        found[size] = float(size)
+        size = max(size + 1, math.ceil(size * SHARED_STEP))
+    return tuple((size, float(f"{value:.3g}")) for size, value in sorted(found.items()))
 
 
 def _steps(values: Mapping[int, float], present: int) -> tuple[Carries, ...]:

@@ -47,7 +47,7 @@ class FoundGroup:
     Attributes:
         members: how many it has.
         topics: that it reads, sorted.
-        partitions: of the widest of them; more members would have nothing to do.
+        partitions: of the widest of them; more members than that have nothing to do, but in a share group.
         waiting: records behind its commits, as far as known.
         is_whole: whether that is known of every partition.
         has_data: whether any of its topics holds a record.
@@ -165,8 +165,6 @@ def checked_groups(settings: PipelineSettings, names: Sequence[str], live: Seque
         offsets = TopicOffsets(settings)
         found = []
         for name, group in seen.items():
-            if group.other_type:
-                raise SettingsError(f"--group: {group.absence}; name a consumer group")
             if group.state == "dead":
                 near = get_close_matches(name, live, n=1) or live[:3]
                 instead = f"; with members: {', '.join(near)}" if near else "; start its consumers"

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaException
 
 from surescale.contracts.settings import PipelineSettings, to_environment
 from surescale.contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS
+from surescale.engines.groups.other_types import OtherGroups
 from surescale.runtime.kafka import LogReader, create_topics, producer
 from surescale.runtime.kafka_errors import Refused
 from surescale.services.doctor.kafka_checks import KafkaChecks
@@ -99,6 +100,7 @@ def test_doctor_says_whose_token_it_is(broker: TokenBroker, issuer: Issuer) -> N
     settings = pipeline(broker, issuer, "doctor-")
     well = [*(checks := KafkaChecks(settings)).token(), *checks.broker()]
     assert [(finding.verdict, finding.subject) for finding in well] == [("ok", "token"), ("ok", "kafka")]
+    assert OtherGroups(settings, PATIENT_S).listed() == {}
     assert "client 'surescale', issuer 'https://issuer.test', audience 'kafka.test'" in well[0].detail
     issuer.stop()
     (finding,) = KafkaChecks(settings).token()

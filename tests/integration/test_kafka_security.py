@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 
 from surescale.contracts.settings import PipelineSettings, to_environment
 from surescale.contracts.topics import DECISIONS, SNAPSHOTS
+from surescale.engines.groups.other_types import NotTold, OtherGroups
 from surescale.runtime.kafka import LogReader, create_topics, producer, wait_for_topics
 from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
@@ -75,6 +76,15 @@ def test_a_client_that_may_not_or_should_not_connect_does_not(broker: SecureBrok
         assert "was not signed by the authority in SURESCALE_KAFKA_CA_FILE" in str(refused.value)
 
 
+def test_the_client_that_asks_for_other_types_of_groups_comes_in_as_well(broker: SecureBroker) -> None:
+    """With the same settings; with a wrong password it says that it does not, within its time and without the password."""
+    assert OtherGroups(PipelineSettings(**broker.scram), PATIENT_S).listed() == {}  # type: ignore[arg-type]  # all are texts
+    wrong = broker.scram | {"kafka_password_file": str(broker.folder / "wrong-password")}
+    with pytest.raises(NotTold) as refused:
+        OtherGroups(PipelineSettings(**wrong), 3.0).listed()  # type: ignore[arg-type]  # all are texts
+    assert TELLTALE not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("names", "days"),
     [("subjectAltName=DNS:kafka.example.org", 2), (BROKER_NAMES, -1)],
@@ -133,6 +143,7 @@ def test_a_certificate_opens_a_listener_that_wants_one(tmp_path: Path) -> None:
         broker.wait_ready()
         pipeline = PipelineSettings(**broker.mutual, topic_prefix="mutual-")  # type: ignore[arg-type]  # all are texts
         assert "mutual-decisions" in create_topics(pipeline)
+        assert OtherGroups(pipeline, PATIENT_S).listed() == {}
         with pytest.raises(KafkaException):
             create_topics(replace(pipeline, kafka_certificate_file="", kafka_key_file=""))
     finally:
