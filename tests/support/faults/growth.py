@@ -39,6 +39,22 @@ class Slope:
         return self.per_hour - 2 * self.error > limit
 
 
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How memory (MB) and handles of a life grew after the warm-up; ``quarters`` are the means of memory in each of its quarters.
+
+    What levels off has filled; what goes on by as much from quarter to quarter leaks.
+    """
+
+    memory: Slope
+    handles: Slope
+    quarters: tuple[float, ...]
+
+    def __str__(self) -> str:
+        by_quarter = ", ".join(f"{each:.0f}" for each in self.quarters)
+        return f"memory {self.memory} MB an hour ({by_quarter} MB by quarter), handles {self.handles}"
+
+
 def slope(at_s: Sequence[float], values: Sequence[float]) -> Slope:
     """Return the least-squares slope through the means of twelve blocks of looks."""
     at, seen = (np.array([part.mean() for part in np.array_split(np.asarray(each, float), BLOCKS)]) for each in (at_s, values))
@@ -49,24 +65,25 @@ def slope(at_s: Sequence[float], values: Sequence[float]) -> Slope:
     return Slope(rise, float(np.sqrt((rest**2).sum() / (BLOCKS - 2) / squares)))
 
 
-def slopes(life: Sequence[Look]) -> tuple[Slope, Slope] | None:
-    """Return growth of memory (MB) and handles after the warm-up; None of a life too short to say."""
+def growth_of(life: Sequence[Look]) -> Growth | None:
+    """Return how a life grew; None of one too short to say."""
     kept = life[int(len(life) * WARM_UP_SHARE) :]
     if len(kept) < 2 * BLOCKS:
         return None
     at_s = [each.at_s for each in kept]
-    return slope(at_s, [each.memory_mb for each in kept]), slope(at_s, [float(each.handles) for each in kept])
+    quarters = tuple(float(part.mean()) for part in np.array_split([each.memory_mb for each in life], 4))
+    return Growth(slope(at_s, [each.memory_mb for each in kept]), slope(at_s, [float(each.handles) for each in kept]), quarters)
 
 
-def check_growth(lives: dict[str, list[Look]], findings: Findings) -> dict[str, tuple[Slope, Slope]]:
-    """Return the slopes of each life (of one process, from start to end) of ten minutes; judge those of half an hour."""
-    found = {}
+def check_growth(lives: dict[str, list[Look]], findings: Findings) -> dict[str, Growth]:
+    """Return how each life (of one process, from start to end) of ten minutes grew; judge those of half an hour."""
+    found: dict[str, Growth] = {}
     for name, life in lives.items():
-        lasted_s, both = life[-1].at_s - life[0].at_s, slopes(life)
-        if both is None or lasted_s < 60 * SHOWN_MINUTES:
+        lasted_s, growth = life[-1].at_s - life[0].at_s, growth_of(life)
+        if growth is None or lasted_s < 60 * SHOWN_MINUTES:
             continue
-        found[name] = memory, handles = both
+        found[name] = growth
         if lasted_s >= 60 * JUDGED_MINUTES:
-            grows = memory.exceeds(MEMORY_MB_PER_HOUR_MAX) or handles.exceeds(HANDLES_PER_HOUR_MAX)
-            findings.expect(not grows, FLAT, name, f"memory grows by {memory} MB an hour, handles by {handles}")
+            grows = growth.memory.exceeds(MEMORY_MB_PER_HOUR_MAX) or growth.handles.exceeds(HANDLES_PER_HOUR_MAX)
+            findings.expect(not grows, FLAT, name, str(growth))
     return found

@@ -14,7 +14,7 @@ from tests.support.faults.catalogue import NotStruck, Scenario
 from tests.support.faults.check import checked
 from tests.support.faults.control import check_in_time
 from tests.support.faults.findings import Findings, Violation
-from tests.support.faults.growth import BLOCKS, Slope, check_growth, slope
+from tests.support.faults.growth import BLOCKS, Growth, Slope, check_growth, slope
 from tests.support.faults.pipeline import SERVICES, FaultOptions, FaultPipeline
 from tests.support.faults.recording import LiveTopics, Recording
 from tests.support.faults.view import check_views, dumped
@@ -43,7 +43,7 @@ class Report:
     faults: dict[str, FaultResults]
     left_out: int
     findings: Findings
-    slopes: dict[str, tuple[Slope, Slope]]
+    growth: dict[str, Growth]
     behind: Slope | None
     """Growth of the lag behind the clock, event minutes an hour."""
     behind_at_most: float
@@ -82,13 +82,13 @@ def run(scenario: Scenario, options: FaultOptions, say: Say, *, record: bool = F
         if rebuilt:
             check_views(grown, dumped(pipeline.redis.url), findings)
         lives = {name: life for name, life in pipeline.lives.items() if name.partition("/")[0] in SERVICES}
-        slopes = check_growth(lives, findings)
+        growth = check_growth(lives, findings)
     behind = slope(*zip(*lag, strict=True)) if len(lag) >= 2 * BLOCKS else None
     behind_at_most = max((minutes for _, minutes in lag), default=0.0)
     findings.looked_at.update(found.looked_at)
     findings.violations += found.violations
     return Report(
-        scenario.name, dict(results), left_out, findings, slopes, behind, behind_at_most, time.monotonic() - began_s, recording
+        scenario.name, dict(results), left_out, findings, growth, behind, behind_at_most, time.monotonic() - began_s, recording
     )
 
 
@@ -143,8 +143,7 @@ def table(reports: Sequence[Report]) -> list[str]:
         lines += ["", *(f"- {report.scenario}: {violation}" for violation in first_of_each(report.findings.violations))]
         if report.behind is not None:
             lines.append(f"- {report.scenario}: lag {report.behind} minutes an hour, {report.behind_at_most:.1f} at most")
-        for name, (memory, handles) in report.slopes.items():
-            lines.append(f"- {report.scenario}: {name}: memory {memory} MB an hour, handles {handles}")
+        lines += [f"- {report.scenario}: {name}: {growth}" for name, growth in report.growth.items()]
     return lines
 
 
