@@ -220,8 +220,8 @@ def _of_any_deal(weights: _Weights, useful: int, present: int) -> dict[int, floa
 def shared(partitions: int, most: int) -> tuple[Carries, ...]:
     """Return ``TaskSpec.carries`` of members of a share group (KIP-932), who may have one partition together.
 
-    While there are fewer of them than partitions, each partition is taken to have one member, which is the least. From then on all
-    of them have work. Of many, not every size is listed.
+    While there are fewer of them than partitions, each partition is taken to have one member, which is the least. From then on
+    all of them have work. Of many, not every size is listed.
 
     >>> shared(6, 20)[:6]
     ((1, 1.0), (2, 2.0), (3, 3.0), (6, 6.0), (7, 7.0), (8, 8.0))
