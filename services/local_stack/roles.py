@@ -13,6 +13,8 @@ from surescale.services.local_stack.errors import Say
 from surescale.services.local_stack.java import find_java
 from surescale.services.local_stack.supervisor import Role
 
+THREADS = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+"""As in the images. glibc keeps freed memory apart for groups of threads, and the monitor has a thread a job."""
 READY_TIMEOUT_S = 600.0  # for one that hangs; one that ends is noticed at once, and Spark starts slowly on a busy machine
 
 
@@ -60,7 +62,7 @@ def pipeline_roles(
     return [
         spark,
         _role("monitor", settings, ports.monitor, ["monitor"]),
-        _role("agent", settings, ports.agent, ["agent"], env={"OMP_NUM_THREADS": "1"}),
+        _role("agent", settings, ports.agent, ["agent"]),
         _role("rescaler", settings, ports.rescaler, ["rescaler", *rescaler_arguments]),
         _role("state-service", settings, ports.state, ["state-service", "--port", str(ports.http)]),
     ]
@@ -72,7 +74,7 @@ def _shared_process(settings: PipelineSettings, ports: PipelinePorts) -> Role:
     return Role(
         name="together",
         command=surescale("run", "together", *(f"{role}:{port}" for role, port in health.items())),
-        env={**to_environment(settings), "OMP_NUM_THREADS": "1", "SURESCALE_HTTP_PORT": str(ports.http)},
+        env={**to_environment(settings), **THREADS, "SURESCALE_HTTP_PORT": str(ports.http)},
         ready=lambda: all(map(is_ok, urls)),
         ready_timeout_s=READY_TIMEOUT_S,
         stop_grace_s=10.0,
@@ -103,7 +105,7 @@ def _role(
     return Role(
         name=name,
         command=surescale("run", *arguments),
-        env={**to_environment(replace(settings, health_port=port)), **(env or {})},
+        env={**to_environment(replace(settings, health_port=port)), **THREADS, **(env or {})},
         ready=lambda: is_ok(url),
         ready_timeout_s=READY_TIMEOUT_S,
         stop_grace_s=stop_grace_s,
