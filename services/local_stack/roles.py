@@ -13,8 +13,8 @@ from surescale.services.local_stack.errors import Say
 from surescale.services.local_stack.java import find_java
 from surescale.services.local_stack.supervisor import Role
 
-THREADS = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
-"""As in the images. glibc keeps freed memory apart for groups of threads, and the monitor has a thread a job."""
+THREADS = {"OMP_NUM_THREADS": "1", "GLIBC_TUNABLES": "glibc.malloc.arena_max=2:glibc.malloc.tcache_count=0"}
+"""As in the images. glibc keeps freed memory for each thread, up to 0.2 MB, and the monitor has a thread a job."""
 READY_TIMEOUT_S = 600.0  # for one that hangs; one that ends is noticed at once, and Spark starts slowly on a busy machine
 
 
