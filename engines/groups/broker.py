@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from confluent_kafka import (
 from confluent_kafka.admin import ConsumerGroupDescription  # type: ignore[attr-defined]
 
 from surescale.contracts.errors import SurescaleError
-from surescale.contracts.figures import known_count
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import is_a_role, may_be_a_role
+from surescale.engines.groups.members import Member
 from surescale.engines.groups.other_types import Listed, NotTold, OtherGroup, OtherGroups
 from surescale.engines.kafka.offsets import ANSWER_TIMEOUT_S
 from surescale.engines.kafka.positions import Partition
@@ -39,18 +39,10 @@ _REFUSALS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER
 _INTERNAL = re.compile(r"(-changelog|-repartition|-__assignor-__leader|-KTABLE-FK-JOIN-SUBSCRIPTION-RE\w+-\d+-topic)\Z")
 """What follows the application's name in the topics that Kafka Streams and Faust make for themselves."""
 _ABSENT = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
-CLIENT_ID_LETTERS_MAX = 200
-"""The last ones are kept, with the number at the end; whoever connects chooses as many as the broker takes."""
 GroupType = Literal["consumer", "streams", "share"]
 SAY_EVERY_S = 600.0
 _REASON_LETTERS_MAX = 200
 _log = logging.getLogger("surescale.monitor")
-_NUMBER = re.compile(r"[0-9]+")
-
-
-def known_client(client_id: str) -> str:
-    """Return a client id as members have it: printable, and its last letters."""
-    return printable(client_id)[-CLIENT_ID_LETTERS_MAX:]
 
 
 class GroupsUnavailable(SurescaleError):
@@ -59,22 +51,6 @@ class GroupsUnavailable(SurescaleError):
 
 class RightMissing(GroupsUnavailable):
     """The broker answers, and does not let us ask."""
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One consumer of a group."""
-
-    id: str
-    client_id: str
-    host: str
-    partitions: frozenset[Partition]
-
-    def filled_in(self, template: str) -> str | None:
-        """Return a template with ``{host}`` and ``{number}``, the last number in the client id; None without such a number."""
-        number = (_NUMBER.findall(self.client_id) or [""])[-1]
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return None if known_count(number) is None and "{number}" in template else template.format(host=host, number=number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +201,9 @@ class GroupReader:
         return {group: self._other(group, types[group], found, ends) for group, found in told.items()}
 
     def _other(self, group: str, kind: GroupType, told: OtherGroup, ends: Mapping[Partition, int]) -> GroupDescription:
-        members = _sorted(
-            Member(each.id, known_client(each.client_id), each.host.lstrip("/"), each.partitions) for each in told.members
-        )
         state = _OTHER_STATES.get(told.state, "rebalancing")
         committed = self._done(group, told, ends) if kind == "share" else self._committed(group)
-        return GroupDescription(group, state, members, told.assignor, committed, kind)
+        return GroupDescription(group, state, _sorted(told.members), told.assignor, committed, kind)
 
     def _done(self, group: str, told: OtherGroup, ends: Mapping[Partition, int]) -> dict[Partition, int]:
         """Return how far a share group is. Records that came between two answers do not make it go back."""
@@ -255,9 +228,7 @@ class GroupReader:
         if found is None:
             return GroupDescription(group, "dead", (), "", self._committed(group))
         members = _sorted(
-            Member(
-                each.member_id, known_client(each.client_id), each.host.lstrip("/"), _partitions(each.assignment.topic_partitions)
-            )
+            Member.told(each.member_id, each.client_id, each.host, _partitions(each.assignment.topic_partitions))
             for each in found.members
         )
         state: GroupState = _STATES.get(ConsumerGroupState(found.state), "rebalancing")
@@ -300,5 +271,5 @@ def _sorted(members: Iterable[Member]) -> tuple[Member, ...]:
     return tuple(sorted(members, key=lambda member: (member.client_id, member.id)))
 
 
-def _partitions(assigned: Sequence[TopicPartition]) -> frozenset[Partition]:
-    return frozenset((each.topic, each.partition) for each in assigned)
+def _partitions(assigned: Sequence[TopicPartition]) -> Iterator[Partition]:
+    return ((each.topic, each.partition) for each in assigned)

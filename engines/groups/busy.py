@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from surescale.contracts.figures import known_number
-from surescale.engines.groups.broker import Member, known_client
 from surescale.engines.groups.chains import Group
+from surescale.engines.groups.members import Member, known_client
 from surescale.runtime.http import LARGE, ErrorAnswer, NoAnswer, ask
 from surescale.runtime.printable import printable
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.engines.groups.broker import Member
+from surescale.engines.groups.members import Member
 from surescale.engines.kafka.positions import STILL_MS, Partition, Positions, named
 
 INTERVALS_STILL = 3

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from surescale.contracts.settings import PipelineSettings
+from surescale.engines.groups.members import Member
 from surescale.engines.kafka.positions import Partition
 from surescale.runtime.kafka_security import OAUTHBEARER, credentials, ssl_context, uses_tokens
 from surescale.runtime.oauth_tokens import fetch_token
@@ -40,20 +41,6 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherMember:
-    """One member. Of a Streams group it is a thread, and its partitions are those of its active tasks.
-
-    A task has one partition of each topic that its part of the application reads. Topics with fewer partitions than another one
-    of that part may not have it.
-    """
-
-    id: str
-    client_id: str
-    host: str
-    partitions: frozenset[Partition]
-
-
-@dataclass(frozen=True, slots=True)
 class OtherGroup:
     """A group as its coordinator tells it.
 
@@ -66,7 +53,7 @@ class OtherGroup:
 
     state: str
     assignor: str
-    members: tuple[OtherMember, ...]
+    members: tuple[Member, ...]
     waits: Mapping[Partition, tuple[int, int | None]]
 
 
@@ -256,11 +243,11 @@ def _streams(told: Any) -> OtherGroup:
         each.subtopology_id: (*each.source_topics, *(topic.name for topic in each.repartition_source_topics)) for each in parts
     }
     members = (
-        OtherMember(
+        Member.told(
             each.member_id,
             each.client_id,
             each.client_host,
-            frozenset(
+            (
                 (topic, partition)
                 for task in each.assignment.active_tasks
                 for partition in task.partitions
@@ -274,11 +261,11 @@ def _streams(told: Any) -> OtherGroup:
 
 def _share(told: Any, offsets: Any) -> OtherGroup:
     members = (
-        OtherMember(
+        Member.told(
             each.member_id,
             each.client_id,
             each.client_host,
-            frozenset((topic.topic_name, at) for topic in each.assignment.topic_partitions for at in topic.partitions),
+            ((topic.topic_name, at) for topic in each.assignment.topic_partitions for at in topic.partitions),
         )
         for each in told.members
     )

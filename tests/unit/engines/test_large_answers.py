@@ -12,8 +12,8 @@ from surescale.contracts.errors import SurescaleError
 from surescale.engines.compose import client as compose
 from surescale.engines.flink import client as flink
 from surescale.engines.groups import busy
-from surescale.engines.groups.broker import Member
 from surescale.engines.groups.chains import Group
+from surescale.engines.groups.members import Member
 from surescale.engines.kubernetes import client as kubernetes
 from surescale.engines.kubernetes.target import Target
 from surescale.runtime.http import LARGE, LargeAnswers

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from surescale.engines.groups.broker import Member
 from surescale.engines.groups.busy import Busy, busy_of
 from surescale.engines.groups.chains import Group
+from surescale.engines.groups.members import Member
 from tests.support.http_server import sending
 
 OK = b"HTTP/1.1 200 OK\r\n\r\n"

@@ -7,8 +7,8 @@ import pytest
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_labels import in_force
 from surescale.contracts.job_settings import JobSettings
-from surescale.engines.groups.broker import Member
 from surescale.engines.groups.chains import Chain, read_chains
+from surescale.engines.groups.members import Member
 
 SHOP = """
 [shop]

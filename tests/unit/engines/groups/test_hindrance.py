@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.engines.groups.broker import Member
 from surescale.engines.groups.hindrance import Hindrance, Hindrances
+from surescale.engines.groups.members import Member
 from surescale.engines.kafka.positions import Answer, Extent, Partition, Positions
 
 P, Q, R = ("orders", 0), ("orders", 1), ("orders", 2)

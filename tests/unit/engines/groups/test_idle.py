@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from surescale.contracts.clock import MINUTE_MS
-from surescale.engines.groups.broker import Member
 from surescale.engines.groups.busy import Busy, busy_of
 from surescale.engines.groups.chains import Chain, Group
+from surescale.engines.groups.members import Member
 from tests.support.http_server import Handler, serving
 from tests.unit.engines.groups.test_job import Broker, Followed, parts
 

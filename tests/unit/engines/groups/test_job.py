@@ -12,9 +12,10 @@ from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.messages import GroupWorker, MinuteMarker, TaskSample, TaskSpec
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.windows import Window
-from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupState, Member
+from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupState
 from surescale.engines.groups.chains import Chain, Group, single
 from surescale.engines.groups.job import ChainJob, _add_busy, _Counted
+from surescale.engines.groups.members import Member
 from surescale.engines.kafka.offsets import TopicOffsets
 from surescale.engines.kafka.positions import Answer, Extent, Partition
 from surescale.engines.ports.event_log import EventLog

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from surescale.contracts.settings import PipelineSettings
 from surescale.engines.groups import protocol
-from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable, Member, RightMissing
+from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable, RightMissing
 from surescale.engines.groups.job import MEMBERS_MAX, _by_member
+from surescale.engines.groups.members import Member
 from surescale.engines.groups.other_types import Listed, NotTold, OtherGroup, OtherGroups, _share, _streams
 from surescale.engines.kafka.deals import shared
 from surescale.engines.kafka.positions import Partition
@@ -104,7 +105,7 @@ def test_a_thread_has_the_partitions_of_its_active_tasks() -> None:
         {("a", 0), ("a", 1), ("b", 0), ("b", 1)},
         {("app-x-repartition", 1)},
     ]
-    assert (found.state, found.assignor, found.members[0].host) == ("Stable", "streams", "/10.0.0.1")
+    assert (found.state, found.assignor, found.members[0].host) == ("Stable", "streams", "10.0.0.1")
 
 
 @pytest.mark.parametrize("parts", [None, "none"])
