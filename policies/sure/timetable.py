@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from surescale.contracts.block_load import BLOCK_MINUTES, BLOCK_MS, HOUR_BLOCKS, first_block
+from surescale.contracts.block_load import BLOCK_MINUTES, BLOCK_MS, BLOCKS, HOUR_BLOCKS, first_block
 from surescale.policies.answer import Float64
 from surescale.policies.forecast import TINY, log_ratio
 from surescale.policies.graph import Bool, Int64
@@ -39,6 +39,7 @@ JUMP_LEAST = float(np.log(2.0))
 EDGES = float(np.sqrt(2 * 15 / 1440))
 SEEN_SHARE = 0.25  # of a deviation must have been there a stage earlier to tell which share of it stays
 BETTER = 0.5  # times what "as on earlier days" was off, or less
+FFT_SIZE = 2 * BLOCKS  # of all lengths, since it has small factors alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,19 +158,17 @@ def _period(log: Float64) -> int | None:
 
 def _differences(values: Float64, known: Bool) -> Float64:
     """Return [n] the mean square of what values [n] differ by from those a lag before; infinite where too few are known."""
-    size = 2 * len(values)
     weight, pairs = _all_known(len(values)) if known.all() else _pairs(known)
-    plain, square = (np.fft.rfft(each, size) for each in (values, np.square(values)))
+    plain, square = (np.fft.rfft(each, FFT_SIZE) for each in (values, np.square(values)))
     product = square * weight.conj() + weight * square.conj() - 2.0 * plain * plain.conj()
-    apart = np.fft.irfft(product, size)[: len(values)]
+    apart = np.fft.irfft(product, FFT_SIZE)[: len(values)]
     return np.where(pairs >= PAIRS_LEAST, np.maximum(apart, 0.0) / np.maximum(pairs, 1.0), np.inf)
 
 
 def _pairs(known: Bool) -> tuple[npt.NDArray[np.complex128], Float64]:
     """Return the transform of what is known [n], and how many pairs are known a lag apart [n]."""
-    size = 2 * len(known)
-    weight = np.fft.rfft(known.astype(np.float64), size)
-    pairs: Float64 = np.rint(np.fft.irfft(weight * weight.conj(), size)[: len(known)])
+    weight = np.fft.rfft(known.astype(np.float64), FFT_SIZE)
+    pairs: Float64 = np.rint(np.fft.irfft(weight * weight.conj(), FFT_SIZE)[: len(known)])
     return weight, pairs
 
 
