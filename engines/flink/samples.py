@@ -91,6 +91,9 @@ class Restored:
 def samples_of(job: str, attempt: int, spec: TaskSpec, vertex: VertexDetail, starts: Starts, now_ms: int) -> list[TaskSample]:
     """Return a sample of each subtask whose figures Flink has fetched.
 
+    One that has read all its input, while others of its task go on, has nothing to do from then on. Its counters are true at any
+    later time, so at that of the others.
+
     Args:
         job: its id.
         attempt: number of the execution graph.
@@ -99,11 +102,22 @@ def samples_of(job: str, attempt: int, spec: TaskSpec, vertex: VertexDetail, sta
         starts: of the job, brought up to date.
         now_ms: when Flink was asked.
     """
-    return [
-        _sample(job, attempt, spec, vertex, subtask, starts, now_ms)
+    found = [
+        (_sample(job, attempt, spec, vertex, subtask, starts, now_ms), subtask.status == "FINISHED")
         for subtask in vertex.subtasks
-        if subtask.status == "RUNNING" and subtask.metrics.is_complete
+        if subtask.status in ("RUNNING", "FINISHED") and subtask.metrics.is_complete
     ]
+    times = [sample.as_of_ms for sample, is_over in found if not is_over and sample.as_of_ms is not None]
+    at_ms = max(times, default=now_ms)
+    return [_resting(sample, at_ms) if is_over else sample for sample, is_over in found]
+
+
+def _resting(sample: TaskSample, at_ms: int) -> TaskSample:
+    """Return the sample of a subtask that has finished as of a later time."""
+    if sample.as_of_ms is None or sample.idle_ms is None:
+        return sample
+    rested_ms = max(0, at_ms - sample.as_of_ms)
+    return msgspec.structs.replace(sample, as_of_ms=sample.as_of_ms + rested_ms, idle_ms=sample.idle_ms + rested_ms)
 
 
 def _sample(

@@ -14,6 +14,7 @@ from surescale.engines.flink.samples import (
     Restored,
     Starts,
     entered_through,
+    is_whole,
     operators_named,
     samples_of,
     says_nothing,
@@ -134,6 +135,21 @@ def test_the_same_figures_given_again_are_as_old_as_they_are() -> None:
         for later_ms in (0, 4_000, 9_000)
     ]
     assert asked == [NOW, NOW, NOW]
+
+
+def test_subtasks_that_have_read_all_their_input_rest_while_the_others_go_on() -> None:
+    """Those of a bounded source end one by one: the task is whole, and not one of which a part is silent."""
+    starts, seen = Starts(), []
+    for minute in range(3):
+        going = metrics(read_records=10 + 60 * minute, accumulated_idle_time=600 + 60_000 * minute)
+        ended = running(1, metrics(), "FINISHED" if minute else "RUNNING")
+        found = samples_of(JOB, ATTEMPT, PARSE, vertex(running(0, going), ended), starts, NOW + 60_000 * minute)
+        assert is_whole(found)
+        seen.append(found[1])
+    assert [(each.records_in, each.busy_ms, each.idle_ms) for each in seen] == [
+        (10, 300, 600 + 60_000 * minute) for minute in range(3)
+    ]
+    assert [each.as_of_ms for each in seen] == [NOW, NOW + 60_000, NOW + 120_000]
 
 
 def test_busy_time_does_not_fall() -> None:
