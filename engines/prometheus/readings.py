@@ -71,6 +71,9 @@ def read(job: WatchedJob, name: FigureName, series: Iterable[Series], at_ms: int
         subtask = tuple(each.labels.get(label, "") for label in figure.subtask or ())
         part = tuple(each.labels.get(label, "") for label in figure.over)
         for task in tasks:
+            reads = job.tasks[task].reads if figure.names == "task" and "topic" in figure.over else ()
+            if reads and each.labels.get("topic") not in reads:
+                continue  # a topic that the group has left: what it committed there stays, and others go on writing
             key = Key(task, subtask if any(subtask) else (), part if figure.names == "task" else (named, *part))
             if key in readings:
                 one, other = labels_of[key], each.labels

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as replaced
 
 from surescale.engines.prometheus.client import QueryRefused, Series
 from surescale.engines.prometheus.jobs import Task, WatchedJob
-from surescale.engines.prometheus.mappings import Figure
+from surescale.engines.prometheus.mappings import MAPPINGS, Figure, FigureName, MappingName
 from surescale.engines.prometheus.readings import Key, Reading, read, shown
 
 AT_MS = 1_700_000_040_000
@@ -59,6 +60,17 @@ def test_parts_that_are_named_are_added_up_and_no_others() -> None:
     assert len(read(JOB, "records_in", parts, AT_MS).readings) == 2
     with pytest.raises(QueryRefused, match=r"task parse subtask p \(1\)"):
         read(JOB, "records_in", [*parts, series(1.0, task="parse", pod="p", partition="1", replica="b")], AT_MS)
+
+
+@pytest.mark.parametrize("name", ["records_in", "queued"])
+@pytest.mark.parametrize(("mapping", "group"), [("kafka-exporter", "consumergroup"), ("kafka-lag-exporter", "group")])
+def test_a_topic_that_a_group_has_left_is_not_what_waits_for_it(mapping: MappingName, group: str, name: FigureName) -> None:
+    """An exporter shows all that a group ever committed. Of a task without ``reads`` nobody knows which it still reads."""
+    figure = replaced(MAPPINGS[mapping].figures[name], task=group, subtask=())
+    found = [series(7.0, topic=each, partition="0", **{group: "parse"}) for each in ("orders", "orders-v1")]
+    for reads, topics in ((("orders",), {"orders"}), ((), {"orders", "orders-v1"})):
+        job = WatchedJob("orders", {"parse": Task(reads=reads)}, {name: figure})
+        assert {key.part[0] for key in read(job, name, found, AT_MS).readings} == topics
 
 
 def test_a_series_without_a_task_is_refused() -> None:
