@@ -1,13 +1,15 @@
 """The client against answers that are not Flink's."""
 
+import json
 import threading
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from surescale.engines.flink.answers import known
 from surescale.engines.flink.client import FlinkClient
 from surescale.engines.flink.errors import FlinkUnavailable, NotFlink, NotFound
-from tests.support.stub_server import StubResponse, answering
+from tests.support.stub_server import StubRequest, StubResponse, answering
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 
@@ -60,6 +62,25 @@ def test_ids_are_quoted() -> None:
         with pytest.raises(NotFound, match="no"):
             FlinkClient(server.url).vertex("../jars", "a/b?c")
         assert server.asked[0].path == "/jobs/..%2Fjars/vertices/a%2Fb%3Fc"
+
+
+@pytest.mark.parametrize("count", [1, 25, 400])
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_metrics_of_many_partitions_are_asked_for_in_lines_that_flink_reads(count: int, is_gone: bool) -> None:
+    """It answers a longer one as if it knew no such path. A name that is gone empties all of the answer."""
+    kinds = [(number, kind) for number in range(count) for kind in ("current", "committed")]
+    names = tuple(f"Source__orders.KafkaSourceReader.topic.orders.partition.{number}.{kind}Offset" for number, kind in kinds)
+
+    def give(asked: StubRequest) -> StubResponse:
+        if len(f"{asked.method} {asked.path} HTTP/1.1") > 4_096:
+            return StubResponse(404, b'{"errors": ["Not found: /bad-request"]}')
+        named = parse_qs(urlsplit(asked.path).query)["get"][0].split(",")
+        known = not is_gone or names[-1] not in named
+        return StubResponse(200, json.dumps([{"id": each, "max": 5.0} for each in named] if known else []).encode())
+
+    with answering(give) as server:
+        found = FlinkClient(server.url).metrics("1" * 32, "2" * 32, names)
+    assert tuple(found) == (() if is_gone else names)
 
 
 @pytest.mark.parametrize(
