@@ -95,6 +95,8 @@ MEASURED_MAX = 5
 """So many past rescales say how long the next one will stop the job."""
 CHECKPOINTS_TOLD_WITHIN_MS = 10_000
 """After so long a graph of which Flink tells no checkpoint began without one."""
+NAMES_KEPT_MS = 600_000
+"""After so long it is asked anew which metrics there are: a source that reads all topics of a pattern finds new ones."""
 _log = logging.getLogger("surescale.monitor")
 
 
@@ -111,7 +113,8 @@ class _Epoch:
     required: dict[str, int] = field(default_factory=dict)
     starts: Starts = field(default_factory=Starts)
     restored: Restored = field(default_factory=Restored)
-    names: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  # metrics asked for, by source vertex and kind
+    names: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    """Metrics asked for, by source vertex and kind, and since when they are known."""
     by_operators: dict[str, bool] = field(default_factory=dict)  # whose counters tell what a source vertex lets in
     backlogs: dict[str, SourceBacklog] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=dict)
@@ -283,14 +286,14 @@ class FlinkJob:
         """Return the metrics of a vertex that ``named`` chooses by their names; empty if it has none."""
         flink_job, of = epoch.identity.flink_job, (vertex, kind)
         for _ in range(2):
-            names = epoch.names.get(of)
-            if names is None:
-                names = tuple(sorted(named(self._client.metric_names(flink_job, vertex))))
+            since_ms, names = epoch.names.get(of, (0, ()))
+            if self._clock.now_ms() - since_ms >= NAMES_KEPT_MS:
+                since_ms, names = self._clock.now_ms(), tuple(sorted(named(self._client.metric_names(flink_job, vertex))))
             if not names:
                 return {}
             metrics = self._client.metrics(flink_job, vertex, names)
             if metrics:
-                epoch.names[of] = names
+                epoch.names[of] = since_ms, names
                 return metrics
             epoch.names.pop(of, None)  # one of the names is gone, and with it the whole answer
         return {}

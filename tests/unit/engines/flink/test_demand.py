@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -10,8 +11,8 @@ from surescale.engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
 from surescale.engines.kafka.positions import Answer, Extent, Partition
 from tests.support import flink_source
 from tests.support.fake_flink import FakeFlink
-from tests.support.flink_source import SOURCE, job_of, look_at
-from tests.support.stub_server import StubResponse
+from tests.support.flink_source import ORDERS, SOURCE, job_of, look_at
+from tests.support.stub_server import StubRequest, StubResponse
 
 flink, source = flink_source.flink, flink_source.source
 
@@ -68,3 +69,31 @@ def test_a_broker_that_is_lost_makes_demand_unknown_until_it_is_back(
     assert [figures(), figures()] == [(None, None)] * 2
     ends["orders"] = 30
     assert figures()[0] == arrived  # as of the time of Flink's figures, which are of before
+
+
+def test_a_topic_that_a_source_finds_while_it_runs_counts(
+    flink: FakeFlink, source: FlinkSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that reads all topics of a pattern shows new positions, and nothing else says that there are some."""
+    read, path = ["orders-1"], f"/jobs/{job_of(flink)}/vertices/{SOURCE}/subtasks/metrics"
+
+    def give(asked: StubRequest) -> StubResponse | None:
+        names = [f"Source__numbers.KafkaSourceReader.topic.{topic}.partition.0.currentOffset" for topic in read]
+        chosen = parse_qs(urlsplit(asked.path).query).get("get", [",".join(names)])[0].split(",")
+        answer = json.dumps([{"id": name, "max": 5.0} for name in chosen]).encode()
+        return StubResponse(200, answer) if asked.path.startswith(path) else None
+
+    flink.instead = give
+    monkeypatch.setattr(TopicOffsets, "topics", lambda _: ("orders-1", "orders-2"))
+    monkeypatch.setattr(TopicOffsets, "look", lambda _, topics: Answer({(topic, 0): Extent(0, 10) for topic in topics}))
+
+    def partitions() -> list[int | None]:
+        look_at(source)  # what is known of them shows at the next look
+        return [spec.useful_max for spec in look_at(source).topology.tasks if spec.task == SOURCE]
+
+    assert partitions() == [1]
+    read.append("orders-2")
+    clock = source.follow(ORDERS)._clock
+    now_ms = clock.now_ms
+    monkeypatch.setattr(clock, "now_ms", lambda: now_ms() + 600_000)
+    assert partitions() == [2]
