@@ -64,7 +64,7 @@ class TopicOffsets:
         failed = {each: found for each, found in bounds.items() if isinstance(found, KafkaError)}
         refused = [found for found in failed.values() if found.code() in _REFUSALS]
         if refused or (failed and len(failed) == len(bounds)):
-            raise self._unknown(refused[0] if refused else next(iter(failed.values())), ", ".join(topics))
+            raise self._unknown(refused[0] if refused else next(iter(failed.values())), ", ".join(topics), is_away=False)
         extents = {each: Extent(*found, ids[each]) for each, found in bounds.items() if not isinstance(found, KafkaError)}
         untold = {each: f"the broker does not tell its offsets ({why.str()}); look at its leader" for each, why in failed.items()}
         return Answer(extents, untold, frozenset(missing))
@@ -108,7 +108,8 @@ class TopicOffsets:
                 raise self._unknown(error.args[0], topic) from None
         return found
 
-    def _unknown(self, error: KafkaError, topics: str) -> OffsetsUnavailable:
+    def _unknown(self, error: KafkaError, topics: str, *, is_away: bool = True) -> OffsetsUnavailable:
+        """Return, to be raised, why topics are unknown. A cluster that tells so, or that they are there, is not away."""
         where = f"Kafka at {self._bootstrap}, which sources read"
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return OffsetsUnavailable(
@@ -120,7 +121,8 @@ class TopicOffsets:
             f"{where}, does not answer ({error.str()}); set SURESCALE_SOURCE_BOOTSTRAP to brokers that the monitor reaches, and "
             "SURESCALE_SOURCE_KAFKA_... to its credentials"
         )
-        self._away = (time.monotonic() + AWAY_FOR_S, away)
+        if is_away and error.code() < 0:  # the client's own codes: no broker has answered
+            self._away = (time.monotonic() + AWAY_FOR_S, away)
         return away
 
     def _check_away(self) -> None:

@@ -1,15 +1,18 @@
 """The ends of topics at a time in the past."""
 
 import time
+from concurrent.futures import Future
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError, TopicCollection, TopicPartition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surescale.contracts.settings import PipelineSettings
 from surescale.engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
-from surescale.engines.kafka.positions import POINTS_MAX, EndLog
+from surescale.engines.kafka.positions import POINTS_MAX, EndLog, Extent, Partition
 from surescale.runtime.ports import free_port
 
 P0, P1 = ("orders", 0), ("orders", 1)
@@ -77,3 +80,25 @@ def test_a_broker_that_does_not_answer_is_not_asked_again_at_once() -> None:
         with pytest.raises(OffsetsUnavailable, match="does not answer"):
             ask()
     assert time.monotonic() - began_s < 0.4
+
+
+@pytest.mark.parametrize("code", [KafkaError.LEADER_NOT_AVAILABLE, KafkaError._TIMED_OUT])
+def test_a_topic_without_a_leader_does_not_keep_others_from_being_asked_about(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """Its only broker is down. All jobs share one client, and ask at the end of a minute."""
+    broker = TopicOffsets(PipelineSettings(bootstrap="k:9092"))
+
+    class Admin:
+        def describe_topics(self, topics: TopicCollection, **_: object) -> dict[str, Future[object]]:
+            found: dict[str, Future[object]] = {topic: Future() for topic in topics.topic_names}
+            for future in found.values():
+                future.set_result(SimpleNamespace(partitions=[SimpleNamespace(id=0)], topic_id="one"))
+            return found
+
+    def bounds(_: object, partitions: list[TopicPartition], __: float) -> dict[Partition, tuple[int, int] | KafkaError]:
+        return {(each.topic, each.partition): KafkaError(code) if each.topic == "lost" else (0, 7) for each in partitions}
+
+    monkeypatch.setattr(broker, "_admin", Admin())
+    monkeypatch.setattr("surescale.engines.kafka.offsets.log_bounds", bounds)
+    with pytest.raises(OffsetsUnavailable, match="does not answer"):
+        broker.look(["lost"])
+    assert broker.look(["orders"]).extents == {P0: Extent(0, 7, "one")}
