@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.engines.groups.members import Member
-from surescale.engines.kafka.positions import STILL_MS, Partition, Positions, named
+from surescale.engines.kafka.positions import STILL_MS, Log, Partition, Positions, named
 
 INTERVALS_STILL = 3
 """A partition with records waiting is stuck after so many of its reader's commit intervals, and not before ``STILL_MS``."""
@@ -79,10 +79,39 @@ def _is_alone(partition: Partition, member: Member, positions: Positions) -> boo
     return work > 0 and work - own[partition] <= (1 - NEARLY_ALL) * work
 
 
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What all partitions of one reader say, found once for all of them: there may be tens of thousands.
+
+    ``count`` of them have records waiting, each has stood for ``least_ms`` at least, and ``others_move`` meanwhile.
+    """
+
+    count: int
+    least_ms: int
+    others_move: bool
+
+
+def _standing(member: Member, positions: Positions, waiting: Mapping[Partition, int], moving: int, now_ms: int) -> _Standing:
+    stood = [_stood_ms(each, positions, now_ms) for each in member.partitions if each in waiting]
+    own = sum(bool(positions.moved.get(each)) for each in member.partitions)
+    return _Standing(len(stood), min(stood, default=0), moving > own)
+
+
 def _stuck(
     positions: Positions, waiting: Mapping[Partition, int], reader: Mapping[Partition, Member], now_ms: int
 ) -> Hindrance | None:
-    still = {each for each in waiting if each in reader and _is_still(each, positions, waiting, reader[each], now_ms)}
+    moving = sum(map(bool, positions.moved.values()))
+    standing = {
+        member.id: _standing(member, positions, waiting, moving, now_ms)
+        for member in {reader[each].id: reader[each] for each in waiting if each in reader}.values()
+    }
+    # Of a partition that was never seen to move, the other partitions' readers show how often they commit.
+    usual_ms = max((max(each.intervals) for each in positions.logs.values() if each.intervals), default=None)
+    still = {
+        each
+        for each in waiting
+        if each in reader and _is_still(positions.logs[each], standing[reader[each].id], usual_ms, now_ms)
+    }
     if not still:
         return None
     worst = max(still, key=lambda each: (waiting[each], each))
@@ -94,7 +123,7 @@ def _stuck(
         f"{waiting[worst]} records wait: look at that record and at its reader {who.client_id}; more members "
         "cannot help there"
     )
-    if _stands_everywhere(worst, positions, waiting, who, now_ms):
+    if _stands_everywhere(_stood_ms(worst, positions, now_ms), standing[who.id]):
         count = sum(waiting.get(each, 0) for each in who.partitions)
         words = (
             f"reader {who.client_id} has committed nothing for {minutes} minutes, though others have, while {count} records wait "
@@ -104,28 +133,20 @@ def _stuck(
     return Hindrance(words, caps=others_move and sum(waiting[each] for each in still) >= NEARLY_ALL * sum(waiting.values()))
 
 
-def _is_still(partition: Partition, positions: Positions, waiting: Mapping[Partition, int], member: Member, now_ms: int) -> bool:
+def _is_still(log: Log, reader: _Standing, usual_ms: int | None, now_ms: int) -> bool:
     """Return whether a reader is stuck at a record: by its own habit, and if nothing says that it only commits seldom."""
-    log = positions.logs[partition]
     if log.stands_since_ms is None:
         return False
     stood_ms = now_ms - log.stands_since_ms
-    if _stands_everywhere(partition, positions, waiting, member, now_ms) and not (
-        log.intervals and any(moved for each, moved in positions.moved.items() if each not in member.partitions)
-    ):
+    if _stands_everywhere(stood_ms, reader) and not (log.intervals and reader.others_move):
         return False  # it commits nothing anywhere: seldom, as far as is known, or like everybody
-    # Of a partition that was never seen to move, the other partitions' readers show how often they commit.
-    habits = log.intervals or [each for other in positions.logs.values() for each in other.intervals]
-    return bool(habits) and stood_ms >= max(STILL_MS, INTERVALS_STILL * max(habits))
+    habit_ms = max(log.intervals, default=usual_ms)
+    return habit_ms is not None and stood_ms >= max(STILL_MS, INTERVALS_STILL * habit_ms)
 
 
-def _stands_everywhere(
-    partition: Partition, positions: Positions, waiting: Mapping[Partition, int], member: Member, now_ms: int
-) -> bool:
+def _stands_everywhere(stood_ms: int, reader: _Standing) -> bool:
     """Return whether a reader commits nothing in any of several partitions in which records wait for it."""
-    stood_ms = _stood_ms(partition, positions, now_ms)
-    others = [each for each in member.partitions if each != partition and each in waiting]
-    return bool(others) and all(_stood_ms(each, positions, now_ms) >= min(stood_ms, STILL_MS) for each in others)
+    return reader.count > 1 and reader.least_ms >= min(stood_ms, STILL_MS)
 
 
 def _stood_ms(partition: Partition, positions: Positions, now_ms: int) -> int:

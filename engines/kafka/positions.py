@@ -11,6 +11,7 @@ import statistics
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from surescale.contracts.clock import MINUTE_MS
 
@@ -107,6 +108,22 @@ def _few(partitions: Sequence[Partition]) -> str:
     return f"{named(partitions[0])}{more}"
 
 
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How long a reader stood before each of so many moves: the least, and the most that is usual. One outage is not."""
+
+    count: int
+    least_ms: int
+    usual_ms: float
+
+    @classmethod
+    def of(cls, intervals: Collection[int]) -> Self:
+        """Return those of some moves. They may be of all partitions, so look at them once for all."""
+        if not intervals:
+            return cls(0, 0, 0.0)
+        return cls(len(intervals), min(intervals), min(max(intervals), 2 * statistics.median(intervals)))
+
+
 @dataclass(slots=True)
 class Log:
     """One partition in its present incarnation, as last seen.
@@ -136,10 +153,10 @@ class Log:
     work: tuple[float, int] = (0.0, 0)
     _has_moved: bool = False
 
-    def waits_for_commit(self, now_ms: int, of_others: Collection[int], *, shows_work: bool) -> bool:
+    def waits_for_commit(self, now_ms: int, of_others: "Habits", *, shows_work: bool) -> bool:
         """Return whether a reader stands for no longer than it used to before its moves, and may have worked since the last.
 
-        By a minute more: looks tell to a minute. One outage among its moves is no habit.
+        By a minute more: looks tell to a minute.
 
         Args:
             now_ms: the time of this look.
@@ -148,19 +165,18 @@ class Log:
                 others then for more than two minutes: so much is also what one look that was left out makes of a minute.
         """
         is_own = len(self.intervals) >= HABIT_LEAST
-        habits = self.intervals if is_own else of_others
-        if self.stands_since_ms is None or self.left is None or len(habits) < HABIT_LEAST:
+        habits = Habits.of(self.intervals) if is_own else of_others
+        if self.stands_since_ms is None or self.left is None or habits.count < HABIT_LEAST:
             return False
-        is_seldom = min(habits) >= SELDOM_MS if is_own else min(habits) > SELDOM_MS
-        usual_ms = min(max(habits), 2 * statistics.median(habits))
-        return (shows_work or is_seldom) and now_ms - self.stands_since_ms <= usual_ms + MINUTE_MS
+        is_seldom = habits.least_ms >= SELDOM_MS if is_own else habits.least_ms > SELDOM_MS
+        return (shows_work or is_seldom) and now_ms - self.stands_since_ms <= habits.usual_ms + MINUTE_MS
 
-    def may_commit_seldom(self, now_ms: int, of_others: Collection[int]) -> bool:
+    def may_commit_seldom(self, now_ms: int, of_others: "Habits") -> bool:
         """Return whether the reader has stood for as long as one may that commits seldom, while its habits are unknown.
 
         ``of_others``: as for ``waits_for_commit``. Once it has moved, their habits are its own.
         """
-        if len(self.intervals) >= HABIT_LEAST or (self._has_moved and len(of_others) >= HABIT_LEAST):
+        if len(self.intervals) >= HABIT_LEAST or (self._has_moved and of_others.count >= HABIT_LEAST):
             return False
         if self.stands_since_ms is None or min(self.intervals, default=SELDOM_MS) < SELDOM_MS:
             return False
@@ -336,7 +352,7 @@ class Positions:
                 self.logs[each].work = self._work
         if busy_ms is None:
             self._untold_ms = now_ms
-        habits = [interval for each in self.moved for interval in self.logs[each].intervals]
+        habits = Habits.of([interval for each in self.moved for interval in self.logs[each].intervals])
         may_be_done = (each for each, lag in self.lag.items() if lag and self.logs[each].may_commit_seldom(now_ms, habits))
         for each in list(may_be_done) if busy_ms else ():
             self.lag[each] = None
