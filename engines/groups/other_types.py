@@ -14,9 +14,14 @@ from typing import Any, Literal, TypeVar
 from surescale.contracts.settings import PipelineSettings
 from surescale.engines.groups.members import Member
 from surescale.engines.kafka.positions import Partition
+from surescale.runtime.beats import TurnLock, beat
 from surescale.runtime.kafka_security import OAUTHBEARER, credentials, ssl_context, uses_tokens
 from surescale.runtime.oauth_tokens import fetch_token
 
+STEPS_MAX = 3
+"""So many times as long as one broker's answer may the whole question take."""
+ANSWER_BYTES_MAX = 8 * 2**20
+"""kafka-python's own limit of a million bytes is one that a few dozen groups with long names reach."""
 _IMPORTING = threading.Lock()  # kafka-python imports itself in circles, which two threads at once do not survive
 OtherType = Literal["streams", "share"]
 _Found = TypeVar("_Found")
@@ -63,7 +68,7 @@ class OtherGroups:
     def __init__(self, settings: PipelineSettings, timeout_s: float) -> None:
         """Connect to nothing yet; each question to a broker may take ``timeout_s``."""
         self._settings, self._timeout_ms = settings, round(timeout_s * 1_000)
-        self._lock = threading.Lock()
+        self._lock = TurnLock()
         self._manager: Any = None
 
     def listed(self) -> dict[str, Listed]:
@@ -94,9 +99,10 @@ class OtherGroups:
 
         with self._lock:
             for is_last in (False, True):
+                beat()
                 try:
                     manager = self._connected()
-                    found: _Found = manager._net.run(question, manager)
+                    found: _Found = self._run(manager, question, manager)
                 except AuthorizationError as error:
                     raise NotTold(_in_words(error), is_refused=True) from None
                 except Exception as error:  # whatever fails in the client's loop comes out of it here
@@ -118,10 +124,25 @@ class OtherGroups:
                 "request_timeout_ms": self._timeout_ms,
                 "socket_connection_setup_timeout_ms": self._timeout_ms,
                 "socket_connection_setup_timeout_max_ms": self._timeout_ms,
+                "receive_message_max_bytes": ANSWER_BYTES_MAX,
             }
             self._manager = KafkaConnectionManager(NetworkSelector(**options), **options)
-            self._manager.bootstrap(self._timeout_ms)
+            self._run(self._manager, self._manager.bootstrap_async, self._timeout_ms)
         return self._manager
+
+    def _run(self, manager: Any, question: Callable[..., Any], *more: Any) -> Any:
+        """Drive the client until a question is answered. Its own limits leave out TLS' handshake, and are of each step alone.
+
+        Raises:
+            Exception: what has failed.
+        """
+        future = manager._net.call_soon_with_future(question, *more)
+        manager._net.poll(STEPS_MAX * self._timeout_ms, future)
+        if not future.is_done:
+            raise TimeoutError("no answer in time")
+        if future.exception is not None:
+            raise future.exception
+        return future.value
 
     def _drop(self) -> None:
         manager, self._manager = self._manager, None

@@ -1,7 +1,9 @@
 """Streams groups and share groups: what is made of a broker's answers. Real ones are in ``tests/integration``."""
 
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.errors import KafkaTimeoutError
 
 from surescale.contracts.settings import PipelineSettings
 from surescale.engines.groups import protocol
@@ -277,3 +280,28 @@ for each in threads:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.count("Unable to bootstrap") == 4, done.stderr
+
+
+def test_a_listener_that_never_ends_its_handshake_holds_nobody_up() -> None:
+    """kafka-python waits for it without end, and whoever asks next waits for who asks now."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings = PipelineSettings(bootstrap=f"127.0.0.1:{silent.getsockname()[1]}", kafka_security_protocol="SSL")
+        made, found = OtherGroups(settings, 0.1), list[str]()
+
+        def ask() -> None:
+            with pytest.raises(NotTold) as told:
+                made.listed()
+            found.append(str(told.value))
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(20.0)
+    assert found == ["no answer in time"]
+
+
+def test_an_answer_of_more_than_a_million_bytes_is_read() -> None:
+    """Whoever makes groups chooses how long their names are: thirty of the longest would hide all others."""
+    made = OtherGroups(NOWHERE, 0.1)
+    with pytest.raises(KafkaTimeoutError):
+        made._connected()
+    assert made._manager.config["receive_message_max_bytes"] >= 8 * 2**20
