@@ -4,6 +4,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from surescale.contracts.messages import Size
+
 T = TypeVar("T")
 
 
@@ -52,9 +54,9 @@ class Review(msgspec.Struct, frozen=True):
 
 
 class ScaleSpec(msgspec.Struct, frozen=True):
-    """How many pods are wanted; the API leaves 0 out."""
+    """How many pods are wanted; the API leaves 0 out. Of a custom resource it gives any number that somebody wrote there."""
 
-    replicas: int = 0
+    replicas: Size = 0
 
 
 class ScaleStatus(msgspec.Struct, frozen=True):

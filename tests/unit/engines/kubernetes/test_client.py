@@ -87,6 +87,7 @@ RBAC = 'deployments.apps "parse" is forbidden: User "x" cannot get resource "dep
         ),
         (StubResponse(302, b"", {"Location": "https://login"}), NotKubernetes, "answers 302"),
         (StubResponse(200, b"[]"), NotKubernetes, "that is not an answer of Kubernetes"),
+        (StubResponse(200, b'{"metadata":{},"spec":{"replicas":-1}}'), NotKubernetes, "that is not an answer of Kubernetes"),
     ],
 )
 def test_what_comes_in_place_of_an_answer_is_one_line(
