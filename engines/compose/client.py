@@ -29,6 +29,8 @@ MANY_NETWORKS = (1, 44)
 ANSWER_TIMEOUT_S = 10.0
 STOP_DEFAULT_S = 10
 """How long the engine lets a container drain that names no time."""
+STOP_MAX_S = 30 * 86_400
+"""So long it is waited for; an engine takes any number of seconds, a socket does not. Then it is asked again."""
 ANSWER_BYTES_MAX = 16 * 2**20
 
 
@@ -109,7 +111,7 @@ class ComposeClient:
     def stop(self, container: Container) -> None:
         """Ask a container to end, and wait until it has; when its own time is up, the engine kills it."""
         grace_s = container.config.get("StopTimeout")
-        patience_s = self._timeout_s + (STOP_DEFAULT_S if grace_s is None else max(0, grace_s))
+        patience_s = self._timeout_s + (STOP_DEFAULT_S if grace_s is None else min(max(0, grace_s), STOP_MAX_S))
         self._call("POST", f"/containers/{container.id}/stop", None, timeout_s=patience_s)
 
     def remove(self, container: str) -> None:

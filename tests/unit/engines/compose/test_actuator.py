@@ -168,6 +168,15 @@ def test_while_one_drains_another_may_come(rig: ComposeRig) -> None:
     assert len(rig.docker.of("count")) == 2
 
 
+def test_a_container_that_may_drain_for_ages_ends_as_others_do(rig: ComposeRig) -> None:
+    """The engine takes any number of seconds; one that no socket can wait for would end the process at each start."""
+    for container in rig.docker.of("count"):
+        container.config["StopTimeout"] = 2**62
+    found = next(each for each in rig.engine.reconciler.client.containers("shop") if each.number == 2)
+    rig.engine.reconciler.client.stop(found)
+    assert rig.docker.stopped == ["shop-count-2"]
+
+
 # --- who else changes it --------------------------------------------------------------------------------------------------
 
 
