@@ -172,7 +172,8 @@ class StreamController:
             self._say(f"ScaledStreams cannot set their jobs now: {problem}")
             why = Verdict(None, "CannotSet", str(problem))
             self._verdicts = {
-                uid: self._verdicts[uid] if self._seen.get(uid) == generation else why for uid, generation in seen.items()
+                uid: self._verdicts.get(uid, why) if self._seen.get(uid) == generation else why
+                for uid, generation in seen.items()
             }
             return
         for plan in changes:

@@ -1,7 +1,9 @@
 """ScaledStreams without Kafka and Kubernetes: their definition, what they make of settings, what they show."""
 
+import logging
+import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -19,6 +21,7 @@ from surescale.services.job_settings.snapshot import KnownJobs
 from surescale.services.state.documents import JobDocument
 from surescale.services.state.read.staleness import NextDecision
 from surescale.services.state.record_documents import CommandDocument, DecisionDocument
+from surescale.services.state.scaled_streams import controller
 from surescale.services.state.scaled_streams.definition import ScaledStream, definition
 from surescale.services.state.scaled_streams.plan import NAME_MAX, plans_of
 from surescale.services.state.scaled_streams.status import MESSAGE_MAX, Verdict, event_of, happenings, status_of
@@ -266,3 +269,25 @@ def test_settings_that_cannot_be_are_refused(given: dict[str, str], says: str) -
     with pytest.raises(SettingsError, match=says):
         StateSettings(**given)  # type: ignore[arg-type]
     assert StateSettings(stream_namespaces="shop, pay,shop").namespaces == ("shop", "pay")
+
+
+def test_a_resource_that_could_not_be_listed_once_while_kafka_is_away_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was made of it is forgotten then, though not that it was looked at."""
+    there, is_away = [stream()], False
+
+    def read_jobs(_: StateSettings) -> KnownJobs:
+        if is_away:
+            raise ConnectionError("Kafka does not answer")
+        return known()
+
+    monkeypatch.setattr(controller, "read_jobs", read_jobs)
+    monkeypatch.setattr(controller, "write_all", lambda *_: None)
+    monkeypatch.setattr(controller, "name_of_pipeline", lambda _: "it")
+    settings = StateSettings(kubernetes_url="http://127.0.0.1:1", stream_namespaces="shop")
+    made: Any = controller.StreamController(settings, cast(Any, None), threading.Event(), logging.getLogger("test"))
+    made._set(there, ["shop"])
+    is_away = True
+    made._set([], [])  # the API server did not answer
+    made._set_s = None  # five minutes later
+    made._set(there, ["shop"])
+    assert [(each.is_set, each.reason) for each in made._verdicts.values()] == [(None, "CannotSet")]
