@@ -61,7 +61,7 @@ class Token:
         """Return for whom and for what it is, for people."""
         named = {"client": "sub", "issuer": "iss", "audience": "aud", "scope": "scope", "AWS access key": _ACCESS_KEY}
         told = [f"{name} {_shown(self.claims[claim])}" for name, claim in named.items() if self.claims.get(claim)]
-        begins = [at for at in map(self.claims.get, ("iat", "nbf")) if isinstance(at, int | float)]
+        begins = [at for claim in ("iat", "nbf") if (at := known_number(self.claims.get(claim))) is not None]
         ahead_s = max(begins, default=0.0) - self.got_at_s
         if ahead_s > CLOCKS_DIFFER_S:
             told.append(f"valid only {ahead_s:.0f} s from now by this machine's clock (set the clocks by NTP)")

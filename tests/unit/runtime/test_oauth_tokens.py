@@ -14,7 +14,7 @@ from surescale.contracts.settings import PipelineSettings
 from surescale.runtime import oauth_tokens
 from surescale.runtime.http_pool import Answer
 from surescale.runtime.kafka_clock import steady_ms
-from surescale.runtime.oauth_tokens import NoToken, OAuthClient, Tokens, _refusal, fetch_token
+from surescale.runtime.oauth_tokens import NoToken, OAuthClient, Token, Tokens, _refusal, fetch_token
 from tests.support.http_server import Handler, serving
 from tests.support.issuer import CLIENT, SECRET, SECRET_TELLTALE, Issuer, make_key
 
@@ -125,3 +125,10 @@ def test_a_refusal_is_one_line_whatever_the_issuer_says(status: int, body: bytes
     said = _refusal(client, Answer(status, "", "", "", body))
     assert said.startswith("SURESCALE_KAFKA_OAUTH_")
     assert said.isprintable()
+
+
+@pytest.mark.parametrize("claim", [10**400, 1e999, float("nan"), -1, True, "now"], ids=lambda claim: str(claim)[:6])
+def test_a_beginning_that_is_no_time_is_not_shown(claim: object) -> None:
+    """An issuer may write anything there; a broker's refusal of such a token ended the role."""
+    assert Token("secret", 1_000.0, 1_300.0, {"iat": claim, "nbf": 2_000}).shown().startswith("valid only 1000 s from now")
+    assert Token("secret", 1_000.0, 1_300.0, {"iat": claim}).shown() == "valid for 300 s"
