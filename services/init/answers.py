@@ -295,7 +295,7 @@ def file_of(plan: Plan) -> str:
             "[up]  # options of `surescale up`",
             *_lines(up),
             *(line for group in plan.groups for line in _chain(group, plan)),
-            *(line for job in plan.flink_jobs for line in ("", f"[jobs.{json.dumps(job)}]", f"mode = {json.dumps(plan.mode)}")),
+            *(line for job in plan.flink_jobs for line in ("", f"[jobs.{toml_text(job)}]", f"mode = {json.dumps(plan.mode)}")),
             "",
         ]
     )

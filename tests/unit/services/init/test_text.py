@@ -53,11 +53,12 @@ def test_a_command_makes_workers_as_many_as_there_are_members(tmp_path: Path) ->
 
 
 def test_jobs_of_flink_get_their_mode_as_job_apply_reads_it(tmp_path: Path) -> None:
-    """A pattern of no job: each by its name."""
+    """A pattern of no job: each by its name. TOML has no halves of a letter, as JSON has."""
+    names = ("prod/a", 'prod/"b"', "prod/\N{ROCKET}")
     settings = {**SETTINGS, "engine_url": "http://jobmanager:8081"}
-    file = written(Plan("prod", settings, True, "advise", flink_jobs=("prod/a", 'prod/"b"'), asks_flink=True), tmp_path)
+    file = written(Plan("prod", settings, True, "advise", flink_jobs=names, asks_flink=True), tmp_path)
     assert read(file).has_jobs
-    assert [(each.name, each.wanted["mode"]) for each in read_entries(file)] == [("prod/a", "advise"), ('prod/"b"', "advise")]
+    assert [(each.name, each.wanted["mode"]) for each in read_entries(file)] == [(name, "advise") for name in names]
     assert "policy" not in tomllib.loads(file.read_text())["settings"]
     assert from_environment(ClusterSettings, read(file).variables).engine_url == "http://jobmanager:8081"
 
