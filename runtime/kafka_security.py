@@ -209,8 +209,11 @@ def _existing(name: str, path: str) -> str:
 
 def _text(name: str, path: str) -> str:
     try:
-        return contents(path).decode()
-    except (OSError, UnicodeDecodeError) as error:
+        found = contents(path).decode()
+        if "\0" in found:  # as in a file that is being written; C's strings end there
+            raise ValueError
+        return found
+    except (OSError, ValueError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "it is not text"
         raise SettingsError(f"SURESCALE_{name}: {path!r} cannot be read ({reason}); set it to a readable file") from None
 

@@ -50,6 +50,8 @@ def test_a_client_gets_each_password_once_and_none_that_cannot_be_read(
     follow_password(settings, given, client, Client.take)
     (tmp_path / "password").write_text("")
     wait_until(lambda: "the file is empty; the last password stays in use" in caplog.text, 20, "the empty file")
+    (tmp_path / "password").write_bytes(b"two\0\0")
+    wait_until(lambda: "cannot be read (it is not text)" in caplog.text, 20, "a file that is half written")
     (tmp_path / "password").unlink()
     wait_until(lambda: "cannot be read (no such file or directory)" in caplog.text, 20, "no file")
     assert client.given == []
