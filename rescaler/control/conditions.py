@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from surescale.contracts.capabilities import Capabilities
 from surescale.contracts.messages import Host, JobTopology
 from surescale.contracts.modes import ModeInForce
+from surescale.contracts.own_acts import OwnAct
 from surescale.contracts.pauses import Pauses
 from surescale.contracts.plurals import counted
 from surescale.contracts.rescaler_state import BalanceMemory, Condition
@@ -181,10 +182,10 @@ def at_rest(rest: Rest) -> str:
 
 def available(topology: JobTopology, memory: JobMemory) -> Statement:
     """Say whether the job runs, or would if there was anything to do."""
+    if topology.state == RESTING and memory.rescaling is not None and memory.rescaling.own is not OwnAct.REST:
+        return "Available", False, "Starting", "it was at rest, and its members are started"
     if topology.state == RESTING and memory.rest is not None:
         return "Available", True, AT_REST, at_rest(memory.rest)
-    if topology.state == RESTING and memory.underway is not None:
-        return "Available", False, "Starting", "it was at rest, and its members are started"
     if has_ended(topology):
         return "Available", False, topology.state.capitalize(), f"the job has {topology.state}"
     if topology.state in ("created", "waiting") and (why := _hindrances(topology)):

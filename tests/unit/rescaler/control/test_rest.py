@@ -1,6 +1,6 @@
 """A job that has nothing to do is taken to no subtask at all, and started again when records arrive; nothing else rests."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -289,6 +289,37 @@ def test_a_start_that_takes_too_long_is_not_taken_back() -> None:
     found.go(60)
     assert found.running == WIDER
     assert found.condition("Owned") == (True, "Ours")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_start_that_the_engine_refused_is_tried_again(restarts: bool) -> None:
+    """Records wait, and nobody else would start it; between the tries it says so."""
+    found = at_rest(restarts=restarts)
+    found.fake.refuse_with = "NO_RIGHT"
+    quiet(found, None, waiting=5)
+    found.go(60)
+    assert found.reports[-1].code == "NO_RIGHT"
+    assert found.condition("Degraded") == (True, "RescaleFailed")
+    assert "its last start failed, and the next try waits" in found.conditions["Available"].message
+    found.fake.refuse_with = None
+    found.go(5 * 60)
+    assert (found.required, found.running) == (WIDER, WIDER)
+    assert found.condition("Available") == (True, "Running")
+
+
+@pytest.mark.parametrize("ids", ["every", "content", "none"])
+def test_one_that_its_owner_stopped_while_it_was_started_stays_stopped(ids: Literal["every", "content", "none"]) -> None:
+    """Also where equal requirements have equal names: somebody else asked for nothing after we had asked for more."""
+    found = at_rest(ids=ids)
+    found.fake.slots = 0
+    quiet(found, None, waiting=5)
+    found.go(LOOK_EVERY_S)
+    assert found.required == WIDER
+    found.fake.require(JOB, NOTHING)
+    found.fake.slots = 100
+    found.go(20 * 60)
+    assert found.required == NOTHING
+    assert found.condition("Owned") == (False, "ForeignRequirement")
 
 
 def test_one_that_was_said_to_have_ended_starts_once_it_is_told_of_again() -> None:
