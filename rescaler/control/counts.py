@@ -74,8 +74,11 @@ def fitting(
     most = slots_for(topology, hosts, engine)
     upper = {task: target.upper for task, target in targets.items()}
     group_of = {spec.task: spec.sharing_group for spec in topology.tasks}
-    caps, least = _widest(upper, group_of), _widest({task: target.lower for task, target in targets.items()}, group_of)
+    lower = {task: target.lower for task, target in targets.items()}
     tied = [[spec.task for spec in group] for group in tied_tasks(topology, engine)]
+    for tasks in tied:
+        lower |= dict.fromkeys(tasks, max(lower[task] for task in tasks))
+    caps, least = _widest(upper, group_of), _widest(lower, group_of)
     while most is not None and slots_needed(topology.tasks, upper) > most:
         cuttable = sorted(group for group in caps if caps[group] > least[group])
         if not cuttable:

@@ -90,6 +90,16 @@ def test_each_sharing_group_needs_slots_of_its_own() -> None:
     assert found.required == {"parse": 1, "count": 3}
 
 
+@pytest.mark.parametrize("free_slots", [0, 1, 2])
+def test_tied_tasks_of_several_sharing_groups_are_cut_to_what_the_wider_one_has(free_slots: int) -> None:
+    """They run at 1 and 2, as somebody has asked for; to 2 each takes a slot more."""
+    specs = {"parse": {"tied": "chain", "sharing_group": "light"}, "count": {"tied": "chain"}}
+    found = pipeline(free_slots=free_slots, specs=specs)
+    found.decide({"count": 5})
+    found.settle()
+    assert found.required == ({"parse": 2, "count": 2} if free_slots else AUTHOR)
+
+
 def test_an_engine_that_adds_hosts_may_be_asked_for_more() -> None:
     """Its free slots say nothing."""
     found = pipeline(free_slots=0, can=Capabilities(**{**as_fields(COUNTS), "grows_hosts": True}))
