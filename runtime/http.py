@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead, InvalidURL
 from typing import Any, cast
@@ -54,16 +54,62 @@ def _deadline_s(connection: HTTPConnection) -> float:
     return time.monotonic() + connection.timeout
 
 
+def connect(
+    address: tuple[str, int],
+    timeout: float,
+    source_address: tuple[str, int] | None = None,
+    *,
+    check: Callable[[str], None] = lambda _: None,
+) -> socket.socket:
+    """Return a connection, as ``socket.create_connection``, whose addresses share the time: each could take all of it.
+
+    ``check``: refuses an address that must not be reached. What is connected to was checked, so a name that resolves to another
+    address a moment later changes nothing.
+
+    Raises:
+        OSError: it has none, or nobody answers; and what ``check`` raises.
+    """
+    until_s = time.monotonic() + timeout
+    host, port = address
+    found = [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    for each in found:
+        check(each)
+    problem = OSError(f"{host} has no address")
+    for number, each in enumerate(found):
+        try:
+            share_s = _left_s(until_s) / (len(found) - number)
+            made = socket.create_connection((each, port), share_s, source_address)
+        except OSError as error:  # a host with both versions may be reached by one of them only
+            problem = error
+        else:
+            made.settimeout(timeout)
+            return made
+    raise problem
+
+
+def _left_s(until_s: float) -> float:
+    left_s = until_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("timed out")
+    return left_s
+
+
+def _in_time(connection: HTTPConnection) -> None:
+    connection.response_class = cast(type[HTTPResponse], partial(DeadlineResponse, _deadline_s(connection)))
+    # The library's own place for another way to connect; it is not documented, and a test sees that it is used.
+    connection._create_connection = connect  # type: ignore[attr-defined]
+
+
 class _Connection(HTTPConnection):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.response_class = cast(type[HTTPResponse], partial(DeadlineResponse, _deadline_s(self)))
+        _in_time(self)
 
 
 class _SecureConnection(HTTPSConnection):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.response_class = cast(type[HTTPResponse], partial(DeadlineResponse, _deadline_s(self)))
+        _in_time(self)
 
 
 class _Handler(urllib.request.HTTPHandler):

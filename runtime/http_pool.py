@@ -19,7 +19,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from surescale.runtime.beats import beat
-from surescale.runtime.http import ANSWER_BYTES_MAX, DeadlineResponse, NoAnswer, Place, read_body
+from surescale.runtime.http import ANSWER_BYTES_MAX, DeadlineResponse, NoAnswer, Place, connect, read_body
 from surescale.runtime.printable import one_line
 from surescale.runtime.tracing.conventions import ERROR_TYPE, STATUS_CODE, requested
 from surescale.runtime.tracing.spans import span_at_work
@@ -170,9 +170,7 @@ class ConnectionPool:
             if self._is_secure
             else HTTPConnection(self._host, self._port, timeout=timeout_s)
         )
-        if self._is_public:
-            # The library's own place for another way to connect; it is not documented, and a test sees that it is used.
-            made._create_connection = connect_publicly  # type: ignore[attr-defined]
+        made._create_connection = connect_publicly if self._is_public else connect  # type: ignore[attr-defined]
         return made
 
     def _acquire(self) -> HTTPConnection | None:
@@ -269,30 +267,19 @@ def is_public(address: str) -> bool:
     return all(each.is_global and not each.is_multicast for each in (found, *inside))
 
 
-def connect_publicly(
-    address: tuple[str, int], timeout: float | None = None, source_address: tuple[str, int] | None = None
-) -> socket.socket:
-    """Return a connection, as ``socket.create_connection``: whoever chooses a host must not reach what lies behind this machine.
-
-    The address that is connected to is the one that was checked, so a name that resolves to another one a moment later changes
-    nothing.
+def connect_publicly(address: tuple[str, int], timeout: float, source_address: tuple[str, int] | None = None) -> socket.socket:
+    """Return a connection, as `connect`: whoever chooses a host must not reach what lies behind this machine.
 
     Raises:
         PrivateAddress: one of the host's addresses is not public.
         OSError: it has none, or nobody answers.
     """
-    host, port = address
-    found = [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    for each in found:
-        if not is_public(each):
-            raise PrivateAddress(f"its address {each} is of this machine or of a private network")
-    problem = OSError(f"{host} has no address")
-    for each in found:
-        try:
-            return socket.create_connection((each, port), timeout, source_address)
-        except OSError as error:  # a host with both versions may be reached by one of them only
-            problem = error
-    raise problem
+    return connect(address, timeout, source_address, check=_check_public)
+
+
+def _check_public(address: str) -> None:
+    if not is_public(address):
+        raise PrivateAddress(f"its address {address} is of this machine or of a private network")
 
 
 def _inside(address: IPv4Address | IPv6Address) -> list[IPv4Address]:

@@ -3,11 +3,12 @@
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from surescale.runtime.http import NoAnswer
+from surescale.runtime.http import NoAnswer, ask
 from surescale.runtime.http_pool import Answer, ConnectionPool
 from tests.support.stub_server import StubRequest, StubResponse, answering
 
@@ -162,3 +163,29 @@ def test_a_closed_port_is_no_answer() -> None:
         port = listener.getsockname()[1]
     with pytest.raises(NoAnswer, match="Connection refused"):
         get(ConnectionPool(f"http://127.0.0.1:{port}"))
+
+
+@pytest.mark.parametrize(
+    "ask_for",
+    [
+        lambda: ConnectionPool("http://engine").ask("GET", "/", timeout_s=60.0),
+        lambda: ask("http://engine/", timeout_s=60.0),
+    ],
+)
+def test_the_addresses_of_a_host_share_the_time(monkeypatch: pytest.MonkeyPatch, ask_for: Callable[[], object]) -> None:
+    """Whoever answers for its name chooses how many there are; none of them keeps the last one from being asked."""
+    waited: list[float] = []
+
+    def resolve(_host: str, port: int, **_: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"10.0.0.{number}", port)) for number in range(10)]
+
+    def say_nothing(_address: tuple[str, int], timeout_s: float, *_: object) -> socket.socket:
+        waited.append(timeout_s)
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(socket, "create_connection", say_nothing)
+    with pytest.raises(NoAnswer, match="timed out"):
+        ask_for()
+    assert len(waited) == 10
+    assert all(0 < share_s <= 60.0 / (10 - number) for number, share_s in enumerate(waited))
