@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from surescale.contracts.errors import SettingsError
+from surescale.contracts.errors import SettingsError, reason_of
+from surescale.contracts.foreign_files import in_time
 from surescale.contracts.own_acts import OwnAct
 from surescale.contracts.plurals import counted
 from surescale.contracts.suggestions import meant
@@ -106,7 +107,10 @@ def _is_name(name: str) -> bool:
 
 def unknown_policy(name: str, folder: str) -> str | None:
     """Return in words that no policy has a name, with what was meant; None: one has. A package may still arrive in the folder."""
-    known = policy_names(folder)
+    try:
+        known = policy_names(folder)
+    except SettingsError as error:
+        return str(error)
     if name in known:
         return None
     if folder and not Path(folder).is_dir():
@@ -133,8 +137,16 @@ def policy_names(folder: str = "") -> tuple[str, ...]:
     """Return the names that ``load_policy`` knows: the rules, then the packages of the folder, sorted.
 
     A package with the name of a rule is not listed: the name loads the rule.
+
+    Raises:
+        SettingsError: the folder cannot be looked at.
     """
     root = Path(folder) if folder else SHIPPED
-    found = {card.parent.name for card in root.glob("*/card.json")} if root.is_dir() else set()
+    try:
+        found = in_time(lambda: {card.parent.name for card in root.glob("*/card.json")} if root.is_dir() else set(), root)
+    except OSError as error:
+        raise SettingsError(
+            f"SURESCALE_POLICY_FOLDER: {root} cannot be looked at ({reason_of(error)}); set a folder that can be read"
+        ) from None
     packages = sorted(name for name in found - {*RULES, FORECAST} if _is_name(name))
     return (*RULES, *([FORECAST] if FORECAST_PACKAGE in packages else []), *packages)

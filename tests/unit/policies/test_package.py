@@ -2,13 +2,16 @@
 
 import json
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from surescale.policies.registry import RULES, SHIPPED, Unavailable, load_policy, policy_names
+from surescale.contracts import foreign_files
+from surescale.contracts.errors import SettingsError
+from surescale.policies.registry import RULES, SHIPPED, Unavailable, load_policy, policy_names, unknown_policy
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -142,6 +145,19 @@ def test_a_package_under_the_name_of_a_rule_is_not_listed(tmp_path: Path) -> Non
         (tmp_path / name).mkdir()
         (tmp_path / name / "card.json").write_text("{}")
     assert policy_names(str(tmp_path)) == (*RULES, "mine")
+
+
+def test_a_folder_on_a_silent_disk_holds_up_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks for names is told which setting it is; a role says so and goes on with a rule."""
+    answers = threading.Event()
+    monkeypatch.setattr(foreign_files, "WHOLE_S", 0.2)
+    monkeypatch.setattr(Path, "is_dir", lambda _: answers.wait(60))
+    try:
+        with pytest.raises(SettingsError, match=r"^SURESCALE_POLICY_FOLDER: /silent cannot be looked at"):
+            policy_names("/silent")
+        assert (unknown_policy("mine", "/silent") or "").startswith("SURESCALE_POLICY_FOLDER: /silent cannot be looked at")
+    finally:
+        answers.set()
 
 
 @pytest.mark.parametrize("name", ["", ".hidden", "../sure", "a/b", "a\0b", "a\nb", "\ud800"])
