@@ -1,6 +1,7 @@
 """What a Kafka broker tells of groups: their members, what each is assigned, and how far the group has committed."""
 
 import logging
+import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -112,8 +113,8 @@ class GroupReader:
     def names(self, listed: Mapping[str, bool] | None = None) -> tuple[str, ...]:
         """Return the ids of all groups that have members and that we may see, sorted, without those of surescale's own roles.
 
-        One that is named as such a group is looked at once, for what it reads; until that is known, it counts as one of them. One
-        that we may not look at is somebody's: its job says which right is missing.
+        One that is named as such a group is looked at once, for what it reads; until that is known, it counts as one of them, and
+        keeps no other from being known. One that we may not look at is somebody's: its job says which right is missing.
 
         Args:
             listed: what `listed` gave; None: ask again.
@@ -124,12 +125,14 @@ class GroupReader:
         found = [group for group, has_members in (self.listed() if listed is None else listed).items() if has_members]
         known = {group: self._roles[group] for group in found if group in self._roles}
         hidden = {group for group in found if group not in known and may_be_a_role(group)}
-        for group in sorted(hidden):
+        for group in random.sample(sorted(hidden), len(hidden)):
             try:
                 topics = self.look([group])[group].topics
             except RightMissing:
                 hidden.remove(group)
                 continue
+            except GroupsUnavailable:
+                break  # whose members may have said what no client reads; the next look begins elsewhere
             if topics:
                 known[group] = is_a_role(group, topics)
         self._roles = known

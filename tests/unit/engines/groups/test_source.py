@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.ids import split_job
+from surescale.contracts.settings import PipelineSettings
 from surescale.engines.groups import GroupsSettings
 from surescale.engines.groups.broker import GroupDescription, GroupReader, GroupState, GroupsUnavailable
 from surescale.engines.groups.chains import single
@@ -103,3 +104,19 @@ def test_without_a_file_a_job_ends_when_the_broker_says_that_its_group_is_gone(
     assert asked == ["team/orders"] * (not listed)
     assert [each.state for each in ended if each] == ["finished"] * has_ended
     assert [(event.kind, event.job) for event in source.events("")] == [("job_stopped", job)] * has_ended
+
+
+def test_a_group_that_cannot_be_looked_at_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named as a role's: only a look tells. Of the others of such names each is known after a while."""
+
+    def look(self: GroupReader, groups: list[str]) -> dict[str, GroupDescription]:
+        if groups == ["a-monitor-that-breaks-clients"]:
+            raise GroupsUnavailable("what was told cannot be read")
+        return {group: GroupDescription(group, "stable", (), "", {("logs", 0): 1}) for group in groups}
+
+    monkeypatch.setattr(GroupReader, "look", look)
+    reader = GroupReader(PipelineSettings(bootstrap="127.0.0.1:1"))
+    listed = dict.fromkeys(("a-monitor-that-breaks-clients", "log-monitor-eu", "orders"), True)
+    found = [reader.names(listed) for _ in range(60)]
+    assert set(found) <= {("orders",), ("log-monitor-eu", "orders")}
+    assert found[-1] == ("log-monitor-eu", "orders")
