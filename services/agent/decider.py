@@ -171,18 +171,19 @@ class LateDecisions(Generic[A]):
         """Keep a decision back. One that takes the place of another is kept as long as that one would have been."""
         job = answer.decision.job
         assert job not in self._kept
-        if now_s - self._since_s.setdefault(job, now_s) > KEPT_BACK_S:
+        if now_s - self._since_s.setdefault(job, now_s) > 2 * KEPT_BACK_S:  # what an emergency's end overtook had no successor
             self._since_s[job] = now_s
         self._kept[job] = answer
         self._size_bytes += answer.size_bytes
 
     def ready(self, now_s: float, *, waits: bool) -> list[A]:
         """Return those that need not be kept back any longer, oldest first; ``waits``: more windows are known to wait."""
-        return [
-            self.take(job)
-            for job in list(self._kept)
-            if not waits or now_s - self._since_s[job] >= KEPT_BACK_S or self._size_bytes > BYTES_MAX
-        ]
+        found = []
+        for job in list(self._kept):
+            if not waits or now_s - self._since_s[job] >= KEPT_BACK_S or self._size_bytes > BYTES_MAX:
+                found.append(self.take(job))
+                del self._since_s[job]
+        return found
 
     def clear(self) -> None:
         """Forget all: their windows are read again, perhaps by another agent."""

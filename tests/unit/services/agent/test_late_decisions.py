@@ -76,6 +76,15 @@ def test_an_agent_that_never_catches_up_decides_all_the_same() -> None:
     assert late.ready(KEPT_BACK_S + 11, waits=True) == []
 
 
+def test_a_minute_that_is_over_does_not_begin_again_with_the_next_decision() -> None:
+    """One may take another's place between the end of the minute and the next look."""
+    late = LateDecisions[Made]()
+    late.keep(made(0), 0.0)
+    late.take(JOB)
+    late.keep(made(1), KEPT_BACK_S + 0.5)
+    assert late.ready(KEPT_BACK_S + 1, waits=True) == [made(1)]
+
+
 def test_what_is_kept_back_is_bounded() -> None:
     """The oldest goes first; a rebalance forgets all of it."""
     late = LateDecisions[Made]()
