@@ -59,13 +59,17 @@ def on_decision(
     if decision.decision_id in context.answers:
         context.effects.duplicates += 1
         return
-    context.forget_before(context.now_ms - context.rules.remember_ms)
+    oldest_ms = context.now_ms - context.rules.remember_ms
+    context.forget_before(oldest_ms)
     if context.memory.unreadable:
         _answer_unreadable(context, decision)
         return
     owners.look(context)
     memory, topology = context.memory, context.topology
     acts = decision.action == "act"
+    if decision.span_end_ms < min(oldest_ms, memory.last_span_end_ms):
+        context.effects.duplicates += 1  # answered, and forgotten since: its windows were sent again
+        return
     if decision.span_end_ms < memory.last_span_end_ms:
         context.add_outcome(decision, "refused" if acts else "held", OutcomeReason.OLDER_DECISION)
         return

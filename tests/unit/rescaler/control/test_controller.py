@@ -24,6 +24,7 @@ from tests.support.controller_world import (
 )
 
 T0 = START_MS
+DAY_MS = 24 * 60 * MINUTE_MS
 
 
 def test_a_hold_is_held() -> None:
@@ -59,6 +60,17 @@ def test_a_decision_of_an_earlier_span_comes_too_late(wanted: dict[str, int] | N
     control = controller()
     control.on_decision(decision(T0), view(), T0)
     assert said(control.on_decision(decision(T0 - MINUTE_MS, wanted), view(), T0)) == [(status, "older_decision")]
+
+
+def test_a_decision_that_was_answered_days_ago_has_had_its_last_outcome() -> None:
+    """With an empty checkpoint the Spark job sends the windows of a week again, and the agent decides on each again."""
+    control, later_ms = controller(), T0 + 2 * DAY_MS
+    assert said(control.on_decision(decision(T0, {"map": 3}), view(), T0)) == [("commanded", "desired")]
+    control.on_decision(decision(later_ms), view(), later_ms)
+    again = control.on_decision(decision(T0, {"map": 3}), view(), later_ms)
+    assert (again.outcomes, again.duplicates) == ((), 1)
+    lately = control.on_decision(decision(later_ms - MINUTE_MS, {"map": 3}), view(), later_ms)
+    assert said(lately) == [("refused", "older_decision")]
 
 
 def test_an_unknown_job_is_refused() -> None:
