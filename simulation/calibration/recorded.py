@@ -1,7 +1,7 @@
 """The minutes of one job that a recording holds, put together from its windows, and the load they show. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,7 @@ class Recorded:
         graph: the same as tables.
         first_ms: the end of the first minute.
         figures: float32 [T, N, F] as ``contracts.windows.FIGURES``.
+        first_window: of the whole recording; it tells the hours before.
     """
 
     job: str
@@ -47,6 +48,7 @@ class Recorded:
     graph: JobGraph
     first_ms: int
     figures: Float32
+    first_window: Window
 
     @property
     def minutes(self) -> int:
@@ -71,7 +73,7 @@ class Recorded:
         """Return some minutes in a row."""
         start = minutes.start or 0
         first_ms = self.first_ms + start * MINUTE_MS
-        return Recorded(self.job, self.topology, self.graph, first_ms, self.figures[minutes])
+        return replace(self, first_ms=first_ms, figures=self.figures[minutes])
 
     def began(self) -> Bool:
         """Return bool [T], the minutes in which an attempt of the job began."""
@@ -109,7 +111,9 @@ def put_together(job: str, windows: Iterable[Window]) -> Recorded:
     """
     rows: dict[int, Float32] = {}
     topology: JobTopology | None = None
+    first_window: Window | None = None
     for window in windows:
+        first_window = first_window or window
         if topology is None or _shape(window.topology) != _shape(topology):
             rows = {}
         topology = window.topology
@@ -117,7 +121,7 @@ def put_together(job: str, windows: Iterable[Window]) -> Recorded:
         is_known = window.reported.any(axis=1)
         for at in np.flatnonzero(is_known).tolist():
             rows[first_ms + at * MINUTE_MS] = window.figures[at]
-    if topology is None or not rows:
+    if first_window is None or topology is None or not rows:
         raise CalibrationError(f"{job}: the recording has no minute with figures; record topic snapshots for longer")
     first_ms, last_ms = min(rows), max(rows)
     minutes = (last_ms - first_ms) // MINUTE_MS + 1
@@ -128,7 +132,7 @@ def put_together(job: str, windows: Iterable[Window]) -> Recorded:
     figures = np.full((minutes, len(topology.tasks), len(FIGURES)), np.nan, dtype=np.float32)
     for at_ms, row in rows.items():
         figures[(at_ms - first_ms) // MINUTE_MS] = row
-    return Recorded(job, topology, job_graph(topology.tasks), first_ms, figures)
+    return Recorded(job, topology, job_graph(topology.tasks), first_ms, figures, first_window)
 
 
 def _shape(topology: JobTopology) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -17,7 +17,6 @@ import numpy as np
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.objectives import DAY_MINUTES
-from surescale.contracts.windows import Window
 from surescale.policies.answer import Float64
 from surescale.policies.departure import waiting_records
 from surescale.simulation.calibration.fit import HELD_SHARE, fit
@@ -67,9 +66,7 @@ class Check:
         return 60.0 * self.waiting_error / self.arrivals if self.arrivals > 0 else NEVER
 
 
-def check(
-    recorded: Recorded, first_window: Window, prior_restart_s: float, *, draws: int, told: Callable[[float], None]
-) -> Check:
+def check(recorded: Recorded, prior_restart_s: float, *, draws: int, told: Callable[[float], None]) -> Check:
     """Return how the first part of a recording predicts its last quarter, over draws of what varies.
 
     Raises:
@@ -77,7 +74,7 @@ def check(
         WhatIfError: likewise.
     """
     cut = round(recorded.minutes * (1.0 - HELD_SHARE))
-    scenario = scenario_of(recorded, fit(recorded.part(slice(0, cut)), prior_restart_s), first_window)
+    scenario = scenario_of(recorded, fit(recorded.part(slice(0, cut)), prior_restart_s))
     held = slice(max(cut, HOUR_MINUTES), recorded.minutes)
     waits, works = [], []
     for draw in range(draws):

@@ -14,7 +14,7 @@ from surescale.contracts.block_load import BLOCK_MINUTES, decoded
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import SurescaleError
 from surescale.contracts.messages import TaskSpec
-from surescale.contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES, Window
+from surescale.contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES
 from surescale.policies.answer import Float64
 from surescale.policies.graph import Int64
 from surescale.policies.limits import Limits
@@ -108,14 +108,14 @@ class Scenario:
         return sizes_at(self.recorded, self.job, minute)
 
 
-def scenario_of(recorded: Recorded, fitted: Fitted, first_window: Window) -> Scenario:
-    """Return the scenario of a recording; ``first_window`` tells the hours before it.
+def scenario_of(recorded: Recorded, fitted: Fitted) -> Scenario:
+    """Return the scenario of a recording.
 
     Raises:
         WhatIfError: the recording is too short, or its load is unknown.
         JobError: the fitted job cannot be built.
     """
-    workload = _workload(recorded, first_window)
+    workload = _workload(recorded)
     lead = (recorded.first_ms - MINUTE_MS - workload.trace_start_ms) // MINUTE_MS
     first = -(-(lead + HOUR_MINUTES) // HOUR_MINUTES) * HOUR_MINUTES
     hours = (workload.minutes - first) // HOUR_MINUTES
@@ -169,9 +169,9 @@ def _specs(recorded: Recorded, fitted: Fitted, sized: SizedJob, start: Int64) ->
     return tuple(found)
 
 
-def _workload(recorded: Recorded, first_window: Window) -> Workload:
+def _workload(recorded: Recorded) -> Workload:
     """Return the hours before the recording, then its own load; minutes that nobody knows are a gap."""
-    begins_ms = recorded.first_ms - MINUTE_MS
+    first_window, begins_ms = recorded.first_window, recorded.first_ms - MINUTE_MS
     hour_ms = begins_ms // HOUR_MS * HOUR_MS
     load = recorded_load(recorded)
     before = (begins_ms - hour_ms) // MINUTE_MS

@@ -120,8 +120,8 @@ def test_a_recording_with_gaps_is_played_in_numbers_or_refused(drawn: list[tuple
     recorded = put_together(windows[0].job, windows)
     try:
         fitted = fit(recorded)
-        ground = scenario_of(recorded, fitted, windows[0])
-        checked = check(recorded, windows[0], 60.0, draws=2, told=quiet)
+        ground = scenario_of(recorded, fitted)
+        checked = check(recorded, 60.0, draws=2, told=quiet)
     except (CalibrationError, WhatIfError):
         return  # too much of it is unknown, and one line says so
     reached("played")

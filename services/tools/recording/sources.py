@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from surescale.contracts.errors import PATH_SHOWN_MAX, RecordRejected, SettingsError, reason_of
+from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.plurals import listed
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import RECORDER_GROUP, SNAPSHOTS, TopicNames
@@ -176,6 +177,12 @@ def opened_for(recording: Path, asked: str | None) -> tuple[Recording, str]:
     if len(jobs) != 1:
         raise SettingsError(f"--job: name one of the jobs in {opened.path}: {known}")
     return opened, jobs[0]
+
+
+def settings_of(opened: Recording, job: str) -> JobSettings:
+    """Return a job's settings at the time of recording, without its labels."""
+    known = (each.settings for each in opened.header.jobs if each.job == job and each.settings)
+    return next(known, JobSettings(job=job))
 
 
 def windows_of(opened: Recording, job: str) -> Iterator[Window]:

@@ -11,7 +11,6 @@ from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision
 from surescale.contracts.errors import RecordRejected
 from surescale.contracts.job_labels import in_force
-from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.topics import DECISIONS, SNAPSHOTS
 from surescale.contracts.windows import Window, decode_window
 from surescale.contracts.wire import decode
@@ -21,6 +20,7 @@ from surescale.policies.registry import FORECAST, FORECAST_PACKAGE, Unavailable,
 from surescale.policies.released_policy import released_policy
 from surescale.policies.tuned import tuned_policy
 from surescale.services.tools.recording.format import RawRecord, Recording, event_ms, job_of
+from surescale.services.tools.recording.sources import settings_of
 from surescale.services.tools.tournament.tournament_report import NoTournament, PolicyVersion, TournamentReport, report_of
 from surescale.services.tools.what_if.variants import DRAWS_LEAST, OnProgress, TimeLimitReached, play_all
 from surescale.simulation.calibration.fit import PRIOR_RESTART_S, fit
@@ -93,18 +93,14 @@ def hold(asked: Ask, told: OnProgress) -> TournamentReport:
             raise NoTournament(too_short)
 
     opened = Recording(Path(asked.recording))
-    recorded, first_window = _last_days(opened, asked.job, asked.days)
+    recorded = _last_days(opened, asked.job, asked.days)
     if asked.checks_who_decided:
         _check_it_decided(opened, asked)
-    settings = next((each.settings for each in opened.header.jobs if each.job == asked.job and each.settings), None)
-    settings = in_force(settings or JobSettings(job=asked.job), recorded.topology.labels)
+    settings = in_force(settings_of(opened, asked.job), recorded.topology.labels)
     own, serving = (_candidate(version, asked) for version in (asked.own, asked.serving))
-    fitted = fit(recorded)
-    ground = scenario_of(recorded, fitted, first_window)
+    ground = scenario_of(recorded, fit(recorded))
     aim = Aim.of(settings, ground.job.path_minutes)
-    checked = check(
-        recorded, first_window, PRIOR_RESTART_S, draws=CHECK_DRAWS, told=lambda share: in_time("checks the fitted world", share)
-    )
+    checked = check(recorded, PRIOR_RESTART_S, draws=CHECK_DRAWS, told=lambda share: in_time("checks the fitted world", share))
     error = TwinError.of(checked)
     if error.working > MISFIT_MOST:
         raise NoTournament(
@@ -158,11 +154,10 @@ def _left_s(until_s: float) -> float:
     return max(1.0, until_s - time.monotonic())
 
 
-def _last_days(opened: Recording, job: str, days: int) -> tuple[Recorded, Window]:
-    """Return the last days of a job, and the first window in them."""
+def _last_days(opened: Recording, job: str, days: int) -> Recorded:
+    """Return the last days of a job."""
     ends = [at for record in opened.records() if record.topic == SNAPSHOTS and job_of(record) == job if (at := event_ms(record))]
     last_ms = max(ends, default=0)
-    first: list[Window] = []
 
     def windows() -> Iterator[Window]:
         for record in opened.records():
@@ -171,13 +166,8 @@ def _last_days(opened: Recording, job: str, days: int) -> tuple[Recorded, Window
             end_ms = event_ms(record)
             if end_ms is None or end_ms <= last_ms - days * DAY_MINUTES * MINUTE_MS:
                 continue
-            try:
-                window = decode_window(record.value)
-            except RecordRejected:
-                continue  # in the pipeline it is none either
-            if not first:
-                first.append(window)
-            yield window
+            with suppress(RecordRejected):  # in the pipeline it is none either
+                yield decode_window(record.value)
 
     if not ends:
         raise NoTournament(f"{job}: no window of it is known")
@@ -187,7 +177,7 @@ def _last_days(opened: Recording, job: str, days: int) -> tuple[Recorded, Window
             f"{job}: {recorded.known_minutes / DAY_MINUTES:.1f} days of it are known since its tasks last changed; "
             f"a tournament needs {DAYS_LEAST}"
         )
-    return recorded, first[0]
+    return recorded
 
 
 def _check_it_decided(opened: Recording, asked: Ask) -> None:

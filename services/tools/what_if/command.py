@@ -127,11 +127,9 @@ def _report(
         raise SettingsError(f"--try: {twice[:80]!r} is named twice; name it once")
     prior_s = PRIOR_RESTART_S if restart_s is None else restart_s
     fitted = fit(taken.recorded, prior_s)
-    scenario = scenario_of(taken.recorded, fitted, taken.first_window)
+    scenario = scenario_of(taken.recorded, fitted)
     with _Progress() as told:
-        checked = check(
-            taken.recorded, taken.first_window, prior_s, draws=draws, told=lambda share: told("checks the fitted world", share)
-        )
+        checked = check(taken.recorded, prior_s, draws=draws, told=lambda share: told("checks the fitted world", share))
         late_seconds = late_after_seconds(variants[0].settings)
         played = play_all(scenario, variants, draws=draws, seed=taken.seed, limit_s=limit_s, told=told, late_seconds=late_seconds)
     comparison = compare(played, checked, scenario.job.path_minutes, seed=taken.seed)

@@ -29,15 +29,12 @@ from surescale.policies.policy import Policy
 from surescale.policies.registry import Unavailable, check_policy, load_policy, policy_names
 from surescale.runtime.limited_graphs import opener_for
 from surescale.services.tools.recording.replay import learn
-from surescale.services.tools.recording.sources import FileSource, windows_of
+from surescale.services.tools.recording.sources import FileSource, settings_of, windows_of
 from surescale.simulation.calibration.recorded import Recorded, put_together
 from surescale.simulation.what_if.play import PLAYED, Played, Variant, check_span, play, with_settings, with_utilisation
 from surescale.simulation.what_if.scenario import Scenario, WhatIfError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from surescale.contracts.windows import Window
     from surescale.services.tools.recording.format import Recording
 
 
@@ -188,7 +185,6 @@ class ReplayInput:
     """What was taken from a recording."""
 
     recorded: Recorded
-    first_window: "Window"
     in_force: AsRecorded
     seed: int
 
@@ -201,11 +197,9 @@ def read_input(opened: "Recording", job: str, folder: str, span_minutes: int) ->
         CalibrationError: the windows cannot be put together.
         RecordingRejected: the file is damaged.
     """
-    windows = _First(windows_of(opened, job))
-    recorded = put_together(job, windows)
+    recorded = put_together(job, windows_of(opened, job))
     known = learn(FileSource(opened), frozenset((job,)))
-    settings = next((each.settings for each in opened.header.jobs if each.job == job and each.settings), None)
-    settings = in_force(settings or JobSettings(job=job), recorded.topology.labels)
+    settings = in_force(settings_of(opened, job), recorded.topology.labels)
     as_recorded = AsRecorded(
         policy=known.policy() if known.asked else settings.policy,
         settings=settings,
@@ -214,22 +208,7 @@ def read_input(opened: "Recording", job: str, folder: str, span_minutes: int) ->
         folder=folder,
         tasks=tuple(name for spec in recorded.topology.tasks for name in (spec.task, spec.label) if name),
     )
-    if windows.first is None:
-        raise SettingsError(f"{opened.path}: it has no windows of {job}")
-    return ReplayInput(recorded, windows.first, as_recorded, known.seed(0))
-
-
-class _First:
-    """Passes windows on and keeps the first one."""
-
-    def __init__(self, windows: "Iterator[Window]") -> None:
-        self._windows = windows
-        self.first: Window | None = None
-
-    def __iter__(self) -> "Iterator[Window]":
-        for window in self._windows:
-            self.first = self.first or window
-            yield window
+    return ReplayInput(recorded, as_recorded, known.seed(0))
 
 
 def _price(opened: "Recording", job: str, until_ms: int) -> float | None:

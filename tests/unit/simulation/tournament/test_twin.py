@@ -21,7 +21,7 @@ from tests.support.simulated_recordings import sized, windows_of
 JOB = sized("j_756953")
 WINDOWS = windows_of(JOB, world_named("drift", seed=2), 8)
 RECORDED = put_together(WINDOWS[0].job, WINDOWS)
-GROUND = scenario_of(RECORDED, fit(RECORDED), WINDOWS[0])
+GROUND = scenario_of(RECORDED, fit(RECORDED))
 SETTINGS = JobSettings(job=RECORDED.job)
 AIM = Aim.of(SETTINGS, GROUND.job.path_minutes)
 ERROR = TwinError(working=0.05, waiting=1.0)

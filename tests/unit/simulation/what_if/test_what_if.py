@@ -35,7 +35,7 @@ def quiet(share: float) -> None:
 def scenario(windows: list[Window]) -> Scenario:
     """Return the scenario of a recording."""
     recorded = put_together(windows[0].job, windows)
-    return scenario_of(recorded, fit(recorded), windows[0])
+    return scenario_of(recorded, fit(recorded))
 
 
 def variant(policy: str, **changes: object) -> Variant:
@@ -48,7 +48,7 @@ def test_a_world_in_which_nothing_strays_is_foretold_exactly(world: World) -> No
     """At the recorded sizes the last quarter has the busy time and the queues that were recorded."""
     windows = windows_of(JOB, world, 8)
     recorded = put_together(windows[0].job, windows)
-    found = check(recorded, windows[0], 60.0, draws=2, told=quiet)
+    found = check(recorded, 60.0, draws=2, told=quiet)
     assert found.minutes == 120
     assert found.busy_error < 0.01
     assert found.waiting_range[0] == found.waiting_range[1] == pytest.approx(found.waiting)

@@ -34,7 +34,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 RECORDED = windows_of(JOB, CALM, 4)
 PUT_TOGETHER = put_together(RECORDED[0].job, RECORDED)
-GROUND = scenario_of(PUT_TOGETHER, fit(PUT_TOGETHER), RECORDED[0])
+GROUND = scenario_of(PUT_TOGETHER, fit(PUT_TOGETHER))
 VARIANTS = [Variant(name, load_policy(name), JobSettings(job=PUT_TOGETHER.job), None) for name in ("hold", "static")]
 CALLS = 2 * GROUND.hours * 6  # of the clock, for one draw
 
