@@ -13,8 +13,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from surescale.contracts.errors import reason_of
@@ -93,44 +93,72 @@ def fetch(
         ArtifactError: a jar could not be fetched, or differs from the lock.
         JavaError: a download is needed, and there is no Java to run it.
     """
-    home = (cache or cache_folder()) / "jars"
+    home, names = (cache or cache_folder()) / "jars", [jar.coordinates.file_name for jar in wanted.jars]
     place = home / f"{wanted.name}-{wanted.digest}"
-    if is_complete(place, wanted):
-        return _paths(place, wanted)
+
+    def fill(folder: Path) -> Mapping[str, int]:
+        _download(wanted, folder, java or find_java(), progress)
+        return _check(wanted, folder / "jars")
+
+    keep(place, home / f"{wanted.name}.lock", fill, names=names, title=wanted.title, what="the jars", progress=progress)
+    return tuple(sorted(place / name for name in names))
+
+
+def keep(
+    place: Path,
+    lock: Path,
+    fill: Callable[[Path], Mapping[str, int]],
+    *,
+    names: Collection[str] = (),
+    title: str,
+    what: str,
+    progress: Say,
+) -> None:
+    """Fill a folder of the cache with jars unless it is complete; what is interrupted leaves nothing behind.
+
+    Args:
+        place: the folder.
+        lock: a file beside it, by which one process at a time fills it.
+        fill: puts the jars into ``jars`` below a folder, and returns their sizes by name.
+        names: of all jars, where they are known before.
+        title: of the jars, for people.
+        what: cannot be kept, in an error's words.
+        progress: told what happens.
+
+    Raises:
+        ArtifactError: the jars cannot be kept there, or as ``fill`` raises it.
+    """
+    home = place.parent
+    if is_complete(place, names):
+        return
     try:
         home.mkdir(parents=True, exist_ok=True)
-        with locked(home / f"{wanted.name}.lock", wanted.title, progress):
-            if not is_complete(place, wanted):  # another process may have done it while we waited
-                _fetch_into(place, wanted, java or find_java(), progress)
+        with locked(lock, title, progress):
+            if is_complete(place, names):  # another process may have done it while we waited
+                return
+            began_s = time.monotonic()
+            with tempfile.TemporaryDirectory(prefix=f".{lock.stem}-", dir=home, ignore_cleanup_errors=True) as made:
+                sizes, jars = fill(Path(made)), Path(made) / "jars"
+                (jars / _MARKER).write_text(json.dumps(sizes, indent=1, sort_keys=True))
+                if place.exists():
+                    shutil.rmtree(place)
+                jars.rename(place)
     except OSError as error:
         raise ArtifactError(
-            f"cannot keep the jars in {home} ({reason_of(error)}); name another folder with {CACHE_VARIABLE}"
+            f"cannot keep {what} in {home} ({reason_of(error)}); name another folder with {CACHE_VARIABLE}"
         ) from None
-    return _paths(place, wanted)
+    took_s = time.monotonic() - began_s
+    progress(f"{title}: {len(sizes)} jars, {sum(sizes.values()) / 1e6:.0f} MB in {took_s:.0f} s")
 
 
-def is_complete(place: Path, wanted: ArtifactSet) -> bool:
-    """Return whether a folder holds the whole set, each file with the size it had when it was checked."""
+def is_complete(place: Path, names: Collection[str] = ()) -> bool:
+    """Return whether a folder holds all jars, each with the size it had when it was checked; ``names``: of those it must hold."""
     try:
         sizes = json.loads((place / _MARKER).read_text())
-        names = {jar.coordinates.file_name for jar in wanted.jars}
-        return set(sizes) == names and all((place / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, TypeError):
+        has_all = bool(sizes) and set(sizes) == set(names or sizes)
+        return has_all and all((place / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, TypeError, AttributeError):
         return False
-
-
-def _fetch_into(place: Path, wanted: ArtifactSet, java: JavaRuntime, progress: Say) -> None:
-    with tempfile.TemporaryDirectory(prefix=f".{wanted.name}-", dir=place.parent, ignore_cleanup_errors=True) as made:
-        folder = Path(made)
-        started_s = time.monotonic()
-        _download(wanted, folder, java, progress)
-        sizes = _check(wanted, folder / "jars")
-        (folder / "jars" / _MARKER).write_text(json.dumps(sizes, indent=1, sort_keys=True))
-        if place.exists():
-            shutil.rmtree(place)
-        (folder / "jars").rename(place)
-    took_s = time.monotonic() - started_s
-    progress(f"{wanted.title}: {len(sizes)} jars, {sum(sizes.values()) / 1e6:.0f} MB in {took_s:.0f} s")
 
 
 def _download(wanted: ArtifactSet, folder: Path, java: JavaRuntime, progress: Say) -> None:
@@ -138,7 +166,7 @@ def _download(wanted: ArtifactSet, folder: Path, java: JavaRuntime, progress: Sa
     names = [jar.coordinates for jar in wanted.jars]
     progress(f"{wanted.title}: downloading {len(names)} jars (once; they are kept in {folder.parent})")
     for attempt in range(1, FETCH_ATTEMPTS + 1):
-        say = _every_few_seconds(wanted.title, len(names), progress)
+        say = _Pace(wanted.title, len(names), progress)
         ended = run_ivy(java, names, folder=folder, pattern="[artifact]-[revision].[ext]", on_count=say)
         if ended.exit_code == 0 and not ended.missing:
             return
@@ -168,26 +196,20 @@ def _check(wanted: ArtifactSet, folder: Path) -> dict[str, int]:
     return sizes
 
 
-def _every_few_seconds(title: str, total: int, progress: Say) -> "_Pace":
-    return _Pace(title, total, progress, time.monotonic())
-
-
 @dataclass(slots=True)
 class _Pace:
+    """Tells every few seconds how many jars are there."""
+
     title: str
     total: int
     progress: Say
-    last_s: float
+    last_s: float = field(default_factory=time.monotonic)
 
     def __call__(self, count: int) -> None:
         now_s = time.monotonic()
         if now_s - self.last_s >= PROGRESS_EVERY_S:
             self.last_s = now_s
             self.progress(f"{self.title}: {count} of {self.total} jars")
-
-
-def _paths(place: Path, wanted: ArtifactSet) -> tuple[Path, ...]:
-    return tuple(sorted(place / jar.coordinates.file_name for jar in wanted.jars))
 
 
 @contextlib.contextmanager

@@ -6,11 +6,9 @@ package (300 MB) is deleted. The Kafka connector comes like the other jars of th
 """
 
 import importlib.util
-import json
 import shutil
 import sys
 import tarfile
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,15 +16,14 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
-from surescale.contracts.errors import reason_of
 from surescale.services.local_stack.artifacts import (
-    CACHE_VARIABLE,
     FLINK_1_KAFKA,
     FLINK_2_KAFKA,
+    PROGRESS_EVERY_S,
     ArtifactSet,
     cache_folder,
     fetch,
-    locked,
+    keep,
 )
 from surescale.services.local_stack.child_process import ChildProcess
 from surescale.services.local_stack.errors import ArtifactError, DownloadError, Say, silent
@@ -42,8 +39,6 @@ SDIST_BYTES: Final[Mapping[str, int]] = {"2.3.0": 329_008_299, "2.2.1": 312_000_
 
 LOCKS: Final = Path(__file__).parent / "locks"
 _NEEDED: Final = ("flink-dist-*.jar", "log4j-api-*.jar", "log4j-core-*.jar", "log4j-slf4j-impl-*.jar")
-_MARKER: Final = "complete.json"
-_PROGRESS_EVERY_S: Final = 3.0
 _POLL_S: Final = 0.2
 
 
@@ -72,28 +67,15 @@ def fetch_flink(
     if version not in CONNECTORS:
         raise ArtifactError(f"no Flink {version} is locked here; there are {', '.join(CONNECTORS)}")
     connector = fetch(CONNECTORS[version], cache=cache, java=java, progress=progress)
-    home = (cache or cache_folder()) / "flink"
+    home, title = (cache or cache_folder()) / "flink", f"Flink {version}"
     place = home / version
-    try:
-        if not is_complete(place):
-            home.mkdir(parents=True, exist_ok=True)
-            with locked(home / f"{version}.lock", f"Flink {version}", progress):
-                if not is_complete(place):  # another process may have done it while we waited
-                    _fetch_into(place, version, progress)
-        return Flink(version, (*sorted(place.glob("*.jar")), *connector))
-    except OSError as error:
-        raise ArtifactError(
-            f"cannot keep Flink {version} in {home} ({reason_of(error)}); name another folder with {CACHE_VARIABLE}"
-        ) from None
 
+    def fill(folder: Path) -> Mapping[str, int]:
+        (folder / "jars").mkdir()
+        return unpack(_download(version, folder, progress), folder / "jars")
 
-def is_complete(place: Path) -> bool:
-    """Return whether a folder holds all jars of a distribution, each with the size it had when it was unpacked."""
-    try:
-        sizes = json.loads((place / _MARKER).read_text())
-        return bool(sizes) and all((place / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, AttributeError):
-        return False
+    keep(place, home / f"{version}.lock", fill, title=title, what=title, progress=progress)
+    return Flink(version, (*sorted(place.glob("*.jar")), *connector))
 
 
 def unpack(package: Path, folder: Path) -> Mapping[str, int]:
@@ -143,33 +125,18 @@ def _is_needed(path: str) -> bool:
     return folder.endswith("/deps/lib") and any(fnmatch(name, pattern) for pattern in _NEEDED)
 
 
-def _fetch_into(place: Path, version: str, progress: Say) -> None:
-    """Fill a temporary folder and rename it, so that an interrupted download leaves nothing behind."""
-    started_s = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix=f".{version}-", dir=place.parent, ignore_cleanup_errors=True) as made:
-        folder, jars = Path(made), Path(made) / "jars"
-        jars.mkdir()
-        sizes = unpack(_download(version, folder, progress), jars)
-        (jars / _MARKER).write_text(json.dumps(sizes, indent=1, sort_keys=True))
-        if place.exists():
-            shutil.rmtree(place)
-        jars.rename(place)
-    took_s = time.monotonic() - started_s
-    progress(f"Flink {version}: {len(sizes)} jars, {sum(sizes.values()) / 1e6:.0f} MB in {took_s:.0f} s")
-
-
 def _download(version: str, folder: Path, progress: Say) -> Path:
     """Return the downloaded package."""
     title, expected = f"Flink {version}", SDIST_BYTES[version]
     progress(f"{title}: downloading {expected / 1e6:.0f} MB (once; its jars are kept in {folder.parent})")
     # pip keeps what it downloads in the temporary folder until it is whole; ours is removed with everything in it.
     process = ChildProcess(download_command(version, folder), log_path=folder / "pip.log", env={"TMPDIR": str(folder)})
-    next_s = time.monotonic() + _PROGRESS_EVERY_S
+    next_s = time.monotonic() + PROGRESS_EVERY_S
     try:
         while not process.wait(_POLL_S):
             if time.monotonic() >= next_s:
                 progress(f"{title}: {_bytes_in(folder) / 1e6:.0f} of {expected / 1e6:.0f} MB")
-                next_s += _PROGRESS_EVERY_S
+                next_s += PROGRESS_EVERY_S
     finally:
         if process.is_running:
             process.kill()

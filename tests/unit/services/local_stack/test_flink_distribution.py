@@ -105,9 +105,9 @@ def test_a_jar_that_was_cut_off_is_fetched_again(tmp_path: Path) -> None:
     """Sizes are compared at every use."""
     (tmp_path / "a.jar").write_bytes(b"123")
     (tmp_path / "complete.json").write_text(json.dumps({"a.jar": 3}))
-    assert distribution.is_complete(tmp_path)
+    assert artifacts.is_complete(tmp_path)
     (tmp_path / "a.jar").write_bytes(b"12")
-    assert not distribution.is_complete(tmp_path)
+    assert not artifacts.is_complete(tmp_path)
 
 
 def test_an_unknown_version_is_refused_before_anything_is_fetched() -> None:
