@@ -18,7 +18,7 @@ from surescale.runtime.ports import LOOPBACK, free_port
 from surescale.services.local_stack.errors import Say
 from surescale.services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
 from surescale.services.local_stack.servers import LocalBroker, LocalRedis, LocalServer
-from surescale.services.local_stack.supervisor import Role, Supervisor
+from surescale.services.local_stack.supervisor import Supervisor
 
 FLUSH_TIMEOUT_S = 120.0
 
@@ -76,7 +76,7 @@ def stage(say: Say, *, with_redis: bool = False, **settings: Any) -> Iterator[St
             found = replace(found, redis_url=redis.url)
         for server in servers:
             server.prepare()
-            supervisor.start(Role(server.name, server.command(), ready=server.answers, stop_grace_s=server.stop_grace_s))
+            supervisor.start(server.role())
         create_topics(found)
         yield Stage(found, supervisor, say)
 

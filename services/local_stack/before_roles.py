@@ -105,7 +105,7 @@ def own_redis(settings: PipelineSettings, folder: Path) -> Role:
         )
     server = LocalRedis(folder / "redis", port=address.port)
     server.prepare()
-    return Role(server.name, server.command(), ready=server.answers, stop_grace_s=server.stop_grace_s)
+    return server.role()
 
 
 def await_servers(settings: PipelineSettings, supervisor: Supervisor, wait_s: float, say: Say) -> None:

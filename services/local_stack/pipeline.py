@@ -18,7 +18,7 @@ from surescale.runtime.topic_records import send_all
 from surescale.services.local_stack.errors import Say
 from surescale.services.local_stack.roles import PipelinePorts
 from surescale.services.local_stack.servers import LocalBroker, LocalRedis, LocalServer
-from surescale.services.local_stack.supervisor import Role, Supervisor
+from surescale.services.local_stack.supervisor import Supervisor
 from surescale.services.state.documents import JobOverview
 
 
@@ -77,9 +77,7 @@ class Pipeline(ABC):
         servers = (self._broker, self._redis, *more)
         for server in servers:
             server.prepare()
-        self.supervisor.start_together(
-            [Role(server.name, server.command(), ready=server.answers, stop_grace_s=server.stop_grace_s) for server in servers]
-        )
+        self.supervisor.start_together([server.role() for server in servers])
         create_topics(self.settings)
 
     def _publish(self, limits: Iterable[JobSettings]) -> None:

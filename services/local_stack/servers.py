@@ -22,6 +22,7 @@ from surescale.services.local_stack.artifacts import KAFKA_BROKER, fetch
 from surescale.services.local_stack.child_process import ChildProcess
 from surescale.services.local_stack.errors import Say, ServerError, silent
 from surescale.services.local_stack.java import JavaRuntime, find_java
+from surescale.services.local_stack.supervisor import Role
 
 _POLL_S = 0.05
 _LOG_LINES_SHOWN = 15
@@ -30,8 +31,7 @@ _LOG_LINES_SHOWN = 15
 class LocalServer(abc.ABC):
     """A server on a loopback port with its data in a folder. It may be killed and started again on the same port and data.
 
-    Alone: `start`, `wait_ready`, `stop` or `kill`. Under a supervisor: `prepare`, then a role with `command()` and
-    `answers`.
+    Alone: `start`, `wait_ready`, `stop` or `kill`. Under a supervisor: `prepare`, then its `role()`.
     """
 
     name: str
@@ -53,6 +53,10 @@ class LocalServer(abc.ABC):
     @abc.abstractmethod
     def answers(self) -> bool:
         """Return whether clients are served now."""
+
+    def role(self) -> Role:
+        """Return it as a role of a supervisor; prepare it first."""
+        return Role(self.name, self.command(), ready=self.answers, stop_grace_s=self.stop_grace_s)
 
     @property
     def address(self) -> str:

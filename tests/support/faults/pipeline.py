@@ -158,7 +158,7 @@ class FaultPipeline:
         )
         for server in (*self.brokers, self.redis):
             server.prepare()
-            self._roles[server.name] = Role(server.name, server.command(), ready=server.answers, stop_grace_s=server.stop_grace_s)
+            self._roles[server.name] = server.role()
         self.supervisor.start_together(list(self._roles.values()))
         create_topics(self.settings)
         spark = ["--master", "local[2]", "--checkpoint", str(self.checkpoint)]
