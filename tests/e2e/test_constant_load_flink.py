@@ -30,7 +30,7 @@ from surescale.monitor.settings import MonitorSettings
 from surescale.policies.registry import load_policy
 from surescale.rescaler.control.settings import ControlSettings
 from surescale.rescaler.execution import RequirementExecution
-from surescale.services.local_stack.comparison.load import Load, LoadTarget
+from surescale.services.local_stack.comparison.load import Load
 from surescale.services.local_stack.flink.cluster import FlinkCluster
 from surescale.services.local_stack.flink.scaled_job import JobOptions, job_jar, submit
 from tests.conftest import KafkaForTests
@@ -133,7 +133,7 @@ def test_a_job_of_128_key_groups_is_rescaled_at_most_once_after_its_first_hour(q
     topic = f"t{time.time_ns()}-in"
     jobs = {policy: served(quick_flink, policy, topic) for policy in POLICIES}
     rates = np.full(int((MINUTES + HOUR) * 60 / SPEED), BUSY_SUBTASKS / SECONDS_A_RECORD)
-    load = Load(LoadTarget(quick_flink.bootstrap, topic), rates, keys=KEYS)
+    load = Load(quick_flink.bootstrap, topic, rates, keys=KEYS)
     segment = ClockSegment(pipeline="p", sequence=1, e0_ms=now_ms(), w0_ms=now_ms(), speed=SPEED, until_ms=2**52)
     clock = SegmentClock(segment, threading.Event())
     with (

@@ -20,7 +20,7 @@ from surescale.engines.settings import SourceSettings
 from surescale.runtime.atomic_files import replace_atomically
 from surescale.runtime.kafka import create_topics
 from surescale.runtime.topic_records import send_all
-from surescale.services.local_stack.comparison.load import Load, LoadTarget
+from surescale.services.local_stack.comparison.load import Load
 from surescale.services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
 from surescale.services.local_stack.supervisor import Supervisor
 from tests.conftest import KafkaForTests
@@ -112,7 +112,7 @@ def test_a_job_known_from_prometheus_grows(kafka: KafkaForTests, redis_url: str,
                 return discovery.tell()
 
             wait_until(lambda: workers() == {"parse": 1, "count": 1}, 60.0, "the workers that the file asks for")
-            load = Load(LoadTarget(kafka.bootstrap, chain.topics[0]), np.full(3_600, TOO_MUCH))
+            load = Load(kafka.bootstrap, chain.topics[0], np.full(3_600, TOO_MUCH))
             load.start()
             wait_until(lambda: workers().get("parse", 0) > 1, 420.0, "more workers of parse")
             wait_until(lambda: _seen(settings) == workers() or None, 240.0, "the monitor to see what runs")

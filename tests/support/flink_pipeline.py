@@ -18,7 +18,7 @@ from surescale.engines.settings import ClusterSettings
 from surescale.runtime.http import fetch_json
 from surescale.runtime.kafka import create_topics, producer
 from surescale.runtime.ports import LOOPBACK
-from surescale.services.local_stack.comparison.load import Load, LoadTarget
+from surescale.services.local_stack.comparison.load import Load
 from surescale.services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
 from surescale.services.local_stack.supervisor import Supervisor
 from tests.conftest import KafkaForTests
@@ -113,7 +113,7 @@ def pipeline_beside(
 @contextlib.contextmanager
 def loaded(job: LiveJob, per_second: float, seconds: int = 3_600) -> Iterator[Load]:
     """Send a steady load into the job's topic until the block ends."""
-    load = Load(LoadTarget(job.flink.bootstrap, job.options.from_topic), np.full(seconds, per_second))
+    load = Load(job.flink.bootstrap, job.options.from_topic, np.full(seconds, per_second))
     load.start()
     try:
         yield load

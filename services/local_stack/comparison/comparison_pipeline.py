@@ -31,7 +31,7 @@ from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.topics import DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
 from surescale.runtime.topic_records import append_ms, parsed, read_topics
-from surescale.services.local_stack.comparison.load import PARTITIONS, TOPIC, Load, LoadTarget, Steps, one_step, rates
+from surescale.services.local_stack.comparison.load import PARTITIONS, TOPIC, Load, Steps, one_step, rates
 from surescale.services.local_stack.comparison.phases import Phase, ScalingDelay, ScalingDelays, phases_of
 from surescale.services.local_stack.comparison.watch import JobWatch, WatchedFigures
 from surescale.services.local_stack.errors import Say
@@ -164,7 +164,7 @@ class ComparisonPipeline(Pipeline):
         return [replace(role, env={**role.env, **more}) for role in roles]
 
     def _start_load(self) -> None:
-        self.load = Load(LoadTarget(self.settings.bootstrap, TOPIC), self._rates, self.options.seed)
+        self.load = Load(self.settings.bootstrap, TOPIC, self._rates, self.options.seed)
         self.load.start()
 
     def _ran(self) -> dict[str, Any]:

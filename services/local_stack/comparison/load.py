@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -90,27 +89,24 @@ def rates(
     return scaled
 
 
-@dataclass(frozen=True, slots=True)
-class LoadTarget:
-    """Where the load goes."""
-
-    bootstrap: str
-    topic: str
-
-
 class Load:
-    """Sends records ``KEY,NUMBER`` at given rates in a thread of its own.
+    """Sends records ``KEY,NUMBER`` to a topic at given rates in a thread of its own.
 
     Numbers count from 0. Keys follow Zipf's law, or ``keys`` come in turn.
     """
 
     def __init__(
-        self, target: LoadTarget, per_second: npt.NDArray[np.float64], seed: int = 0, keys: Sequence[str] | None = None
+        self,
+        bootstrap: str,
+        topic: str,
+        per_second: npt.NDArray[np.float64],
+        seed: int = 0,
+        keys: Sequence[str] | None = None,
     ) -> None:
         self.per_second = per_second
-        self._target = target
+        self._topic = topic
         self._keys = keys or _zipf_keys(seed)
-        self._producer = Producer({"bootstrap.servers": target.bootstrap, "linger.ms": 10, "log_level": 0})
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 10, "log_level": 0})
         self._thread = background(self._run, "load")
         self._is_stopping = threading.Event()
         self._problem = ""
@@ -157,7 +153,7 @@ class Load:
             wanted = int(np.interp(at_s, np.arange(len(due)), due))
             while number < wanted:
                 key = self._keys[number % len(self._keys)]
-                self._producer.produce(self._target.topic, f"{key},{number}", on_delivery=self._delivered)
+                self._producer.produce(self._topic, f"{key},{number}", on_delivery=self._delivered)
                 number += 1
             self._producer.poll(0)
             if at_s >= len(self.per_second):

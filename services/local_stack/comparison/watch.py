@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from surescale.services.local_stack.comparison.load import TOPIC
 from surescale.services.local_stack.comparison.phases import Observation
 
 _RECORDS_MAX: Final = 5_000
@@ -59,10 +60,10 @@ class JobWatch(ABC):
 
     late_s: ClassVar[float]
 
-    def __init__(self, bootstrap: str, topic_in: str, topic_out: str) -> None:
+    def __init__(self, bootstrap: str, topic_out: str) -> None:
         self.backlog = 0
         self.sizes: Mapping[str, int] = {}
-        self._bootstrap, self._topic_in, self._topic_out = bootstrap, topic_in, topic_out
+        self._bootstrap, self._topic_out = bootstrap, topic_out
         self._came_out: set[int] = set()
         self._late = self._backlog_max = 0
         self._backlog_s = self._size_s = self._stillness_s = self._last_out_s = self._last_look_s = 0.0
@@ -71,7 +72,7 @@ class JobWatch(ABC):
         # What is not committed yet has come out too: when a checkpoint commits it is a setting of the job, not its speed.
         self._out = _reader(bootstrap, topic_out, "read_uncommitted")
         self._ends = Consumer(_settings(bootstrap, "read_uncommitted"))
-        self._partitions_in = _partitions(self._ends, topic_in)
+        self._partitions_in = _partitions(self._ends, TOPIC)
 
     def close(self) -> None:
         """Disconnect."""

@@ -66,7 +66,7 @@ class ChainWatch(JobWatch):
     late_s = 30.0
 
     def __init__(self, bootstrap: str, job: str) -> None:
-        super().__init__(bootstrap, TOPIC, last_output(job))
+        super().__init__(bootstrap, last_output(job))
         self._job = job
         self._groups = GroupReader(PipelineSettings(bootstrap=bootstrap))
         self._rebalances = 0

@@ -101,8 +101,8 @@ class FlinkWatch(JobWatch):
 
     late_s = 60.0
 
-    def __init__(self, cluster: FlinkCluster, job_id: str, bootstrap: str, topic_in: str, topic_out: str) -> None:
-        super().__init__(bootstrap, topic_in, topic_out)
+    def __init__(self, cluster: FlinkCluster, job_id: str, bootstrap: str, topic_out: str) -> None:
+        super().__init__(bootstrap, topic_out)
         self._cluster, self._job_id = cluster, job_id
 
     def figures(self) -> ArmFigures:
@@ -123,7 +123,7 @@ class FlinkWatch(JobWatch):
     def _waiting(self, came_out: Counter[int]) -> int:
         """Return how many records lie after the last of their partition that came out; a source reads a partition in order."""
         waiting: dict[int, int] = {}
-        for record in read_to_end(self._bootstrap, self._topic_in):
+        for record in read_to_end(self._bootstrap, TOPIC):
             partition = record.partition() or 0
             waiting[partition] = 0 if number_of(record) in came_out else waiting.get(partition, 0) + 1
         return sum(waiting.values())
@@ -241,7 +241,7 @@ class FlinkPipeline(ComparisonPipeline):
         self._wait_for_jobs(self._runs, "to run")
         self._say(f"jobs run: {', '.join(self.jobs)}; {self.cluster.rest_url} is Flink's own page")
         self._watches = {
-            job: FlinkWatch(self.cluster, flink_job, self.settings.bootstrap, TOPIC, _output(job))
+            job: FlinkWatch(self.cluster, flink_job, self.settings.bootstrap, _output(job))
             for job, flink_job in self._ids.items()
         }
 
