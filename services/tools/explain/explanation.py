@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -25,13 +24,12 @@ from surescale.services.recomputation.counterfactual import WithoutFacts, questi
 from surescale.services.tools.explain.lookup import Aftermath, FoundOwnAct, GateNow
 
 
-@dataclass(frozen=True, slots=True)
-class Recomputed:
-    """Today's answer; ``differences`` names the fields that changed."""
+class Recomputed(msgspec.Struct, frozen=True, kw_only=True):
+    """How today's answer compares; ``differences`` names the fields that changed, ``desired`` is its parallelism by task."""
 
-    decision: Decision
     same: bool
     differences: tuple[str, ...]
+    desired: dict[str, int]
 
 
 def recompute(
@@ -50,7 +48,11 @@ def recompute(
     asked_again = question_of(decision, window, settings, folder, span_minutes, opener=opener_for(folder))
     again = asked_again.answer(asked_again.window)
     same = encode(again) == raw
-    return Recomputed(again, same, () if same else _differences(decision, again))
+    return Recomputed(
+        same=same,
+        differences=() if same else _differences(decision, again),
+        desired={task.task: task.desired for task in again.tasks},
+    )
 
 
 def _differences(before: Decision, after: Decision) -> tuple[str, ...]:
@@ -72,14 +74,6 @@ def _short(value: object) -> str:
 
 ANCHORS_SHOWN = 3
 NEIGHBOURS_SHOWN = 3
-
-
-class RecomputedFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """How today's answer compares; ``desired`` is its parallelism by task."""
-
-    same: bool
-    differences: tuple[str, ...]
-    desired: dict[str, int]
 
 
 class Explained(Aftermath, frozen=True, kw_only=True):
@@ -104,7 +98,7 @@ class Explanation(Explained, frozen=True, kw_only=True):
     load_minutes: int
     slot_price_per_s: float | None = None
     next_in_words: str = ""
-    recomputed: RecomputedFacts | msgspec.UnsetType = msgspec.UNSET
+    recomputed: Recomputed | msgspec.UnsetType = msgspec.UNSET
     without: tuple[WithoutFacts, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -156,7 +150,7 @@ def explanation(
         load_minutes=min(LOAD_MINUTES, decision.minutes_known),
         slot_price_per_s=slot_price_per_s,
         next_in_words=next_in_words,
-        recomputed=_facts_of(recomputed) if recomputed else msgspec.UNSET,
+        recomputed=recomputed or msgspec.UNSET,
         without=msgspec.UNSET if without is None else without,
     )
 
@@ -170,11 +164,6 @@ def heaviest_minutes(task: TaskDecision, span_end_ms: int, labels: Mapping[str, 
     """
     anchors = sorted(task.looked_at, key=lambda anchor: (-anchor.weight, -anchor.minute_end_ms))
     return "; ".join(_anchor(anchor, span_end_ms, labels or {}) for anchor in anchors[:ANCHORS_SHOWN])
-
-
-def _facts_of(recomputed: Recomputed) -> RecomputedFacts:
-    desired = {task.task: task.desired for task in recomputed.decision.tasks}
-    return RecomputedFacts(same=recomputed.same, differences=recomputed.differences, desired=desired)
 
 
 def _anchor(anchor: SampledMinute, span_end_ms: int, labels: Mapping[str, str]) -> str:

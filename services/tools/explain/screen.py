@@ -24,7 +24,7 @@ from surescale.services.tools.explain.explanation import (
     Explained,
     Explanation,
     OwnActExplanation,
-    RecomputedFacts,
+    Recomputed,
     heaviest_minutes,
 )
 from surescale.services.tools.explain.lookup import ENDED, GateNow
@@ -63,7 +63,7 @@ def show(explained: Explanation | OwnActExplanation, console: Console | None = N
         _show_commands(out, explained.commands, explained.labels)
     if isinstance(explained, Explanation) and explained.without:
         show_without(out, explained.without, explained.labels)
-    if isinstance(explained, Explanation) and isinstance(explained.recomputed, RecomputedFacts):
+    if isinstance(explained, Explanation) and isinstance(explained.recomputed, Recomputed):
         _show_recomputed(out, explained.recomputed)
 
 
@@ -296,7 +296,7 @@ def _show_commands(out: Console, commands: Sequence[RescheduleCommand], labels: 
     steps = ", then ".join(f"{command.command_id} {command.action}" for command in commands)
     out.print(plain(f"{steps}{kind}: {reason_words(last.gate_reason)}; {cause_words(last.gate_cause)}"))
     by_units = last.expected is None  # otherwise the engine chooses the places
-    rows = _alike(last.changes, _change_figures if by_units else _count_figures)
+    rows = _alike(last.changes, lambda change: _change_figures(change, by_units=by_units))
     shown = rows[:ROWS_SHOWN]
     titles = ("before", "after", *(("added units", "removed units", "vnodes moved") if by_units else ()))
     columns = [Column("task", [several([labels.get(change.task, change.task) for change in alike]) for _, alike in shown])]
@@ -308,16 +308,12 @@ def _show_commands(out: Console, commands: Sequence[RescheduleCommand], labels: 
         out.print(plain(f"placed by {last.placement.algorithm} on {', '.join(last.placement.hosts)}"))
 
 
-def _change_figures(change: TaskChange) -> tuple[str, ...]:
-    units = (_units(change.added_units), _units(change.removed_units))
-    return (str(change.before), str(change.after), *units, str(change.vnodes_moved))
+def _change_figures(change: TaskChange, *, by_units: bool) -> tuple[str, ...]:
+    units = (_units(change.added_units), _units(change.removed_units), str(change.vnodes_moved))
+    return (str(change.before), str(change.after), *(units if by_units else ()))
 
 
-def _count_figures(change: TaskChange) -> tuple[str, ...]:
-    return str(change.before), str(change.after)
-
-
-def _show_recomputed(out: Console, recomputed: RecomputedFacts) -> None:
+def _show_recomputed(out: Console, recomputed: Recomputed) -> None:
     if recomputed.same:
         out.print(Text("recomputed: the same bytes", style="green"))
         return
