@@ -120,9 +120,10 @@ def _on_recording(recording: Path, job: str | None, settings: "PipelineSettings"
         serving=served,
         own=served,
         seconds=terms.seconds,
+        memory_mb=terms.memory_mb,
         checks_who_decided=False,
     )
-    return hold_limited(ask, terms.memory_mb)
+    return hold_limited(ask)
 
 
 def _print(report: "TournamentReport", *, as_json: bool) -> None:

@@ -60,6 +60,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     serving: PolicyVersion
     own: PolicyVersion
     seconds: float
+    memory_mb: int
     checks_who_decided: bool = True
 
 

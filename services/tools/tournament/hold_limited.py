@@ -22,33 +22,27 @@ GRACE_S = 30.0
 _SAY_EVERY_S = 10.0
 
 
-class _Limited(msgspec.Struct):
-    asked: Ask
-    memory_mb: int
-
-
 class _Reply(msgspec.Struct):
     report: TournamentReport | None = None
     problem: str = ""
 
 
-def hold_limited(asked: Ask, memory_mb: int) -> TournamentReport:
-    """Return the outcome of a tournament, as `hold`, from a child process that may take so much memory and ``asked.seconds``.
+def hold_limited(asked: Ask) -> TournamentReport:
+    """Return the outcome of a tournament, as `hold`, from a child process within the limits that are asked for.
 
     Raises:
         NoTournament: for any reason; one line for people.
     """
     child = Child("surescale.services.tools.tournament.hold_limited")
     try:
-        question = msgspec.msgpack.encode(_Limited(asked, memory_mb))
-        reply = msgspec.msgpack.decode(child.ask(question, asked.seconds + GRACE_S), type=_Reply)
+        reply = msgspec.msgpack.decode(child.ask(msgspec.msgpack.encode(asked), asked.seconds + GRACE_S), type=_Reply)
     except TimeoutError:
         raise NoTournament(
             f"{asked.job}: it took more than {asked.seconds:g} s and was stopped; allow more with --time-limit"
         ) from None
     except (EOFError, OSError, *UNREADABLE):
         raise NoTournament(
-            f"{asked.job}: its process has ended: it takes more than {memory_mb} MB (--memory-mb), was killed, or crashed"
+            f"{asked.job}: its process has ended: it takes more than {asked.memory_mb} MB (--memory-mb), was killed, or crashed"
         ) from None
     finally:
         child.end()
@@ -78,15 +72,15 @@ def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
     os.nice(NICENESS)
     with suppress(ImportError):
         runtime_errors()  # the runtime takes its own memory before the limit counts
-    limited = msgspec.msgpack.decode(read_message(questions), type=_Limited)
-    limit_memory(limited.memory_mb)
-    limit_time(limited.asked.seconds + GRACE_S)
+    asked = msgspec.msgpack.decode(read_message(questions), type=Ask)
+    limit_memory(asked.memory_mb)
+    limit_time(asked.seconds + GRACE_S)
     try:
-        reply = _Reply(hold(limited.asked, _says(limited.asked.job)))
+        reply = _Reply(hold(asked, _says(asked.job)))
     except SurescaleError as error:
         reply = _Reply(problem=str(error))
     except MemoryError:
-        reply = _Reply(problem=f"it takes more than {limited.memory_mb} MB; allow more with --memory-mb")
+        reply = _Reply(problem=f"it takes more than {asked.memory_mb} MB; allow more with --memory-mb")
     write_message(answers, msgspec.msgpack.encode(reply))
 
 

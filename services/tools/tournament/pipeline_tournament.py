@@ -5,7 +5,7 @@ A tournament never chooses against what a person has chosen (`check_eligible`).
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from surescale.services.job_settings.snapshot import read_snapshot
 from surescale.services.tools.policy_releases.catalog import ReleaseCatalog, publish, read_catalog
 from surescale.services.tools.policy_releases.scope import next_minute_ms
 from surescale.services.tools.recording.record import RecordingRequest, record
+from surescale.services.tools.recording.sources import Say
 from surescale.services.tools.tournament.hold import DAY_MINUTES, Ask, is_needed
 from surescale.services.tools.tournament.hold_limited import hold_limited
 from surescale.services.tools.tournament.tournament_report import NoTournament, PolicyVersion, TournamentReport, release_of
@@ -73,9 +74,6 @@ def former_winner(job: str, releases: Releases, now_ms: int) -> Release | None:
     """Return the release of a tournament that serves a job now, if one does."""
     found = releases.serving(job, now_ms)
     return found if found is not None and found.is_of_tournament else None
-
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +154,9 @@ def _report(settings: PipelineSettings, job: str, terms: TournamentTerms, catalo
             serving=serving,
             own=own,
             seconds=terms.seconds,
+            memory_mb=terms.memory_mb,
         )
-        return hold_limited(ask, terms.memory_mb)
+        return hold_limited(ask)
 
 
 def _version(release: Release | None, pipeline_policy: str) -> PolicyVersion:

@@ -46,7 +46,7 @@ def asked(recording: Path, policy: str, **changes: Any) -> Ask:
     served = PolicyVersion(policy=policy, sha256=load_policy(policy).sha256)
     given: dict[str, Any] = {
         "recording": str(recording), "job": f"sim/{JOB}", "days": 3, "draws": 2, "folder": "", "span_minutes": 10, "seed": 0,
-        "serving": served, "own": served, "seconds": 7_200.0, "checks_who_decided": False,
+        "serving": served, "own": served, "seconds": 7_200.0, "memory_mb": 1_024, "checks_who_decided": False,
     }  # fmt: skip
     return Ask(**given | changes)
 
@@ -99,9 +99,9 @@ def test_less_than_three_known_days_are_too_few(tmp_path: Path) -> None:
 def test_a_tournament_that_takes_too_much_is_stopped_and_nothing_follows(threshold_days: Path) -> None:
     """Too little memory, or too little time, is one line; the process that asked goes on."""
     with pytest.raises(NoTournament):
-        hold_limited.hold_limited(asked(threshold_days, "threshold"), 1)
+        hold_limited.hold_limited(asked(threshold_days, "threshold", memory_mb=1))
     with pytest.raises(NoTournament, match="--time-limit"):
-        hold_limited.hold_limited(asked(threshold_days, "threshold", seconds=1.0), 1_024)
+        hold_limited.hold_limited(asked(threshold_days, "threshold", seconds=1.0))
 
 
 def test_a_kill_in_the_middle_leaves_nothing_behind(threshold_days: Path, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_the_table_is_readable_and_json_holds_the_same(
 ) -> None:
     """Eighty columns hold names, rewards and leads."""
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(hold_limited, "hold_limited", lambda ask, memory_mb: after_threshold)
+    monkeypatch.setattr(hold_limited, "hold_limited", lambda ask: after_threshold)
     code, shown, said = surescale("policy", "tournament", str(threshold_days), "--dry-run")
     assert code == 0, said
     assert max(len(line) for line in shown.splitlines()) <= 80
