@@ -22,9 +22,20 @@ if TYPE_CHECKING:
 PRINCIPAL = "User:surescale-{role}"
 
 
+_role = click.option("--role", "wanted", type=click.Choice(ROLES), multiple=True, help="Only this role; repeatable.")
+_more_rights = options.grouped(
+    click.option(
+        "--http-operate",
+        is_flag=True,
+        help="With what the state service needs to change settings: over HTTP, or as ScaledStreams say.",
+    ),
+    click.option("--notify", is_flag=True, help="With the rights that the state service needs to tell a webhook what happens."),
+)
+
+
 @click.command("acls")
 @options.connected(options.cluster)
-@click.option("--role", "wanted", type=click.Choice(ROLES), multiple=True, help="Only this role; repeatable.")
+@_role
 @click.option(
     "--principal",
     "named",
@@ -32,12 +43,7 @@ PRINCIPAL = "User:surescale-{role}"
     metavar="ROLE=PRINCIPAL",
     help="Principal of a role, as Kafka names it; repeatable (default: ROLE=User:surescale-ROLE).",
 )
-@click.option(
-    "--http-operate",
-    is_flag=True,
-    help="With what the state service needs to change settings: over HTTP, or as ScaledStreams say.",
-)
-@click.option("--notify", is_flag=True, help="With the rights that the state service needs to tell a webhook what happens.")
+@_more_rights
 @click.option(
     "--iam", metavar="ARN", help="As IAM policies, for the cluster of AWS MSK with this ARN: one by role, or that of one --role."
 )
@@ -168,14 +174,9 @@ _USER = "User:"
 
 @click.command("grant")
 @options.connected(options.cluster)
-@click.option("--role", "wanted", type=click.Choice(ROLES), multiple=True, help="Only this role; repeatable.")
+@_role
 @click.option("--principal", "named", multiple=True, metavar="ROLE=PRINCIPAL", help="As for `topics acls`; repeatable.")
-@click.option(
-    "--http-operate",
-    is_flag=True,
-    help="With what the state service needs to change settings: over HTTP, or as ScaledStreams say.",
-)
-@click.option("--notify", is_flag=True, help="With the rights that the state service needs to tell a webhook what happens.")
+@_more_rights
 @click.option(
     "--passwords",
     type=click.Path(file_okay=False, path_type=Path),
