@@ -1,6 +1,5 @@
 """``surescale job pause``, ``cluster pause`` and their ``resume``: stop rescales of one job or of all, and let them go on."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,20 +15,14 @@ if TYPE_CHECKING:
     from surescale.services.job_settings.snapshot import ChangeResult
 
 
-def _pausing(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of a pause."""
-    for option in (
-        click.option("--why", required=True, help="Why, for those who come later."),
-        click.option(
-            "--for", "lasting", metavar="DURATION", help="How long it lasts by the pipeline's clock, like 90m, 2h or 1d."
-        ),
-        click.option("--until", metavar="TIME", help="When it ends, by the pipeline's clock: ISO 8601, in UTC unless stated."),
-        click.option(
-            "--direction", type=click.Choice(["up", "down", "both"]), default="both", show_default=True, help="What is stopped."
-        ),
-    ):
-        command = option(command)
-    return command
+_pausing = options.grouped(
+    click.option(
+        "--direction", type=click.Choice(["up", "down", "both"]), default="both", show_default=True, help="What is stopped."
+    ),
+    click.option("--until", metavar="TIME", help="When it ends, by the pipeline's clock: ISO 8601, in UTC unless stated."),
+    click.option("--for", "lasting", metavar="DURATION", help="How long it lasts by the pipeline's clock, like 90m, 2h or 1d."),
+    click.option("--why", required=True, help="Why, for those who come later."),
+)
 
 
 @click.command("pause")
