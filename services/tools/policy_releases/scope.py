@@ -42,8 +42,7 @@ def release_to(
     Raises:
         SettingsError: they contradict each other.
     """
-    if job is not None and canary is not None:
-        raise SettingsError("--job and --canary: give one of them; a release is for one job or for a share of them")
+    _check_one_scope(job, is_canary=canary is not None)
     return Release(
         cluster=cluster if job is None else cluster_of(job),
         policy=policy,
@@ -62,11 +61,15 @@ def slot_of(cluster: str, job: str | None, canary: bool) -> Slot:
     Raises:
         SettingsError: they contradict each other.
     """
-    if job is not None and canary:
-        raise SettingsError("--job and --canary: give one of them; a release is for one job or for a share of them")
+    _check_one_scope(job, is_canary=canary)
     if job is not None:
         return Slot(cluster_of(job), "serve", "job", job)
     return Slot(cluster, "serve", "canary" if canary else "cluster")
+
+
+def _check_one_scope(job: str | None, *, is_canary: bool) -> None:
+    if job is not None and is_canary:
+        raise SettingsError("--job and --canary: give one of them; a release is for one job or for a share of them")
 
 
 def check_scope(release: Release, clusters: Iterable[str], jobs: Iterable[str]) -> None:
@@ -223,7 +226,9 @@ def check_room(releases: Releases, wanted: Release) -> None:
     Raises:
         SettingsError: names those that look on already.
     """
-    held = {_version(slot) for slot in _looking_on(releases, wanted.cluster) if slot.job in ("", wanted.job or slot.job)}
+    held = {
+        (slot.policy, slot.sha256) for slot in _looking_on(releases, wanted.cluster) if slot.job in ("", wanted.job or slot.job)
+    }
     others = held - {(wanted.policy, wanted.sha256)}
     if len(others) >= SHADOWS_MAX:
         names = ", ".join(sorted(policy for policy, _ in others))
@@ -252,7 +257,3 @@ def shadow_slot(releases: Releases, policy: str, cluster: str, job: str | None, 
 def _looking_on(releases: Releases, cluster: str) -> list[Slot]:
     slots = (slot for slot in releases.slots(cluster) if slot.role == "shadow")
     return [slot for slot in slots if not releases.timeline(slot)[-1].withdrawn]
-
-
-def _version(slot: Slot) -> tuple[str, str]:
-    return slot.policy, slot.sha256
