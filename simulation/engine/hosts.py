@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
+
+import msgspec
 
 from surescale.contracts.messages import ClusterTopology, Host
 from surescale.simulation.engine.checked_changes import EngineRefusal
@@ -13,26 +15,6 @@ UNITS_MAX = 1_000  # of one host
 NAME_LENGTH_MAX = 256
 
 
-@dataclass(frozen=True, slots=True)
-class HostType:
-    """One type of machine: what it offers and costs.
-
-    The defaults of ``HOST_TYPES`` are the virtual machines of the cost model of CETSA and LBA-CE (Flink on a public cloud, 2023):
-    4, 8 and 12 cores at 2.417e-3, 4.861e-3 and 7.778e-3 dollars a second, here with one unit a core.
-    """
-
-    prefix: str
-    units: int
-    cpu_cores: float
-    memory_gb: float
-    price_per_s: float
-
-
-HOST_TYPES = (
-    HostType("m", 4, 4.0, 8.0, 2.417e-3),
-    HostType("l", 8, 8.0, 12.0, 4.861e-3),
-    HostType("xl", 12, 12.0, 16.0, 7.778e-3),
-)
 _ZONES = ("a", "b")
 _UNITS_PER_JOB = 10  # the widest task of a job needs no more
 _SPARE_UNITS = 12  # so that the largest host may die
@@ -48,6 +30,17 @@ class NewHost:
     memory_gb: float = 8.0
     price_per_s: float = 0.0
     zone: str = ""
+
+
+HOST_TYPES = (
+    NewHost("m", 4, 4.0, 8.0, 2.417e-3),
+    NewHost("l", 8, 8.0, 12.0, 4.861e-3),
+    NewHost("xl", 12, 12.0, 16.0, 7.778e-3),
+)
+"""The virtual machines of the cost model of CETSA and LBA-CE (Flink on a public cloud, 2023), with one unit a core.
+
+A host's name begins with that of its type.
+"""
 
 
 class HostPool:
@@ -105,16 +98,7 @@ class HostPool:
         """Mark a host as about to be removed; its units keep working until it dies."""
         host = self.host(name)
         if host.state != "removed_soon":
-            host = Host(
-                host=host.host,
-                units=host.units,
-                state="removed_soon",
-                cpu_cores=host.cpu_cores,
-                memory_gb=host.memory_gb,
-                price_per_s=host.price_per_s,
-                zone=host.zone,
-            )
-            self._hosts[name] = host
+            host = self._hosts[name] = msgspec.structs.replace(host, state="removed_soon")
             self.version += 1
         return host
 
@@ -168,11 +152,4 @@ def default_hosts(job_count: int) -> list[NewHost]:
 
 def _default_host(index: int) -> NewHost:
     kind = HOST_TYPES[index % len(HOST_TYPES)]
-    return NewHost(
-        host=f"{kind.prefix}{index // len(HOST_TYPES) + 1}",
-        unit_count=kind.units,
-        cpu_cores=kind.cpu_cores,
-        memory_gb=kind.memory_gb,
-        price_per_s=kind.price_per_s,
-        zone=_ZONES[index % len(_ZONES)],
-    )
+    return replace(kind, host=f"{kind.host}{index // len(HOST_TYPES) + 1}", zone=_ZONES[index % len(_ZONES)])
