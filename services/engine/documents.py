@@ -10,11 +10,7 @@ from surescale.contracts.messages import EngineEvent, HourlyLoad, JobTopology, T
 from surescale.simulation.engine.job_report import JobReport
 
 
-class EngineDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of these documents."""
-
-
-class RunDocument(EngineDocument, frozen=True, kw_only=True):
+class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of the run."""
 
     minutes: int
@@ -46,7 +42,7 @@ class EngineHealth(RunDocument, frozen=True, kw_only=True):
     """Whether Kafka is connected."""
 
 
-class JobState(EngineDocument, frozen=True, kw_only=True):
+class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """A job in the list of jobs."""
 
     job: str
@@ -55,14 +51,14 @@ class JobState(EngineDocument, frozen=True, kw_only=True):
     """State at the clock's time."""
 
 
-class JobList(EngineDocument, frozen=True, kw_only=True):
+class JobList(msgspec.Struct, frozen=True, kw_only=True):
     """Answer of ``GET /jobs``."""
 
     jobs: list[JobState]
     """All jobs."""
 
 
-class StandbyDocument(EngineDocument, frozen=True, kw_only=True):
+class StandbyDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A copy of the state of one parallel unit."""
 
     unit: int
@@ -75,7 +71,7 @@ class StandbyDocument(EngineDocument, frozen=True, kw_only=True):
     """Whether the copy can take over."""
 
 
-class JobStatus(EngineDocument, frozen=True, kw_only=True):
+class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Answer of ``GET /jobs/{name}``."""
 
     job: str
@@ -94,7 +90,7 @@ class JobStatus(EngineDocument, frozen=True, kw_only=True):
     """Copies of its state, by unit and host."""
 
 
-class MinuteDocument(EngineDocument, frozen=True, kw_only=True):
+class MinuteDocument(msgspec.Struct, frozen=True, kw_only=True):
     """One finished minute of a job."""
 
     minute_end_ms: int
@@ -107,28 +103,28 @@ class MinuteDocument(EngineDocument, frozen=True, kw_only=True):
     """Wall time at which the pipeline's clock reached the end of the minute."""
 
 
-class Figures(EngineDocument, frozen=True, kw_only=True):
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Answer of ``GET /jobs/{name}/figures``."""
 
     minutes: list[msgspec.Raw]
     """Finished minutes (`MinuteDocument`), oldest first; not more than one answer can hold."""
 
 
-class History(EngineDocument, frozen=True, kw_only=True):
+class History(msgspec.Struct, frozen=True, kw_only=True):
     """Answer of ``GET /jobs/{name}/history``."""
 
     hours: tuple[HourlyLoad, ...]
     """Load of the hours before the run."""
 
 
-class Events(EngineDocument, frozen=True, kw_only=True):
+class Events(msgspec.Struct, frozen=True, kw_only=True):
     """Answer of ``GET /events``."""
 
     events: list[EngineEvent]
     """Events in order of sequence."""
 
 
-class AcceptedCommand(EngineDocument, frozen=True, kw_only=True):
+class AcceptedCommand(msgspec.Struct, frozen=True, kw_only=True):
     """Answer of ``PUT /jobs/{name}/resource-requirements``."""
 
     command_id: str
@@ -139,7 +135,7 @@ class AcceptedCommand(EngineDocument, frozen=True, kw_only=True):
     """When it is expected to run again."""
 
 
-class DyingHost(EngineDocument, frozen=True, kw_only=True):
+class DyingHost(msgspec.Struct, frozen=True, kw_only=True):
     """Answer of ``DELETE /hosts/{host}``."""
 
     host: str
@@ -164,7 +160,7 @@ class EngineReport(RunDocument, frozen=True, kw_only=True):
     """By id of the job."""
 
 
-class EngineError(EngineDocument, frozen=True, kw_only=True):
+class EngineError(msgspec.Struct, frozen=True, kw_only=True):
     """Answer with a status of 400 or more."""
 
     code: str

@@ -1,13 +1,10 @@
 """Settings of the engine process."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.messages import SPEED_MAX, SPEED_MIN
 from surescale.contracts.settings import PipelineSettings
-
-Pace = Literal["lockstep", "free"]
 
 # In lockstep, waiting sets the pace. In free pace, an event minute takes a second.
 DEFAULT_SPEEDS: dict[str, float] = {"lockstep": 6_000.0, "free": 60.0}
