@@ -20,6 +20,7 @@ from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.loops.terms import Bool, Float64, Int64, Recent, Span, Terms, as_figures, fill_added, flow_span
 from surescale.simulation.model.attempts import RECORD_BYTES
 from surescale.simulation.model.course import Variation
+from surescale.simulation.model.level_order import in_order
 from surescale.simulation.model.pressure import PressureTables, next_lags
 from surescale.simulation.model.queueing import STEP_MS, STEPS
 
@@ -194,7 +195,7 @@ class PressureRows:
     def _span(self, chunk: _Chunk, changed: Bool) -> Span:
         weight = np.ones_like(chunk.requests) if chunk.counted is None else chunk.counted.T.astype(np.float64)
         backlog = (chunk.lags[1:, -1] + chunk.lags[:-1, -1]) / 2
-        busy = _in_order(chunk.worked(self._service)[:, 1:-1])
+        busy = in_order(chunk.worked(self._service)[:, 1:-1], 1)
         if chunk.redone is not None:  # work that is done twice is used once
             busy = np.maximum(busy - chunk.redone * self.job.service_minutes[1:-1].sum(), 0.0)
         allocated = chunk.subtasks[:, 1:-1].sum(axis=1).astype(np.float64)
@@ -207,14 +208,6 @@ def _overlap(ends_ms: Int64, first_ms: Int64, last_ms: Int64) -> Int64:
     """Return how long the steps that end at ``ends_ms`` [S, 1] lie between two times [B], int64 [S, B]."""
     inside: Int64 = np.minimum(ends_ms, last_ms) - np.maximum(ends_ms - STEP_MS, first_ms)
     return np.maximum(inside, 0)
-
-
-def _in_order(parts: Float64) -> Float64:
-    """Return the sum [m, B] over tasks [m, n, B] from first to last: numpy's own sum groups terms by B."""
-    total: Float64 = parts[:, 0].copy()
-    for task in range(1, parts.shape[1]):
-        total += parts[:, task]
-    return total
 
 
 def _held_up(tables: PressureTables, lags: Float64) -> tuple[Float64, Bool]:

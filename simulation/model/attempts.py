@@ -18,6 +18,7 @@ from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.model import pressure
 from surescale.simulation.model.blindness import Blindness
 from surescale.simulation.model.course import Variation
+from surescale.simulation.model.level_order import in_order
 from surescale.simulation.model.queueing import STEP_MS, STEPS, FlowTables, queues, run_minute, served_at_most
 from surescale.simulation.model.worlds import CALM, World
 
@@ -195,7 +196,7 @@ class FlowRows:
             self._variation = self._variation.after(minutes, np.zeros(lags.shape[2], dtype=np.bool_))
             self._entered_last = np.asarray(arrivals[-1], dtype=np.float64)
         if self._kept_lag is not None:
-            self._entered_since = self._entered_since + _in_order(np.asarray(arrivals, dtype=np.float64), 0)
+            self._entered_since = self._entered_since + in_order(np.asarray(arrivals, dtype=np.float64))
         flow = self._account(lags, np.asarray(arrivals, dtype=np.float64), up, slowness)
         self._minutes = self._minutes + minutes
         return flow
@@ -284,9 +285,9 @@ class FlowRows:
             held_ms=held_total,
             arrived=arrived_total,
             arrivals=arrivals,
-            backlog_minutes=_in_order(_by_minute(backlog), 1),
+            backlog_minutes=in_order(_by_minute(backlog), 1),
             inside=lags[STEPS::STEPS, -1],
-            busy_minutes=_in_order(_by_minute(_in_order(busy_ms[:, real], 1)), 1) / MINUTE_MS,
+            busy_minutes=in_order(_by_minute(in_order(busy_ms[:, real], 1)), 1) / MINUTE_MS,
             allocated_minutes=np.broadcast_to(self._parallelism[real].sum(axis=0).astype(np.float64), arrivals.shape),
             overloaded=overloaded & ~restarting,
             restarting=restarting,
@@ -459,12 +460,3 @@ def _accumulated(before: Float64, grown: Float64) -> tuple[Float64, Float64]:
 
 def _by_minute(steps: Float64) -> Float64:
     return steps.reshape(-1, STEPS, *steps.shape[1:])
-
-
-def _in_order(parts: Float64, axis: int) -> Float64:
-    """Return the sum along an axis from first to last: numpy's own sum groups terms by memory layout, and so by B."""
-    first, *others = np.moveaxis(parts, axis, 0)
-    total: Float64 = first.copy()
-    for part in others:
-        total += part
-    return total

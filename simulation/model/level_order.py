@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from surescale.contracts.topology import levels
 from surescale.simulation.load.jobs import SizedJob
+from surescale.simulation.model.queueing import padded
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
@@ -80,9 +81,7 @@ def _over(extreme: np.ufunc, of: npt.NDArray[Any], columns: tuple[Column, ...]) 
 
 
 def _columns(groups: list[list[int]]) -> tuple[Column, ...]:
-    width = max(len(group) for group in groups)
-    padded = np.array([group + group[:1] * (width - len(group)) for group in groups], dtype=np.int64)
-    return tuple(_column(padded[:, at]) for at in range(width))
+    return tuple(map(_column, padded(groups).T))
 
 
 def _column(positions: Int64) -> Column:
@@ -90,10 +89,11 @@ def _column(positions: Int64) -> Column:
     return slice(int(positions[0]), int(positions[-1]) + 1) if is_run else np.ascontiguousarray(positions)
 
 
-def in_order(parts: Float64) -> Float64:
-    """Return the sum along axis 0 from first to last: numpy's own sum groups terms by memory layout, and so by the rows."""
-    total: Float64 = parts[0].copy()
-    for part in parts[1:]:
+def in_order(parts: Float64, axis: int = 0) -> Float64:
+    """Return the sum along an axis from first to last: numpy's own sum groups terms by memory layout, and so by the rows."""
+    first, *others = np.moveaxis(parts, axis, 0)
+    total: Float64 = first.copy()
+    for part in others:
         total += part
     return total
 

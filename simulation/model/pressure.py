@@ -35,7 +35,7 @@ import numpy.typing as npt
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.simulation.load.jobs import PARALLELISM_MAX, SizedJob
-from surescale.simulation.model.queueing import STEPS
+from surescale.simulation.model.queueing import STEPS, largest, padded
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
@@ -77,8 +77,8 @@ class PressureTables:
         return cls(
             buffer_records=buffered,
             against=buffered * steps,
-            parents=_padded([list(parents) or [task] for task, parents in enumerate(upstream)]),
-            children=_padded([children or [task] for task, children in enumerate(downstream)]),
+            parents=padded(parents or [task] for task, parents in enumerate(upstream)),
+            children=padded(children or [task] for task, children in enumerate(downstream)),
             stops=stops,
         )
 
@@ -100,7 +100,7 @@ class PressureTables:
 
         Records that wait for a join count at no task.
         """
-        behind = _extreme(lags, self.parents)
+        behind = largest(lags, self.parents)
         behind[..., :1, :] = 0.0  # the source
         waiting: Float64 = lags - behind
         return waiting
@@ -108,7 +108,7 @@ class PressureTables:
     def blocked(self, lags: Float64) -> Bool:
         """Return which tasks [.., N, B] have records to serve and a full buffer after them."""
         full = self.buffer_records * (1.0 - _SLACK) - _SLACK * lags
-        blocked = _extreme(lags, self.children) - lags >= full
+        blocked = largest(lags, self.children) - lags >= full
         blocked &= self.waiting(lags) > _SLACK * (self.buffer_records + lags)
         blocked[..., -1, :] = False  # the sink
         return blocked
@@ -183,15 +183,3 @@ def _steps_against(start: int, upstream: tuple[tuple[int, ...], ...], downstream
         steps[above] = steps[border[0]] + 1.0
         border = above
     return steps
-
-
-def _extreme(lags: Float64, columns: Int64) -> Float64:
-    largest: Float64 = lags[..., columns[:, 0], :]
-    for column in range(1, columns.shape[1]):
-        np.maximum(largest, lags[..., columns[:, column], :], out=largest)
-    return largest
-
-
-def _padded(groups: list[list[int]]) -> Int64:
-    width = max(len(group) for group in groups)
-    return np.array([group + group[:1] * (width - len(group)) for group in groups], dtype=np.int64)

@@ -15,6 +15,7 @@ Not modelled: single records (``ceil`` effects of a few records), random service
 is ``simulation.model.pressure``.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,9 +60,9 @@ class FlowTables:
         by_level = [np.flatnonzero(level == depth) for depth in range(1, int(level.max()) + 1)]
         return cls(
             members=tuple(by_level),
-            parents=tuple(_padded([job.graph.upstream[task] for task in members]) for members in by_level),
+            parents=tuple(padded([job.graph.upstream[task] for task in members]) for members in by_level),
             first=np.flatnonzero(level == 0),
-            all_parents=_padded([parents or (task,) for task, parents in enumerate(job.graph.upstream)]),
+            all_parents=padded([parents or (task,) for task, parents in enumerate(job.graph.upstream)]),
             service_minutes=job.service_minutes[:, None].copy(),
             scalable=job.scalable[:, None].copy(),
         )
@@ -106,11 +107,16 @@ def run_minute(tables: FlowTables, lag: Float64, arrivals: Float64, most: Float6
 
 def queues(tables: FlowTables, lags: Float64) -> Float64:
     """Return the records waiting at each task, shaped as lags [.., N, B]; records waiting for a join count at no task."""
-    behind = lags[..., tables.all_parents[:, 0], :]
-    for column in range(1, tables.all_parents.shape[1]):
-        np.maximum(behind, lags[..., tables.all_parents[:, column], :], out=behind)
-    waiting: Float64 = lags - behind
+    waiting: Float64 = lags - largest(lags, tables.all_parents)
     return waiting
+
+
+def largest(values: Float64, columns: Int64) -> Float64:
+    """Return the largest [.., n, B] of the values [.., N, B] at each row of places [n, P]."""
+    found: Float64 = values[..., columns[:, 0], :]
+    for column in range(1, columns.shape[1]):
+        np.maximum(found, values[..., columns[:, column], :], out=found)
+    return found
 
 
 def _run_steps(tables: FlowTables, lags: Float64, entered: Float64, most: Float64, up: Float64 | None) -> None:
@@ -121,10 +127,7 @@ def _run_steps(tables: FlowTables, lags: Float64, entered: Float64, most: Float6
         grown, new = lags[step] + change, lags[step + 1]
         new[tables.first] = np.maximum(grown[tables.first], 0.0)
         for members, parents in zip(tables.members, tables.parents, strict=True):
-            behind = new[parents[:, 0]]
-            for column in range(1, parents.shape[1]):
-                np.maximum(behind, new[parents[:, column]], out=behind)
-            new[members] = np.maximum(grown[members], behind)
+            new[members] = np.maximum(grown[members], largest(new, parents))
 
 
 def _partly(tables: FlowTables, entered: Float64, most: Float64, running: Float64, share: Float64) -> Float64:
@@ -136,6 +139,8 @@ def _partly(tables: FlowTables, entered: Float64, most: Float64, running: Float6
     return change
 
 
-def _padded(groups: list[tuple[int, ...]]) -> Int64:
-    width = max(len(group) for group in groups)
-    return np.array([group + group[:1] * (width - len(group)) for group in groups], dtype=np.int64)
+def padded(groups: Iterable[Sequence[int]]) -> Int64:
+    """Return groups as the rows of a table; the first of a group is repeated until it is as long as the longest."""
+    rows = [list(group) for group in groups]
+    width = max(map(len, rows))
+    return np.array([row + row[:1] * (width - len(row)) for row in rows], dtype=np.int64)
