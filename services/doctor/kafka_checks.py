@@ -137,16 +137,23 @@ class KafkaChecks:
             )
         wrong = [*self._partitions(present), *self._configurations(present), *self._replicas(present)]
         yield from wrong
-        if not missing and not any(end_offsets(self._admin, self._parts_of(present), REQUEST_TIMEOUT_S).values()):
+        partitions = self._parts_of(topic.name for topic in present)
+        if not missing and not any(end_offsets(self._admin, partitions, REQUEST_TIMEOUT_S).values()):
             yield Finding("warning", "topics", f"all {len(TOPICS)} are there, and none ever had a record", EMPTY)
         elif not (missing or wrong):
             left = "".join(f"; {name} is left to the broker: {LEFT_TO_THE_BROKER[name]}" for name in sorted(self._left))
             yield Finding("ok", "topics", f"all {len(TOPICS)} are there, set up as they should be{left}")
 
-    def _parts_of(self, topics: list[Topic]) -> list[TopicPartition]:
+    def _parts_of(self, names: Iterable[str]) -> list[TopicPartition]:
         assert self._metadata is not None, "topics are looked at only where a broker answered"
-        names = [self._full(topic.name) for topic in topics]
-        return [TopicPartition(name, number) for name in names for number in self._metadata.topics[name].partitions]
+        topics = map(self._full, names)
+        return [TopicPartition(topic, number) for topic in topics for number in self._metadata.topics[topic].partitions]
+
+    def _committed(self, group: str, partitions: list[TopicPartition]) -> dict[tuple[str, int], int]:
+        """Return where a group stands, by topic and partition."""
+        asked = [ConsumerGroupTopicPartitions(group, partitions)]
+        read = self._answer(self._admin.list_consumer_group_offsets(asked, request_timeout=GROUP_REQUEST_TIMEOUT_S)[group])
+        return {(each.topic, each.partition): each.offset for each in read.topic_partitions}
 
     def _partitions(self, topics: list[Topic]) -> Iterator[Finding]:
         """Find topics whose number of partitions is not that of most with the same key; it is chosen when they are made."""
@@ -221,7 +228,7 @@ class KafkaChecks:
         if not members:
             yield Finding("problem", who, f"nobody reads {name}: group {group} has no member", f"start {command}")
             return
-        lag = self._lag(group, name)
+        lag = self._lag(group, topic)
         detail = f"{counted(members, 'member')}, {counted(lag, 'record')} of {name} still to read"
         if lag > LAG_MAX:
             yield Finding("warning", who, detail, f"look at its log and /health; another {command} shares the partitions")
@@ -236,15 +243,12 @@ class KafkaChecks:
         Raises:
             KafkaException: a right is missing, or the broker does not answer.
         """
-        names = [self._full(name) for name in WATCHED]
-        if self._metadata is None or any(name not in self._metadata.topics for name in names):
+        if self._metadata is None or any(self._full(name) not in self._metadata.topics for name in WATCHED):
             return None
-        group = notify_group(self._settings.topic_prefix)
-        partitions = [TopicPartition(name, number) for name in names for number in self._metadata.topics[name].partitions]
+        partitions = self._parts_of(WATCHED)
         ends = committed_offsets(self._admin, partitions, "end")
-        asked = [ConsumerGroupTopicPartitions(group, partitions)]
-        read = self._answer(self._admin.list_consumer_group_offsets(asked, request_timeout=GROUP_REQUEST_TIMEOUT_S)[group])
-        told = {(each.topic, each.partition): each.offset for each in read.topic_partitions if (each.offset or -1) >= 0}
+        stands = self._committed(notify_group(self._settings.topic_prefix), partitions)
+        told = {key: offset for key, offset in stands.items() if (offset or -1) >= 0}
         if not told:
             return None
         behind = {key: end - told[key] for key, end in ends.items() if key in told and end > told[key]}
@@ -287,12 +291,8 @@ class KafkaChecks:
             raise TimeoutError(f"{self._settings.bootstrap} did not answer within {REQUEST_TIMEOUT_S:.0f} s") from None
 
     def _lag(self, group: str, topic: str) -> int:
-        assert self._metadata is not None, "groups are looked at only where a broker answered"
-        partitions = [TopicPartition(topic, number) for number in self._metadata.topics[topic].partitions]
-        ends = committed_offsets(self._admin, partitions, "end")
-        asked = [ConsumerGroupTopicPartitions(group, partitions)]
-        read = self._answer(self._admin.list_consumer_group_offsets(asked, request_timeout=GROUP_REQUEST_TIMEOUT_S)[group])
-        reached = {(each.topic, each.partition): each.offset for each in read.topic_partitions}
+        partitions = self._parts_of([topic])
+        ends, reached = committed_offsets(self._admin, partitions, "end"), self._committed(group, partitions)
         return sum(max(0, end - max(0, reached.get(key, 0))) for key, end in ends.items())
 
     def clock(self, ahead_of_redis_s: float | None) -> Iterator[Finding]:
@@ -364,7 +364,7 @@ class KafkaChecks:
 
     def _first_s(self, topic: str) -> float:
         """Return how long ago somebody first wrote what a topic still has; 0 if that is nothing."""
-        starts = committed_offsets(self._admin, self._parts_of([TOPICS[topic]]), "beginning")
+        starts = committed_offsets(self._admin, self._parts_of([topic]), "beginning")
         age_s = self._oldest_s(starts)
         return 0.0 if age_s is None else age_s - self.ahead_s
 
