@@ -29,7 +29,6 @@ from surescale.runtime.printable import printable
 from surescale.services.doctor import checks
 from surescale.services.doctor.kafka_checks import KafkaChecks
 from surescale.services.job_settings.files import toml_text
-from surescale.services.local_stack.java import find_java
 from surescale.services.local_stack.servers import find_redis_server
 from surescale.services.state.connection import Credentials, connect
 from surescale.services.state.settings import StateSettings
@@ -122,15 +121,6 @@ def own_redis_url() -> str:
 def free_http_port() -> dict[str, int]:
     """Return the setting of a port for the page, if something else listens on the usual one."""
     return {} if is_free(from_environment(StateSettings).http_port) else {"http_port": free_port()}
-
-
-def check_java() -> None:
-    """Look for what the Spark job needs.
-
-    Raises:
-        JavaError: there is none.
-    """
-    find_java()
 
 
 def live_groups(settings: PipelineSettings) -> tuple[str, ...]:

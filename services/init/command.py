@@ -61,6 +61,7 @@ def command(
     from surescale.runtime.atomic_files import check_folder, write_atomically
     from surescale.services.init import answers
     from surescale.services.init.answers import Plan, file_of
+    from surescale.services.local_stack.java import find_java
 
     asks = not yes and sys.stdin.isatty()
     if mode == "act" and flink is None and not start_with and not asks:
@@ -76,7 +77,7 @@ def command(
     redis_url = redis_url or os.environ.get("SURESCALE_REDIS_URL")
     answers.check_form(bootstrap, cluster, flink, redis_url)
     _quiet()
-    answers.check_java()
+    find_java()  # the Spark job needs it
     usual = os.environ.get("SURESCALE_BOOTSTRAP", _KAFKA)
     bootstrap = _answer("Kafka (host:port)", bootstrap, usual, answers.checked_kafka, asks)
     _ok(f"Kafka at {bootstrap} answers")

@@ -27,7 +27,7 @@ from surescale.services.local_stack.errors import Say
 from surescale.services.local_stack.servers import LocalRedis
 from surescale.services.local_stack.supervisor import Role, Supervisor
 from surescale.services.state.connection import Credentials, connect, opened
-from surescale.services.tools.job_settings.file_commands import apply_files, checked_entries
+from surescale.services.tools.job_settings.file_commands import checked_entries
 
 CHECKPOINT = "SURESCALE_SPARK_CHECKPOINT"
 METADATA_TIMEOUT_S = 3.0
@@ -79,15 +79,6 @@ def checkpoint_place(text: str | None) -> str | None:
         return addresses.checkpoint_place(found) if found.strip() else None
     except ValueError as error:
         raise SettingsError(f"{name}: {error}") from None
-
-
-def check_jobs(settings: PipelineSettings, path: Path) -> None:
-    """Read the jobs of a pipeline's file.
-
-    Raises:
-        SettingsError: an entry is wrong; names it and the fix.
-    """
-    checked_entries(settings, path)
 
 
 def own_redis(settings: PipelineSettings, folder: Path) -> Role:
@@ -181,13 +172,3 @@ def create_missing_topics(settings: PipelineSettings, say: Say) -> None:
         created = create_topics(settings, wanted.topics())
     if created:
         say(f"{len(created)} of {len(TOPICS)} topics created at {settings.bootstrap}")
-
-
-def apply_jobs(settings: PipelineSettings, path: Path, say: Say) -> None:
-    """Set jobs as a pipeline's file says, before anything is decided.
-
-    Raises:
-        SettingsError: an entry is wrong, or fits no job.
-        ConnectionError: Kafka did not take all changes.
-    """
-    apply_files(settings, path, lambda line: say(f"jobs: {line}"))

@@ -103,6 +103,7 @@ def _up(
     from surescale.services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
     from surescale.services.local_stack.supervisor import StopRequested, Supervisor
     from surescale.services.state.settings import StateSettings
+    from surescale.services.tools.job_settings.file_commands import apply_files, checked_entries
 
     settings = options.settings_of(ClusterSettings, **given)
     before_roles.check_addresses(settings)
@@ -111,7 +112,7 @@ def _up(
     place = before_roles.checkpoint_place(checkpoint)
     before_roles.check_chains(settings)
     if file and file.has_jobs:
-        before_roles.check_jobs(settings, file.path)
+        checked_entries(settings, file.path)
     ports = PipelinePorts.free(http=from_environment(StateSettings).http_port if http_port is None else http_port)
     if not is_free(ports.http):
         raise SettingsError(f"--http-port: port {ports.http} of {LOOPBACK} is taken; name another one")
@@ -136,7 +137,7 @@ def _up(
             if create_topics:
                 before_roles.create_missing_topics(settings, say)
             if file and file.has_jobs:
-                before_roles.apply_jobs(settings, file.path, say)
+                apply_files(settings, file.path, lambda line: say(f"jobs: {line}"))
             spark_env = spark_environment(say, iam=uses_iam(settings))
             roles = pipeline_roles(settings, ports, spark_env=spark_env, spark_arguments=arguments, one_process=one_process)
             longer = "; a busy machine takes longer, which --wait allows"

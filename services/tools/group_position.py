@@ -64,7 +64,7 @@ class GroupPosition:
         (end,) = committed_offsets(self._admin, [self._at], "end").values()
         if not oldest <= begin <= offset < end:
             raise SettingsError(f"OFFSET: {self._at.topic}[{self._at.partition}] holds offsets {oldest} to {end - 1}")
-        running = self._running()
+        running = _running(self._admin, self._members, self._answer_within_s)
         if running:
             raise SettingsError(f"--role: {running} processes of group {self._members} are running; stop them first")
         stands = max(self._committed(), oldest)
@@ -99,9 +99,6 @@ class GroupPosition:
         asked = [ConsumerGroupTopicPartitions(self._group, wanted)]
         moved = self._admin.alter_consumer_group_offsets(asked, request_timeout=GROUP_REQUEST_TIMEOUT_S)[self._group]
         self._answer(moved, f"to move group {self._group}; ask again, nothing is skipped twice")
-
-    def _running(self) -> int:
-        return _running(self._admin, self._members, self._answer_within_s)
 
     def _committed(self) -> int:
         """Return where the group stands; a negative number if it has committed nothing.
