@@ -15,7 +15,7 @@ import re
 import sys
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -30,6 +30,7 @@ from surescale.contracts.decisions import Decision
 from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.topics import DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
+from surescale.policies.registry import check_policy, load_policy, policy_names
 from surescale.runtime.topic_records import append_ms, parsed, read_topics
 from surescale.services.local_stack.comparison.load import PARTITIONS, TOPIC, Load, Steps, one_step, rates
 from surescale.services.local_stack.comparison.phases import Phase, ScalingDelay, ScalingDelays, phases_of
@@ -219,6 +220,23 @@ def rival(module: str, policy: str) -> ModuleType:
     if str(CHECKOUT) not in sys.path:
         sys.path.append(str(CHECKOUT))
     return import_module(f"benchmarks.rivals.{module}")
+
+
+def checked_jobs(policies: Sequence[str], is_rival: Callable[[str], bool], module: str, *rivals: str) -> list[str]:
+    """Return the jobs of a run: one for each policy, without repeats.
+
+    ``module`` of `benchmarks.rivals` has those that are rivals; ``rivals`` are their names.
+
+    Raises:
+        SurescaleError: there is no such policy, or a rival is not here.
+    """
+    for policy in policies:
+        if is_rival(policy):
+            rival(module, policy)
+        elif policy != STATIC:
+            check_policy(policy, [*policy_names(), *rivals])
+            load_policy(policy)
+    return list(dict.fromkeys(policies))
 
 
 def limits_of(job: str, *, most: int, catch_up_minutes: float, by: str) -> JobSettings:

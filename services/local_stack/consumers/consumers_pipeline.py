@@ -8,7 +8,7 @@ as it does.
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -27,7 +27,6 @@ from surescale.engines.kafka.offsets import TopicOffsets
 from surescale.engines.processes import ProcessesSettings
 from surescale.engines.processes.worker_store import WorkerStore
 from surescale.engines.settings import ClusterSettings
-from surescale.policies.registry import check_policy, load_policy, policy_names
 from surescale.runtime.topic_records import send
 from surescale.services.local_stack.comparison.comparison_pipeline import (
     HPA_CPU,
@@ -36,6 +35,7 @@ from surescale.services.local_stack.comparison.comparison_pipeline import (
     ComparisonPipeline,
     ComparisonReport,
     LoadOptions,
+    checked_jobs,
     environment,
     is_rival,
     limits_of,
@@ -136,7 +136,7 @@ class ConsumersPipeline(ComparisonPipeline):
     by_the_wall = False
 
     def __init__(self, options: ConsumersPipelineOptions, say: Say = silent) -> None:
-        self.jobs = _jobs(options.policies)
+        self.jobs = checked_jobs(options.policies, is_rival, "run", KEDA, HPA_CPU)
         super().__init__(options, say)
 
     def _make_ready(self) -> ClusterSettings:
@@ -228,21 +228,6 @@ def _process(name: str) -> ModuleType:
 def _limits(job: str) -> JobSettings:
     """Return the limits of a chain that surescale scales, and its policy."""
     return limits_of(f"{CLUSTER}/{job}", most=PARTITIONS, catch_up_minutes=CATCH_UP_MINUTES, by="demo consumers")
-
-
-def _jobs(policies: Sequence[str]) -> list[str]:
-    """Return the chains of a run: one for each policy, without repeats.
-
-    Raises:
-        SurescaleError: there is no such policy, or a rival is not here.
-    """
-    for policy in policies:
-        if is_rival(policy):
-            _process(policy)
-        elif policy != STATIC:
-            check_policy(policy, [*policy_names(), KEDA, HPA_CPU])
-            load_policy(policy)
-    return list(dict.fromkeys(policies))
 
 
 @dataclass(frozen=True, slots=True)

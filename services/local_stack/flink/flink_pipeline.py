@@ -6,7 +6,7 @@ autoscaler.
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -14,13 +14,13 @@ from surescale.contracts.errors import SettingsError
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.modes import MODE_LABEL
 from surescale.engines.settings import ClusterSettings
-from surescale.policies.registry import check_policy, load_policy, policy_names
 from surescale.services.local_stack.comparison.comparison_pipeline import (
     STATIC,
     UPSTREAM,
     ComparisonPipeline,
     ComparisonReport,
     LoadOptions,
+    checked_jobs,
     limits_of,
     rival,
 )
@@ -159,7 +159,7 @@ class FlinkPipeline(ComparisonPipeline):
     drain_s_max = 30.0
 
     def __init__(self, options: FlinkPipelineOptions, say: Say = silent) -> None:
-        self.jobs = _jobs(options.policies)
+        self.jobs = checked_jobs(options.policies, lambda policy: policy == UPSTREAM, "flink_peer", UPSTREAM)
         super().__init__(options, say)
 
     def _make_ready(self) -> ClusterSettings:
@@ -263,21 +263,6 @@ class FlinkPipeline(ComparisonPipeline):
         with contextlib.suppress(OSError):
             return self.cluster.get(f"/jobs/{job}")["state"] in _ENDED
         return False
-
-
-def _jobs(policies: Sequence[str]) -> list[str]:
-    """Return the jobs of a run: one for each policy, without repeats.
-
-    Raises:
-        SurescaleError: there is no such policy, or the rival is not here.
-    """
-    for policy in policies:
-        if policy == UPSTREAM:
-            rival("flink_peer", policy)
-        elif policy != STATIC:
-            check_policy(policy, [*policy_names(), UPSTREAM])
-            load_policy(policy)
-    return list(dict.fromkeys(policies))
 
 
 def _output(job: str) -> str:
