@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
+from surescale.contracts.plurals import counted
 from surescale.runtime import options
 from surescale.runtime.terminal import Column, fitting
 from surescale.simulation.calibration.fit import Fitted
@@ -96,8 +97,7 @@ def show(fitted: Fitted, console: Console) -> None:
     world, errors = fitted.world, fitted.errors
     if world.recorded is not None:
         part = world.recorded
-        restarts = f"{part.rescales} restart{'' if part.rescales == 1 else 's'}"
-        say(f"{world.job}: {part.minutes} minutes from {part.first} to {part.last} UTC, {restarts}")
+        say(f"{world.job}: {part.minutes} minutes from {part.first} to {part.last} UTC, {counted(part.rescales, 'restart')}")
     tasks = world.tasks
     columns = (
         Column("task", [each.task for each in tasks]),

@@ -144,17 +144,12 @@ def command(
             write_atomically(out, text, option="--out")
         except SurescaleError as error:  # the disk is full by now: show what took hours all the same
             failure = error
-    _show(report, text if as_json else None, with_reward=with_reward)
+    if as_json:
+        click.echo(text, nl=False)
+    else:
+        show(report, terminal.console(WIDTH_WITHOUT_TERMINAL), with_reward=with_reward)
     if failure is not None:
         raise failure
-
-
-def _show(report: EvaluationReport, text: str | None, *, with_reward: bool) -> None:
-    """Print the report's JSON text if given, else its table."""
-    if text is not None:
-        click.echo(text, nl=False)
-        return
-    show(report, terminal.console(WIDTH_WITHOUT_TERMINAL), with_reward=with_reward)
 
 
 def _names(policies: tuple[str, ...], folder: str) -> list[str]:

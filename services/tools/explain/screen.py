@@ -261,7 +261,7 @@ def _alike(rows: Iterable[T], figures: Callable[[T], tuple[str, ...]]) -> list[t
 def _print_how_many_are_left(out: Console, rows: Sequence[tuple[tuple[str, ...], list[T]]]) -> None:
     left = sum(len(alike) for _, alike in rows[ROWS_SHOWN:])
     if left:
-        out.print(f"and {left} more task{'s' * (left > 1)} (--json shows all)")
+        out.print(f"and {counted(left, 'more task')} (--json shows all)")
 
 
 def _show_course(out: Console, explained: Explained) -> None:
