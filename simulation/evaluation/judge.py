@@ -5,7 +5,7 @@ use the same setting, runs and scorer, so one policy has one figure.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.errors import SurescaleError
@@ -20,7 +20,6 @@ from surescale.simulation.evaluation.clairvoyant import (
     CLAIRVOYANT,
     ORACLE,
     RULE,
-    ClairvoyantRule,
     follow_ceiling,
     follow_clairvoyant,
     follow_oracle,
@@ -221,7 +220,7 @@ def judge(name: str, setting: Setting, told: OnProgress) -> JudgedPolicy:
         return JudgedPolicy(name, follow_ceiling(trial, running))
     if name == RULE:
         rule = tuned_clairvoyant(ground)
-        return JudgedPolicy(name, follow_clairvoyant(rule, trial, running), constants=_fields(rule))
+        return JudgedPolicy(name, follow_clairvoyant(rule, trial, running), constants=asdict(rule))
     if name == STATIC and setting.asked.tuned:
         sizes = dict(zip(setting.job.graph.tasks, best_static(ground).sizes.tolist(), strict=True))
         return replace(judge_policy(Static(sizes=tuple(sizes.items())), setting, told), sizes=sizes)
@@ -245,7 +244,3 @@ def _tuned(name: str, policy: Policy, setting: Setting, ground: CalibrationPart,
     if space is None:
         return None
     return tune(space, ground, lambda share: told("calibrates", share))
-
-
-def _fields(rule: ClairvoyantRule) -> dict[str, Constant]:
-    return {"utilisation": rule.utilisation, "need": rule.need, "saving": rule.saving}

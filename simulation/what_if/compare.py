@@ -175,11 +175,6 @@ class VariantComparison:
     outcomes: tuple[VariantOutcome, ...]
     is_priced: bool
 
-    @property
-    def refused(self) -> tuple[VariantOutcome, ...]:
-        """Return the variants that the fitted world cannot tell from the baseline."""
-        return tuple(each for each in self.outcomes if each.is_refused)
-
 
 def compare(
     tried: Sequence[tuple[Variant, Sequence[Played]]], check: Check, path_minutes: float, *, seed: int

@@ -198,8 +198,9 @@ def play(
         late_seconds: above which latency a minute is late; None: as the variant's own settings have it.
     """
     span_minutes = variant.policy.span_minutes
-    terms = _with_bound(scenario.terms(draw, span_minutes), variant.settings)
-    terms = replace(terms, late_seconds=late_seconds)
+    wanted = variant.settings.objective
+    bound = wanted if isinstance(wanted, LatencyBound) else None  # under one, policies see how long records waited
+    terms = replace(scenario.terms(draw, span_minutes), latency_bound=bound, late_seconds=late_seconds)
     rows = _settled(scenario, terms)
     windows = _Windows(scenario, terms)
     busy = busy_minutes(terms.restart_ms, terms.delay_minutes)
@@ -246,12 +247,6 @@ def play(
         stand_ins=len(reasons),
         stand_in_reason=reasons[0] if reasons else "",
     )
-
-
-def _with_bound(terms: Terms, settings: JobSettings) -> Terms:
-    """Return terms under which policies see how long records waited, if the job's owner set a bound."""
-    wanted = settings.objective
-    return replace(terms, latency_bound=wanted) if isinstance(wanted, LatencyBound) else terms
 
 
 def _settled(scenario: Scenario, terms: Terms) -> LoopRows:

@@ -105,7 +105,8 @@ class Scenario:
 
     def recorded_sizes(self, minute: int) -> Int64:
         """Return the parallelism [N] that the job had in a minute of the recording, the next known one where it is unknown."""
-        return sizes_at(self.recorded, self.job, minute)
+        index = {spec.task: at for at, spec in enumerate(self.recorded.topology.tasks)}
+        return _sizes_of(self.recorded, tuple(index[spec.task] for spec in self.job.recorded_specs[1:-1]), minute)
 
 
 def scenario_of(recorded: Recorded, fitted: Fitted) -> Scenario:
@@ -134,12 +135,6 @@ def scenario_of(recorded: Recorded, fitted: Fitted) -> Scenario:
     configured = np.array([spec.configured_parallelism or spec.parallelism for spec in specs], dtype=np.int64)
     job = PlayedJob(**{**fields, "start_parallelism": start, "configured_parallelism": configured}, recorded_specs=specs)
     return Scenario(recorded, job, fitted.world, workload, first, hours)
-
-
-def sizes_at(recorded: Recorded, job: PlayedJob, minute: int) -> Int64:
-    """Return the parallelism [N] of a job's tasks in a minute of a recording."""
-    index = {spec.task: at for at, spec in enumerate(recorded.topology.tasks)}
-    return _sizes_of(recorded, tuple(index[spec.task] for spec in job.recorded_specs[1:-1]), minute)
 
 
 def _sizes_of(recorded: Recorded, kept: tuple[int, ...], minute: int) -> Int64:

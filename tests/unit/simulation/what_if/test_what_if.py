@@ -283,7 +283,7 @@ def test_the_same_runs_are_the_same() -> None:
     draws = made([[4.0] * 8, [5.0] * 8])
     found = compare([(variant("hold"), draws), (replace(variant("hold"), label="b"), draws)], checked(0.5, 50.0), 0.0, seed=0)
     assert found.outcomes[1].is_same
-    assert not found.refused
+    assert not found.outcomes[1].is_refused
 
 
 def test_a_world_that_is_off_by_more_than_the_difference_refuses_it() -> None:
