@@ -222,7 +222,7 @@ def looked(workload: Workload) -> Looked:
     from surescale.contracts.clock import MINUTE_MS
     from surescale.policies.registry import load_policy
     from surescale.policies.sure.policy import SurePolicy
-    from surescale.simulation.loops.hourly import HourlyLoads
+    from surescale.simulation.loops.hourly import HourlyFigures
 
     policy = load_policy("sure")
     assert isinstance(policy, SurePolicy)
@@ -232,7 +232,7 @@ def looked(workload: Workload) -> Looked:
     assert outlook.stage_minutes == 2 * EVERY_MINUTES
     at = np.arange(DAY, workload.minutes - ahead, EVERY_MINUTES)
     loads = np.where(workload.masked, np.nan, requests)[at[:, None] - 60 + np.arange(60)]
-    hours = HourlyLoads.of(requests, workload.masked).before(at)
+    hours = HourlyFigures.loads(requests, workload.masked).before(at)
     expected = outlook.expect(loads, hours, workload.trace_start_ms + at * MINUTE_MS)
     total = np.concatenate([[0.0], np.cumsum(requests)])
     marks = total[at[:, None] + np.arange(outlook.stages + 1) * outlook.stage_minutes]

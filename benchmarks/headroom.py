@@ -213,11 +213,11 @@ class Forecasts:
     def _outlook(self, at: Int64) -> Float64:
         """Return the log of the load [n] that ``sure`` expects in the first stage."""
         from surescale.contracts.clock import MINUTE_MS
-        from surescale.simulation.loops.hourly import HourlyLoads
+        from surescale.simulation.loops.hourly import HourlyFigures
 
         load = self.ground.load
         minutes = np.where(load.masked, np.nan, load.requests.astype(np.float64))[at[:, None] - 60 + np.arange(60)]
-        hours = HourlyLoads.of(load.requests, load.masked).before(at)
+        hours = HourlyFigures.loads(load.requests, load.masked).before(at)
         means = self.ground.base.outlook.stages_of(minutes, hours, load.trace_start_ms + at * MINUTE_MS)[0]
         return np.log(np.maximum(means[:, 0], LEAST))
 

@@ -16,7 +16,7 @@ from surescale.policies.sure.outlook import INPUTS, SPREAD, Outlook, look_back
 from surescale.policies.sure.outlook import TRENDS as OUTLOOK_TRENDS
 from surescale.policies.sure.planning_input import Planning
 from surescale.simulation.load.workload import Workload, load_workload
-from surescale.simulation.loops.hourly import HourlyLoads
+from surescale.simulation.loops.hourly import HourlyFigures
 
 WEEK_MINUTES = 7 * 24 * 60
 HORIZON_MINUTES = 60
@@ -91,7 +91,7 @@ def fit_forecast(workload: Workload) -> Forecast:
     past = requests[at[:, None] - 60 + np.arange(60)]
     cumulated = np.concatenate([[0.0], np.cumsum(requests)])
     ends_ms = workload.trace_start_ms + at * MINUTE_MS
-    hours = HourlyLoads.of(workload.requests, workload.masked).before(at)
+    hours = HourlyFigures.loads(workload.requests, workload.masked).before(at)
     inputs, known = forecast_inputs(past, hours, ends_ms)
     coming = (cumulated[at + HORIZON_MINUTES] - cumulated[at]) / HORIZON_MINUTES
     target = np.log(np.maximum(coming, 1e-3) / np.maximum(past.mean(axis=1), 1e-3))
@@ -179,7 +179,7 @@ def _samples(workload: Workload, generator: np.random.Generator | None) -> _Samp
     at = _moments(workload, STAGES * STAGE_MINUTES)
     past = requests[at[:, None] - 60 + np.arange(60)]
     cumulated = np.concatenate([[0.0], np.cumsum(requests)])
-    hours = HourlyLoads.of(workload.requests, workload.masked).before(at)
+    hours = HourlyFigures.loads(workload.requests, workload.masked).before(at)
     factor, weight = np.ones(len(at)), 1000.0
     if generator is not None:
         factor = np.exp(generator.choice([-1.0, 1.0], len(at)) * generator.uniform(*JUMP_LOG, len(at)))

@@ -19,7 +19,7 @@ from surescale.policies.sizing import Sizing
 from surescale.simulation.evaluation.search import Axis, Constant
 from surescale.simulation.evaluation.tune import Space
 from surescale.simulation.load.workload import Workload
-from surescale.simulation.loops.hourly import HourlyLoads
+from surescale.simulation.loops.hourly import HourlyFigures
 
 SHRINK = 10.0  # weight of the shipped forecast in the fit, in summed squares of the inputs
 EVERY_MINUTES = 10
@@ -105,7 +105,9 @@ def fitted(shipped: Forecast, part: Workload, first: int) -> Forecast:
         return shipped
     cumulated = np.concatenate([[0.0], np.cumsum(requests)])
     loads = np.where(part.masked, np.nan, requests)[at[:, None] - 60 + np.arange(60)]
-    inputs, known = forecast_inputs(loads, HourlyLoads.of(requests, part.masked).before(at), part.trace_start_ms + at * MINUTE_MS)
+    inputs, known = forecast_inputs(
+        loads, HourlyFigures.loads(requests, part.masked).before(at), part.trace_start_ms + at * MINUTE_MS
+    )
     coming = (cumulated[at + shipped.horizon_minutes] - cumulated[at]) / shipped.horizon_minutes
     seen = np.nan_to_num(loads).mean(axis=1)
     # From or to a load of zero there is no ratio that could be learned.

@@ -10,51 +10,33 @@ from surescale.simulation.loops.terms import Bool, Float64, Int64
 
 
 @dataclass(frozen=True, slots=True)
-class HourlyLoads:
-    """Mean records per minute in every hour of a workload, over the minutes that count.
+class HourlyFigures:
+    """A figure of every hour of a workload, as if the minutes that do not count were not there.
 
     Attributes:
-        days: float64 [hours + 193, 192], the eight days before every hour of the trace; NaN outside the trace and for hours in
-            which no minute counts.
-        so_far: float64 [minutes + 61], the mean of each minute's hour up to that minute, continued for one hour after the trace.
+        days: float64 [hours + 193, 192], the eight days before every hour of the trace; NaN where it is unknown, as it is outside
+            the trace.
+        so_far: float64 [minutes + 2 or more], the figure of each minute's hour up to that minute.
     """
 
     days: Float64
     so_far: Float64
 
     @classmethod
-    def of(cls, requests: Int64 | Float64, masked: Bool | None = None) -> "HourlyLoads":
-        """Return the hours of a workload; ``masked`` minutes do not count."""
+    def loads(cls, requests: Int64 | Float64, masked: Bool | None = None) -> "HourlyFigures":
+        """Return the mean records per minute of a workload; ``masked`` minutes do not count."""
         counted = np.ones(len(requests), dtype=np.bool_) if masked is None else ~masked
         records = np.concatenate([[0.0], np.cumsum(requests * counted, dtype=np.float64)])
         minutes = np.concatenate([[0.0], np.cumsum(counted, dtype=np.float64)])
         ends = np.append(np.arange(0, len(requests), 60), len(requests))
-        now = np.arange(len(requests) + 61)
+        now = np.arange(len(requests) + 61)  # continued for one hour after the trace
         first, end = np.minimum((now - 1) // 60 * 60, len(requests)), np.minimum(now, len(requests))
         so_far = _mean(records[end] - records[first], minutes[end] - minutes[first])
         return cls(_days(_mean(np.diff(records[ends]), np.diff(minutes[ends]))), so_far)
 
-    def before(self, minute: Int64) -> Float64:
-        """Return float64 [B, 192], the hours up to ``minute`` [B], the last one so far; NaN outside the trace."""
-        return _before(self.days, self.so_far, minute)
-
-
-@dataclass(frozen=True, slots=True)
-class HourlyPeaks:
-    """The largest five-minute mean that ends in each hour of a workload, without the minutes that do not count.
-
-    Attributes:
-        days: float64 [hours + 193, 192], as in ``HourlyLoads``.
-        so_far: float64 [minutes + 2], the peak of each minute's hour up to that minute; NaN where no five minutes count and after
-            the trace.
-    """
-
-    days: Float64
-    so_far: Float64
-
     @classmethod
-    def of(cls, requests: Int64 | Float64, masked: Bool | None = None) -> "HourlyPeaks":
-        """Return the peaks of a workload; ``masked`` minutes do not count."""
+    def peaks(cls, requests: Int64 | Float64, masked: Bool | None = None) -> "HourlyFigures":
+        """Return the largest five-minute means of a workload that end in each hour; ``masked`` minutes do not count."""
         load = np.asarray(requests, dtype=np.float64) if masked is None else np.where(masked, np.nan, requests)
         unknown = np.full(PEAK_MINUTES - 1, np.nan)
         fives = np.lib.stride_tricks.sliding_window_view(np.concatenate([unknown, load]), PEAK_MINUTES).mean(axis=1)
@@ -63,8 +45,10 @@ class HourlyPeaks:
         return cls(_days(highest[:, -1]), np.concatenate([[np.nan], highest.ravel()[: len(fives)], [np.nan]]))
 
     def before(self, minute: Int64) -> Float64:
-        """Return float64 [B, 192], the peaks of the hours up to ``minute`` [B]; NaN outside the trace."""
-        return _before(self.days, self.so_far, minute)
+        """Return float64 [B, 192], the hours up to ``minute`` [B], the last one so far; NaN outside the trace."""
+        hours = self.days[np.minimum((minute - 1) // 60 + 1, len(self.days) - 1)]
+        hours[:, -1] = self.so_far[np.minimum(minute, len(self.so_far) - 1)]
+        return hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +83,6 @@ def _days(whole: Float64) -> Float64:
     """Return [hours + 193, 192], the eight days before every hour of figures [hours]."""
     unknown = np.full(HOURS, np.nan)
     return np.lib.stride_tricks.sliding_window_view(np.concatenate([unknown, whole, unknown]), HOURS)
-
-
-def _before(days: Float64, so_far: Float64, minute: Int64) -> Float64:
-    """Return the eight days up to ``minute`` [B], float64 [B, 192], the last hour so far."""
-    hours = days[np.minimum((minute - 1) // 60 + 1, len(days) - 1)]
-    hours[:, -1] = so_far[np.minimum(minute, len(so_far) - 1)]
-    return hours
 
 
 def _mean(records: Float64, minutes: Float64) -> Float64:

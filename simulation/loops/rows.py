@@ -32,7 +32,7 @@ from surescale.policies.graph import JobGraph
 from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Workload
 from surescale.simulation.loops.batches_core import BatchRows
-from surescale.simulation.loops.hourly import BlockCodes, HourlyLoads, HourlyPeaks
+from surescale.simulation.loops.hourly import BlockCodes, HourlyFigures
 from surescale.simulation.loops.pressure_core import PressureRows
 from surescale.simulation.loops.records_core import RecordRows
 from surescale.simulation.loops.terms import Bool, Core, Float64, Int64, Span, Terms, flow_span
@@ -213,8 +213,8 @@ class _Load:
     minutes: int
     requests: dict[int, Float64]
     counted: dict[int, Bool] | None
-    hours: HourlyLoads
-    peaks: HourlyPeaks
+    hours: HourlyFigures
+    peaks: HourlyFigures
     blocks: BlockCodes
     arrivals: Arrivals
     trace_start_ms: int
@@ -227,8 +227,8 @@ class _Load:
             minutes=workload.minutes,
             requests=_stretches(workload.requests.astype(np.float64), lengths),
             counted=_stretches(~masked, lengths) if masked.any() else None,
-            hours=HourlyLoads.of(workload.requests, masked),
-            peaks=HourlyPeaks.of(workload.requests, masked),
+            hours=HourlyFigures.loads(workload.requests, masked),
+            peaks=HourlyFigures.peaks(workload.requests, masked),
             blocks=BlockCodes.of(workload.requests, masked),
             arrivals=Arrivals.of(workload.requests),
             trace_start_ms=workload.trace_start_ms,

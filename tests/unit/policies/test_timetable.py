@@ -22,7 +22,7 @@ from surescale.simulation.evaluation.closed_loop import Serving, Trial, settings
 from surescale.simulation.evaluation.judge import EvaluationRequest, setting_of
 from surescale.simulation.load.graphs import load_graph
 from surescale.simulation.load.workload import UNDATED_MS, Workload
-from surescale.simulation.loops.hourly import BlockCodes, HourlyLoads, HourlyPeaks
+from surescale.simulation.loops.hourly import BlockCodes, HourlyFigures
 
 DAY = 1440
 LENGTH = 10 * DAY
@@ -40,7 +40,7 @@ def _at(load: Workload, minute: int, *, hours_only: bool = False) -> tuple[Expec
     policy = load_policy("sure", "")
     assert isinstance(policy, SurePolicy)
     at, end_ms = np.array([minute]), UNDATED_MS + minute * MINUTE_MS
-    hours, peaks = HourlyLoads.of(load.requests).before(at), HourlyPeaks.of(load.requests).before(at)
+    hours, peaks = HourlyFigures.loads(load.requests).before(at), HourlyFigures.peaks(load.requests).before(at)
     last = load.requests[minute - 60 : minute].astype(np.float64)
     expected = policy.card.base.outlook.expect(last[None], hours, np.array([end_ms]), peaks)
     codes = BlockCodes.of(load.requests).before(at)[0]
@@ -215,7 +215,7 @@ def test_weeks_with_holes_are_followed_or_expected_as_before(draw: int) -> None:
     load, hole = _drawn(mean).requests, np.zeros(LENGTH, dtype=np.bool_)
     for first in random.integers(0, 9 * DAY, 12).tolist():
         hole[first : first + int(random.integers(5, 900))] = True
-    by_hour, by_peak, by_block = HourlyLoads.of(load, hole), HourlyPeaks.of(load, hole), BlockCodes.of(load, hole)
+    by_hour, by_peak, by_block = HourlyFigures.loads(load, hole), HourlyFigures.peaks(load, hole), BlockCodes.of(load, hole)
     policy = load_policy("sure", "")
     assert isinstance(policy, SurePolicy)
     for minute in range(8 * DAY + 15, 9 * DAY, 240):

@@ -13,7 +13,7 @@ from surescale.policies.features import encode
 from surescale.simulation.load.jobs import SizedJob
 from surescale.simulation.load.workload import Gap, Workload
 from surescale.simulation.loops.batches_core import BatchRows
-from surescale.simulation.loops.hourly import HourlyLoads, HourlyPeaks
+from surescale.simulation.loops.hourly import HourlyFigures
 from surescale.simulation.loops.records_core import RecordRows
 from surescale.simulation.loops.rows import LoopRows, core_of
 from surescale.simulation.loops.terms import Mode, Terms
@@ -202,7 +202,7 @@ def test_an_hour_of_which_no_minute_counts_has_no_reward() -> None:
 def test_hourly_loads_leave_gaps_out() -> None:
     """The hour of a gap is the mean of its other minutes; before the trace nothing is known."""
     load = workload([10] * 60 + [20] * 30 + [0] * 30 + [30] * 60, gaps=(Gap(90, 119),))
-    hours = HourlyLoads.of(load.requests, load.masked).before(np.array([180, 150]))
+    hours = HourlyFigures.loads(load.requests, load.masked).before(np.array([180, 150]))
     assert hours[0, -3:].tolist() == [10.0, 20.0, 30.0]
     assert hours[1, -3:].tolist() == [10.0, 20.0, 30.0]
     assert np.isnan(hours[:, :-3]).all()
@@ -210,7 +210,7 @@ def test_hourly_loads_leave_gaps_out() -> None:
 
 def test_the_last_hour_is_known_as_far_as_it_has_come() -> None:
     """At minute 90 of 60 x 10 and then 20s: one whole hour, and half of the next."""
-    hours = HourlyLoads.of(np.array([10.0] * 60 + [20.0] * 60)).before(np.array([90, 60]))
+    hours = HourlyFigures.loads(np.array([10.0] * 60 + [20.0] * 60)).before(np.array([90, 60]))
     assert hours[0, -2:].tolist() == [10.0, 20.0]
     assert (np.isnan(hours[1, -2]), hours[1, -1]) == (True, 10.0)
 
@@ -221,7 +221,7 @@ def test_hourly_peaks_are_those_of_the_pipeline() -> None:
     load = workload([*generator.integers(1, 500, 170), *[0] * 20, *generator.integers(1, 500, 75)], gaps=(Gap(170, 189),))
     pipeline, spec = WindowHistory("sim/chain", 5), sized(chain(1.0)).specs()
     topology = JobTopology(job="sim/chain", version=0, at_ms=0, tasks=spec)
-    peaks = HourlyPeaks.of(load.requests, load.masked)
+    peaks = HourlyFigures.peaks(load.requests, load.masked)
     for minute, (count, gap) in enumerate(zip(load.requests.tolist(), load.masked.tolist(), strict=True), 1):
         rows = {} if gap else {spec[0].task: row(records_in=count)}
         window = pipeline.close(load.minute_start_ms(minute), rows, topology)

@@ -16,7 +16,7 @@ from surescale.policies.registry import RULES, load_policy
 from surescale.simulation.calibration.fit import fit
 from surescale.simulation.calibration.recorded import put_together
 from surescale.simulation.load.workload import Workload
-from surescale.simulation.loops.hourly import HourlyLoads, HourlyPeaks
+from surescale.simulation.loops.hourly import HourlyFigures
 from surescale.simulation.model.worlds import CALM, World, world_named
 from surescale.simulation.what_if.compare import Check, check, compare
 from surescale.simulation.what_if.play import Played, Variant, not_played, play, with_settings, with_utilisation
@@ -74,8 +74,8 @@ def test_forecasts_look_back_on_the_hours_before_the_recording() -> None:
     found = scenario(windows)
     at = np.array([found.lead_minutes])
     assert found.lead_minutes % 60 == 0
-    before = HourlyLoads.of(found.workload.requests, found.workload.masked).before(at)[0]
-    highest = HourlyPeaks.of(found.workload.requests, found.workload.masked).before(at)[0]
+    before = HourlyFigures.loads(found.workload.requests, found.workload.masked).before(at)[0]
+    highest = HourlyFigures.peaks(found.workload.requests, found.workload.masked).before(at)[0]
     np.testing.assert_allclose(before, np.concatenate([before[:1], hourly[:-1]]), rtol=0.01)
     np.testing.assert_allclose(highest[1:], peaks[:-1], rtol=0.01)
 
