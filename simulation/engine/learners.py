@@ -111,23 +111,25 @@ class Preparation:
         """Return the bytes that all learners together still have to restore."""
         return sum(learner.lag_bytes for learner in self.learners)
 
-    def is_ready(self, acceptable_bytes: int) -> bool:
-        """Return whether every learner is close enough to take over."""
-        return all(learner.lag_bytes <= acceptable_bytes for learner in self.learners)
-
     def unready_units(self, acceptable_bytes: int) -> tuple[int, ...]:
         """Return the units whose learners are too far behind."""
         return tuple(sorted({learner.unit for learner in self.learners if learner.lag_bytes > acceptable_bytes}))
-
-    def written(self, bytes_per_vnode: Mapping[str, int]) -> None:
-        """Add the bytes that each task wrote per virtual node since the last call."""
-        for learner in self.learners:
-            learner.lag_bytes += learner.vnodes * bytes_per_vnode.get(learner.task, 0)
 
     def ready_after_minutes(self, per_minute: int | None) -> int:
         """Return an estimate of the minutes its hosts need if they restore nothing else."""
         by_host = lag_by_host(self.learners)
         return 0 if per_minute is None else max((-(-lag // per_minute) for lag in by_host.values()), default=0)
+
+
+def are_ready(learners: Iterable[Learner], acceptable_bytes: int) -> bool:
+    """Return whether every learner is close enough to take over."""
+    return all(learner.lag_bytes <= acceptable_bytes for learner in learners)
+
+
+def write(learners: Iterable[Learner], bytes_per_vnode: Mapping[str, int]) -> None:
+    """Let learners miss the bytes that each task wrote per virtual node since the last call."""
+    for learner in learners:
+        learner.lag_bytes += learner.vnodes * bytes_per_vnode.get(learner.task, 0)
 
 
 def lag_by_host(learners: Iterable[Learner]) -> dict[str, int]:
@@ -193,11 +195,6 @@ class Standbys:
         self.want(kept, held, sizes)
         self.is_told = told
 
-    def written(self, bytes_per_vnode: Sizes) -> None:
-        """Add the bytes that the owners wrote per virtual node since the last call."""
-        for copy in self.copies:
-            copy.lag_bytes += copy.vnodes * bytes_per_vnode.get(copy.task, 0)
-
     def ready(self, acceptable_bytes: int) -> dict[int, tuple[str, ...]]:
         """Return the hosts whose copies of a unit are close enough to take over, least lag first."""
         lags: dict[tuple[int, str], int] = {(unit, host): 0 for unit, names in self.hosts.items() for host in names}
@@ -214,7 +211,7 @@ class Standbys:
 
     def newly_ready(self, acceptable_bytes: int) -> bool:
         """Return True once after each change, when every copy is ready."""
-        if self.is_told or not self.hosts or any(copy.lag_bytes > acceptable_bytes for copy in self.copies):
+        if self.is_told or not self.hosts or not are_ready(self.copies, acceptable_bytes):
             return False
         self.is_told = True
         return True

@@ -36,9 +36,11 @@ from surescale.simulation.engine.learners import (
     Learner,
     Preparation,
     Standbys,
+    are_ready,
     lag_by_host,
     spread,
     to_restore,
+    write,
 )
 from surescale.simulation.engine.simulated_minute import SimulatedMinute, keep_minute, state_bytes
 from surescale.simulation.load.jobs import SizedJob
@@ -187,7 +189,7 @@ class RunningJob:
             return
         acceptable, deadline_ms = self.cost.acceptable_lag_bytes, preparation.deadline_ms
         if rescale.command_id == preparation.command_id and rescale.state == "warming":
-            if preparation.is_ready(acceptable):
+            if are_ready(preparation.learners, acceptable):
                 self.rescale = replace(rescale, state="done", done_at_ms=at_ms)
             elif deadline_ms is not None and at_ms >= deadline_ms:
                 self.give_up("WARM_UP_TIMEOUT", at_ms, preparation.unready_units(acceptable))
@@ -309,7 +311,7 @@ class RunningJob:
         made = Preparation(command.command_id, tasks, learners, begins_at_ms, command.deadline_ms)
         self.preparation = made
         rescale = Rescale(command.command_id, "done", now_ms, now_ms, learners=len(learners))
-        if not made.is_ready(self.cost.acceptable_lag_bytes):
+        if not are_ready(learners, self.cost.acceptable_lag_bytes):
             minutes = made.ready_after_minutes(self.cost.restored_per_minute())
             done_at_ms = begins_at_ms + max(1, minutes) * MINUTE_MS
             rescale = replace(
@@ -343,12 +345,10 @@ class RunningJob:
         """Return how long a change stops the job: a barrier if all moving state is warm, else a restart."""
         prepared = self.preparation is not None and self.preparation.tasks == tasks
         learners = self.preparation.learners if prepared and self.preparation else self._learners(tasks, host_of)
-        if self.cost.mode == "learners" and not self.is_waiting and self._is_warm(learners):
+        is_warm = are_ready(learners, self.cost.acceptable_lag_bytes)
+        if self.cost.mode == "learners" and not self.is_waiting and is_warm:
             return self.cost.barrier_ms
         return self.cost.cold_ms(lag_by_host(learners) if self.cost.mode == "learners" else self._bytes_by_host(tasks, host_of))
-
-    def _is_warm(self, learners: Sequence[Learner]) -> bool:
-        return all(learner.lag_bytes <= self.cost.acceptable_lag_bytes for learner in learners)
 
     def _bytes_by_host(self, tasks: Tasks, host_of: HostOf) -> dict[str, int]:
         return lag_by_host(self._learners(tasks, host_of))
@@ -376,9 +376,7 @@ class RunningJob:
                 self._records[spec.task] += records
                 written[spec.task] = records * RECORD_BYTES // spec.vnodes
         self.flow.hold(self._state_bytes())
-        self.standbys.written(written)
-        if self.preparation:
-            self.preparation.written(written)
+        write([*self.standbys.copies, *(self.preparation.learners if self.preparation else ())], written)
 
     def _restart(self, tasks: Tasks, at_ms: int, done_at_ms: int, generation: int) -> None:
         self.held = {spec.task: self._spread(spec) for spec in tasks if spec.stateful}
