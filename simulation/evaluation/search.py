@@ -52,11 +52,10 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The chosen place [D] in the unit box, its own score, and how many places were scored."""
+    """The chosen place [D] in the unit box, and its own score."""
 
     place: Float64
     score: float
-    scored: int
 
 
 Scores = Callable[[Float64], Float64]  # places [C, D] -> scores [C]
@@ -93,7 +92,7 @@ def flat_optimum(scores: Scores, start: Float64, choices: Sequence[int], count: 
         centres.append(len(places))
         places, values = np.vstack([places, fresh]), np.concatenate([values, scores(fresh)])
     chosen = max(centres, key=lambda index: values[index])
-    return Found(place=places[chosen], score=float(values[chosen]), scored=len(values))
+    return Found(place=places[chosen], score=float(values[chosen]))
 
 
 def choice_of(places: Float64 | float, picks: Int64 | int) -> Float64:

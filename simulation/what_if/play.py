@@ -202,7 +202,6 @@ def play(
     bound = wanted if isinstance(wanted, LatencyBound) else None  # under one, policies see how long records waited
     terms = replace(scenario.terms(draw, span_minutes), latency_bound=bound, late_seconds=late_seconds)
     rows = _settled(scenario, terms)
-    windows = _Windows(scenario, terms)
     busy = busy_minutes(terms.restart_ms, terms.delay_minutes)
     rescaler = Rescaler(variant.settings, busy)
     # An emergency is looked for every minute, as in the pipeline. Where nothing is done between spans, whole ones are quicker.
@@ -215,7 +214,7 @@ def play(
         seen = rows.observe()
         if done:
             figures.append(seen.figures[0, -step_minutes:])
-        window = windows(seen)
+        window = _window(scenario, terms, seen)
         made = decide_if_due(window, variant.policy, variant.settings, seed=seed)
         if made is not None:
             decisions.append(made)
@@ -288,34 +287,26 @@ def filled(values: Float32 | Float64) -> Float64:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Windows:
-    """Builds the windows that the pipeline would send."""
-
-    scenario: Scenario
-    terms: Terms
-
-    def __call__(self, seen: Observed) -> Window:
-        recorded, specs = self.scenario.recorded, self.scenario.job.recorded_specs
-        tasks = tuple(
-            msgspec.structs.replace(spec, parallelism=size) for spec, size in zip(specs, seen.current[0].tolist(), strict=True)
-        )
-        restart_ms = self.scenario.restart_ms
-        topology = JobTopology(
-            job=recorded.job,
-            version=0,
-            at_ms=0,
-            tasks=tasks,
-            engine=recorded.topology.engine,
-            restart_ms=self.terms.told_restart_ms if restart_ms is None else restart_ms,
-        )
-        return Window(
-            job=recorded.job,
-            window_end_ms=int(seen.ends_ms[0]),
-            figures=seen.figures[0],
-            topology=topology,
-            hourly_load=seen.hourly_load[0].astype(np.float32),
-            hourly_peak=seen.hourly_peak[0].astype(np.float32),
-            waits=() if seen.waits_s is None else counted_waits(seen.waits_s[0]),
-            load_codes=seen.load_codes[0],
-        )
+def _window(scenario: Scenario, terms: Terms, seen: Observed) -> Window:
+    """Return the window that the pipeline would send."""
+    recorded, specs = scenario.recorded, scenario.job.recorded_specs
+    sizes = seen.current[0].tolist()
+    tasks = tuple(msgspec.structs.replace(spec, parallelism=size) for spec, size in zip(specs, sizes, strict=True))
+    topology = JobTopology(
+        job=recorded.job,
+        version=0,
+        at_ms=0,
+        tasks=tasks,
+        engine=recorded.topology.engine,
+        restart_ms=terms.told_restart_ms if scenario.restart_ms is None else scenario.restart_ms,
+    )
+    return Window(
+        job=recorded.job,
+        window_end_ms=int(seen.ends_ms[0]),
+        figures=seen.figures[0],
+        topology=topology,
+        hourly_load=seen.hourly_load[0].astype(np.float32),
+        hourly_peak=seen.hourly_peak[0].astype(np.float32),
+        waits=() if seen.waits_s is None else counted_waits(seen.waits_s[0]),
+        load_codes=seen.load_codes[0],
+    )
