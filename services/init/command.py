@@ -80,7 +80,7 @@ def command(
     find_java()  # the Spark job needs it
     usual = os.environ.get("SURESCALE_BOOTSTRAP", _KAFKA)
     bootstrap = _answer("Kafka (host:port)", bootstrap, usual, answers.checked_kafka, asks)
-    _ok(f"Kafka at {bootstrap} answers")
+    _say("ok", f"Kafka at {bootstrap} answers")
     settings: dict[str, str | int] = {"bootstrap": bootstrap, **_variables()}
     found: tuple[FoundGroup, ...] = ()
     words: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ def command(
     if flink is not None:
         findings, jobs = answers.checked_flink(flink, cluster)
         for finding in findings:
-            _ok(finding.detail) if finding.verdict == "ok" else _warn(f"{finding.detail}; {finding.remedy}")
+            _say("ok", finding.detail) if finding.verdict == "ok" else _say("warning", f"{finding.detail}; {finding.remedy}")
         settings["engine_url"] = flink
     else:
         found = _groups(from_environment(PipelineSettings, bootstrap=bootstrap), groups, asks)
@@ -101,7 +101,7 @@ def command(
         redis_url = click.prompt("Redis (empty: up starts one)", "", show_default=False)
     own_redis = not redis_url
     settings["redis_url"] = answers.own_redis_url() if own_redis else _answer("Redis", redis_url, "", answers.checked_redis, asks)
-    _ok("`surescale up` will start a Redis of its own" if own_redis else "Redis answers")
+    _say("ok", "`surescale up` will start a Redis of its own" if own_redis else "Redis answers")
     settings |= answers.free_http_port()
     plan = Plan(cluster, settings, own_redis, mode, found, words, jobs, flink is not None)
     write_atomically(out, file_of(plan), option="--out", mode=0o600)  # an address of Redis may hold a password
@@ -127,7 +127,7 @@ def _groups(settings: "PipelineSettings", given: tuple[str, ...], asks: bool) ->
 
     found = answers.checked_groups(settings, given, live) if given else _answer("Groups to scale", None, every, check, asks)
     for group in found:
-        _ok(group.in_words())
+        _say("ok", group.in_words())
     return found
 
 
@@ -141,7 +141,7 @@ def _command(given: str | None, groups: "tuple[FoundGroup, ...]", asks: bool) ->
         return ()
     words = _answer("Command that starts one worker (empty: advice only)", given, "", answers.checked_command, asks)
     if words:
-        _ok(f"surescale will start workers with: {' '.join(words)}")
+        _say("ok", f"surescale will start workers with: {' '.join(words)}")
     return words
 
 
@@ -213,13 +213,7 @@ def _quiet() -> None:
     logging.getLogger("surescale.librdkafka").setLevel(logging.CRITICAL)
 
 
-def _ok(line: str) -> None:
+def _say(verdict: str, line: str) -> None:
     from surescale.runtime.printable import printable
 
-    click.echo(f"ok       {printable(line)}")
-
-
-def _warn(line: str) -> None:
-    from surescale.runtime.printable import printable
-
-    click.echo(f"warning  {printable(line)}")
+    click.echo(f"{verdict:<8} {printable(line)}")
