@@ -166,7 +166,7 @@ def overview(snapshot: "SettingsSnapshot", pipeline_policy: str) -> dict[str, An
         "paused": str(snapshot.pauses) or "no",
         "version": own.version,
         "set_by": own.set_by,
-        "set_at": _when_set(own),
+        "set_at": _instant(own.set_at_ms) if own.version else "never",
         "applied_from": applied.name if applied else None,
         "changed_by_hand": [change_in_words(name, *pair) for name, pair in applied.by_hand(own).items()] if applied else [],
         "policy_in_use": f"{policy} ({source})",
@@ -270,12 +270,6 @@ def changes_of(snapshot: "SettingsSnapshot") -> list[SettingsChange]:
         )
         before = after
     return found
-
-
-def _when_set(settings: JobSettings) -> str:
-    if not settings.version:
-        return "never"
-    return _instant(settings.set_at_ms)
 
 
 def _instant(at_ms: int | None) -> str:

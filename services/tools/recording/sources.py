@@ -192,7 +192,6 @@ def windows_of(opened: Recording, job: str) -> Iterator[Window]:
         SettingsError: there is none.
         RecordingRejected: the file is damaged.
     """
-
     found = unreadable = 0
     for record in opened.records():
         if record.topic != SNAPSHOTS or job_of(record) != job:

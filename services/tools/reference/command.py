@@ -92,13 +92,11 @@ def out_of_date(folder: Path, made: dict[str, str]) -> list[str]:
 
 
 def _pages_in(folder: Path) -> list[Path]:
-
     return [*folder.glob("*.md"), *folder.glob(OPENAPI), *folder.glob(f"{SCHEMAS}/*.json")]
 
 
 def _was_made(path: Path, folder: Path) -> bool:
     """Return whether a page was generated: pages written by hand stay, even if a wrong folder was named."""
-
     told_by = path if path.suffix == ".md" else folder / "messages.md"  # a schema cannot carry the note itself
     return told_by.is_file() and NOTE in told_by.read_text(encoding="utf-8", errors="replace")
 
