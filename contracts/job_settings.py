@@ -243,7 +243,7 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
         bool | None,
         Setting(
             "ineffective",
-            "Whether growth that brought no throughput may be repeated within an hour.",
+            "After growth that brought no throughput: block more of it for up to a day, or allow it.",
             read_by="limits",
             default=True,
             simulated=False,
