@@ -233,7 +233,7 @@ class Monitor:
             except Exception as fault:
                 self._troubled.add(watcher.job)
                 self._faults.add(watcher.job)
-                words = "%s: a fault that nobody expected: %s; the job is tried again in %.0f s"
+                words = "%s: an unexpected fault: %s; the job is tried again in %.0f s"
                 self._log.error(words, watcher.job, fault_in_words(fault), pause_s, extra={"job": watcher.job})
                 self._log.debug("its trace", exc_info=fault)
                 watcher.begin_again(self._outbox(watcher.outbox.reports))

@@ -77,7 +77,7 @@ def _packing(configuration: dict[str, str]) -> Iterator[Finding]:
         spread, remedy = f"{PACKS} is false", "leave it out (Flink packs from 1.20.2 on)"
     else:
         return
-    detail = f"{spread}: slots are spread over all TaskManagers, so slots that become free free no machine and save no money"
+    detail = f"{spread}: slots are spread over all TaskManagers, so freed slots empty no machine and save no money"
     yield Finding("warning", "engine", detail, f"{remedy} in Flink's configuration, unless machines are shared evenly on purpose")
 
 

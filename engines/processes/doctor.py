@@ -43,7 +43,7 @@ def _job(store: WorkerStore, name: str) -> Finding:
         failing = store.failing(name, task, count)
         if failing:
             log = store.file(name, task, 0, "log").parent
-            return Finding("problem", _SUBJECT, f"{name}: {failing}", f"mend it; it is tried again. Its whole output is in {log}")
+            return Finding("problem", _SUBJECT, f"{name}: {failing}", f"fix it; it is tried again. Its whole output is in {log}")
     live = sum(each.task in required.counts for each in store.workers(name))
     detail = f"{name}: {live} live, {sum(required.counts.values())} are asked for"
     return Finding("ok", _SUBJECT, detail)

@@ -79,9 +79,7 @@ def keeper(settings: PipelineSettings, kafka: KafkaChecks) -> Iterator[Finding]:
             if age_s <= LATE_S:
                 yield Finding("ok", who, detail)
             else:
-                yield Finding(
-                    "problem", who, f"{detail} for the last time", f"look at its log and /health; {start} if it does not run"
-                )
+                yield Finding("problem", who, f"last {detail}", f"look at its log and /health; {start} if it does not run")
         elif as_text(client).hgetall(key(keys.POSITIONS)):
             yield Finding("warning", who, "the view is still being built", f"look at its log; {start} if it does not run")
         else:

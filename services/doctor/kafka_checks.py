@@ -318,7 +318,7 @@ class KafkaChecks:
             return
         where = "ahead of" if self.ahead_s > 0 else "behind"
         detail = f"this machine's clock is {in_words(abs(self.ahead_s))} {where} {who}"
-        yield Finding("problem", "clock", detail, "set it right (NTP); ages are told by Kafka's clock here")
+        yield Finding("problem", "clock", detail, "set it right (NTP); ages here are by Kafka's clock")
 
     def writers(self) -> Iterator[Finding]:
         """Check how long ago monitor and Spark job wrote. A simulated clock may stand still, and then nobody need write."""
@@ -335,7 +335,7 @@ class KafkaChecks:
                     "warning", who, f"{self._full(topic)} is empty", f"start {who}; a job's first minute takes a minute"
                 )
             elif age_s > LATE_S:
-                detail = f"wrote to {self._full(topic)} {in_words(age_s)} ago for the last time"
+                detail = f"last wrote to {self._full(topic)} {in_words(age_s)} ago"
                 remedy = "look at its log and /health"
                 if self._has_simulated_clock():
                     yield Finding("warning", who, detail, f"{remedy}; a finished trace ends so too")
@@ -357,7 +357,7 @@ class KafkaChecks:
         told = [(topology, append_ms(record) / 1000) for record in records for topology in parsed([record], JobTopology)]
         for cluster, silent_s in silent_clusters(told, time.time() - self.ahead_s).items():
             yield Finding(
-                "problem", f"the monitor of {cluster}", f"told of its jobs {in_words(silent_s)} ago for the last time",
+                "problem", f"the monitor of {cluster}", f"last reported its jobs {in_words(silent_s)} ago",
                 "look at its log and /health, and whether its engine answers; `surescale job forget JOB` ends jobs that are gone "
                 "for good",
             )  # fmt: skip

@@ -71,8 +71,8 @@ def command(
     if start_with and len(groups) > 1:
         raise SettingsError(_ONE_GROUP)
     check_folder(out, option="--out")
-    if out.exists() and not yes and not (asks and click.confirm(f"{out} is there; write it anew?")):
-        raise SettingsError(f"--out: {out} is there; give --yes to write it anew, or name another file")
+    if out.exists() and not yes and not (asks and click.confirm(f"{out} already exists; overwrite it?")):
+        raise SettingsError(f"--out: {out} already exists; give --yes to overwrite it, or name another file")
     cluster = cluster or os.environ.get("SURESCALE_CLUSTER") or ("kafka" if flink is None else "flink")
     redis_url = redis_url or os.environ.get("SURESCALE_REDIS_URL")
     answers.check_form(bootstrap, cluster, flink, redis_url)
@@ -193,9 +193,9 @@ def _effect(plan: "Plan") -> str:
     if plan.mode == "observe":
         return "nothing is advised or changed"
     if plan.groups and not plan.command:
-        return "it is said what should change; to have it done, say in the file who starts workers (docs/consumers.md)"
+        return "surescale only says what it would change; to let it act, say in the file how workers start (docs/consumers.md)"
     act = "once the file says so" if plan.asks_flink else "with `surescale job set JOB --mode act`"
-    return f"it is said what should change, and done when you say `surescale job approve JOB`, or in mode act, {act}"
+    return f"surescale says what it would change; `surescale job approve JOB` does it, or mode act, {act}"
 
 
 def _variables() -> dict[str, str | int]:

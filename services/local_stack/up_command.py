@@ -126,7 +126,7 @@ def _up(
     arguments = ["--master", spark_master, "--checkpoint", place or str((folder / "checkpoint").absolute())]
     if file:
         for name in file.overruled():
-            say(f"{file.path.name}: {file.place(name)} does not hold: {name} of the environment wins")
+            say(f"{file.path.name}: {file.place(name)} is ignored: the variable {name} wins")
     try:
         with Supervisor(folder, progress=say) as supervisor:
             if own_redis:

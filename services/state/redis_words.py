@@ -17,7 +17,7 @@ _REMEDIES = {
     "OOM": "it has no memory left; raise its maxmemory, or give the view a Redis of its own",
     "MISCONF": "it cannot save its data, so it takes none; see its log, and whether its disk is full",
     "BUSY": "a script of somebody blocks it; end that with SCRIPT KILL",
-    "WRONGTYPE": "another program has written there; the state service builds the view anew within half a minute",
+    "WRONGTYPE": "another program has written there; the state service rebuilds the view within half a minute",
     "MOVED": _ALONE,
     "ASK": _ALONE,
     "CROSSSLOT": _ALONE,

@@ -287,6 +287,6 @@ class _Projection:
             self._store.give_up()
             self._is_evicted = False
         if self._store.positions() is not None and not self._store.is_whole():
-            self._log.warning("the view in Redis has lost keys, or entries of one; it is built anew from Kafka")
+            self._log.warning("the view in Redis has lost keys, or entries of one; it is rebuilt from Kafka")
             self._store.give_up()
         self._checked_s = time.monotonic()

@@ -90,8 +90,8 @@ def test_a_group_becomes_a_file_that_doctor_finds_nothing_wrong_with(kafka: Kafk
     found, *rest = [line for line in done.stdout.splitlines() if group in line]
     assert found.startswith(f"ok       {group}: 1 member reads {topic} ({PARTITIONS} partitions), ")
     assert rest == [
-        f"jobs: shop/{group} in mode advise: it is said what should change; to have it done, say in the file who starts "
-        "workers (docs/consumers.md)"
+        f"jobs: shop/{group} in mode advise: surescale only says what it would change; to let it act, say in the file how "
+        "workers start (docs/consumers.md)"
     ]
     assert "first decision: 3 to 5 minutes after the roles are ready, then every minute" in done.stdout
     assert done.stdout.endswith("next: surescale up\n")
@@ -105,7 +105,7 @@ def test_a_group_becomes_a_file_that_doctor_finds_nothing_wrong_with(kafka: Kafk
     again = run(tmp_path, *asked)
     assert (again.returncode, again.stderr) == (
         1,
-        "surescale: --out: surescale.toml is there; give --yes to write it anew, or name another file\n",
+        "surescale: --out: surescale.toml already exists; give --yes to overwrite it, or name another file\n",
     )
 
 

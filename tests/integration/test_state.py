@@ -322,7 +322,7 @@ def test_jobs_that_no_monitor_tells_of_any_more_are_ended_by_hand(
     jobs.append(replace(jobs[-1], job="old/failed", state="failed"))  # a moment ago: it is told once
     send(settings, *[(topics.JOB_TOPOLOGY, each.job, each) for each in (*jobs, topology())])
     for refused, words in (
-        (["old/a", "new/a"], "the monitor told of new/a a moment ago"),
+        (["old/a", "new/a"], "the monitor reported new/a a moment ago"),
         (["old/a", JOB], "simulated engine"),
         (["old/a", "old/c"], "there is no job 'old/c'"),
     ):

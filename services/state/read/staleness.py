@@ -261,16 +261,16 @@ def why_stale(stale: Stale, window_end_ms: int | None, seen_ms: int | None) -> s
     """
     if stale.role == "state" and stale.words.startswith(_NOT_KEPT):
         return (
-            "nobody has written what Kafka has into it since; see whether `surescale run state-service` runs and reaches Kafka "
+            "it has not been updated from Kafka since; see whether `surescale run state-service` runs and reaches Kafka "
             "(`surescale doctor`)"
         )
     if stale.role == "state":
         newest = minute_of(window_end_ms or 0)
         return f"the newest minute ends at {newest} UTC, which has not come yet by its clock: nobody can say what is new"
     if stale.role == "agent":
-        return "figures come and nobody decides on them; see whether `surescale run agent` runs (`surescale doctor`)"
+        return "figures arrive, but nothing decides on them; see whether `surescale run agent` runs (`surescale doctor`)"
     if stale.role == "rescaler":
-        return "decisions are made and nobody carries them out; see whether `surescale run rescaler` runs (`surescale doctor`)"
+        return "decisions are made, but nothing carries them out; see whether `surescale run rescaler` runs (`surescale doctor`)"
     if stale.role == "spark":
         none = "no window has come" if window_end_ms is None else f"no window is newer than {minute_of(window_end_ms)}"
         return f"the engine was seen at {_time(seen_ms or 0)} UTC, but {none}; {WHO}"

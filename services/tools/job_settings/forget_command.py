@@ -58,6 +58,6 @@ def _gone(known: "KnownJobs", job: str) -> "JobTopology":
     silent = (known.now_ms - last.at_ms) // MINUTE_MS
     if silent < SILENT_MINUTES and last.state != "failed":  # which is told once
         raise SettingsError(
-            f"JOB: the monitor told of {job} a moment ago, and would again; first stop the job, or have it watched no longer"
+            f"JOB: the monitor reported {job} a moment ago, and would again; first stop the job, or stop watching it"
         )
     return last

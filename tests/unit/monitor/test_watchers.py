@@ -74,7 +74,7 @@ def test_a_fault_that_nobody_expected_is_said_counted_and_tried_again(
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(said) == 3
     for line in said:
-        assert line.startswith(f"{JOB}: a fault that nobody expected: OverflowError: cannot convert float infinity of ")
+        assert line.startswith(f"{JOB}: an unexpected fault: OverflowError: cannot convert float infinity of ")
         assert "test_watchers.py:" in line
         assert line.isprintable()
     assert [each for each in monitor._readings() if each.metric is WATCHER_FAULTS] == [Reading(WATCHER_FAULTS, 3, (JOB,))]

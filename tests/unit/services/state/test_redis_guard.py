@@ -228,4 +228,4 @@ def test_a_key_of_another_kind_says_that_it_comes_back(client: redis.Redis) -> N
     client.set("a", "x")
     with pytest.raises(redis.RedisError) as refused:
         together(client)
-    assert "the state service builds the view anew" in in_words(refused.value)
+    assert "the state service rebuilds the view" in in_words(refused.value)
