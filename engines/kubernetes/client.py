@@ -29,7 +29,8 @@ FIELD_MANAGER = "surescale"
 """Our name as a writer of fields."""
 ANSWER_TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 32 * 2**20
-PAGE_ITEMS = 250
+PAGE_ITEMS, PAGE_ITEMS_LARGE = 250, 16
+"""Of a page; the latter where a page of the former is more than an answer may be: an object has at most 1.5 MB."""
 PAGES_MAX = 80
 IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds the token of its account and the authorities of the API server."""
@@ -186,14 +187,20 @@ class KubernetesClient:
 
     def _pages(self, path: str, query: dict[str, str], kind: type[Page[Any]]) -> Iterator[Any]:
         """Yield the objects of a list, page by page."""
-        further = dict(query)
+        further, limit = dict(query), PAGE_ITEMS
         for _ in range(PAGES_MAX):
-            page = self._call("GET", f"{path}?{urlencode(further | {'limit': str(PAGE_ITEMS)}, quote_via=quote)}", kind)
+            try:
+                page = self._call("GET", f"{path}?{urlencode(further | {'limit': str(limit)}, quote_via=quote)}", kind)
+            except ApiUnavailable:
+                if limit == PAGE_ITEMS_LARGE:
+                    raise
+                limit = PAGE_ITEMS_LARGE
+                continue
             yield from page.items or ()
             if not page.metadata.continue_:
                 return
             further = query | {"continue": page.metadata.continue_}
-        raise ApiUnavailable(f"GET {self._url}{path}: more than {PAGES_MAX * PAGE_ITEMS} objects; choose another target")
+        raise ApiUnavailable(f"GET {self._url}{path}: more than {PAGES_MAX * limit} objects; choose another target")
 
     def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None, *, content: str = "application/json") -> T:
         request = f"{method} {self._url}{path.partition('?')[0]}"

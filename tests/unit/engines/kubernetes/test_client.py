@@ -4,11 +4,13 @@ import json
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from surescale.contracts.errors import SettingsError
 from surescale.engines.kubernetes import KubernetesSettings
+from surescale.engines.kubernetes import client as client_module
 from surescale.engines.kubernetes.client import KubernetesClient, client_of
 from surescale.engines.kubernetes.errors import (
     ApiRefused,
@@ -24,7 +26,7 @@ from surescale.engines.kubernetes.target import Target
 from surescale.engines.settings import ClusterSettings
 from tests.support.role_settings import role_settings
 from tests.support.secure_broker import make_certificates
-from tests.support.stub_server import StubResponse, StubServer, answering
+from tests.support.stub_server import StubRequest, StubResponse, StubServer, answering
 
 TARGET = Target("shop", "parse")
 SCALE = json.dumps({"kind": "Scale", "metadata": {"uid": "u", "resourceVersion": "7"}, "spec": {}, "status": {}}).encode()
@@ -123,6 +125,21 @@ def test_a_list_without_end_is_given_up(server: StubServer, given: dict[str, Stu
     given["now"] = StubResponse(body=b'{"metadata": {"continue": "again"}, "items": null}')
     with pytest.raises(ApiUnavailable, match="more than 20000 objects"):
         KubernetesClient(server.url).pods("shop", "app=parse")
+
+
+def test_a_page_of_objects_that_are_too_large_is_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may write some into a namespace must not keep all others of it from being read."""
+    monkeypatch.setattr(client_module, "ANSWER_BYTES_MAX", 10_000)
+    large = json.dumps({"metadata": {"annotations": {"a": "x" * 500}}})
+
+    def answer(asked: StubRequest) -> StubResponse:
+        page = {"metadata": {"continue": "more" if "continue=" not in asked.path else ""}, "items": "HERE"}
+        count = int(parse_qs(urlsplit(asked.path).query)["limit"][0])
+        return StubResponse(body=json.dumps(page).replace('"HERE"', f"[{','.join([large] * count)}]").encode())
+
+    with answering(answer) as server:
+        assert len(KubernetesClient(server.url).pods("shop", "app=parse")) == 2 * 16
+        assert len(server.asked) == 3
 
 
 def test_nobody_there_is_away() -> None:
