@@ -103,12 +103,17 @@ class WorkerReconciler:
             for past in self._past.values():
                 if past.process is not None:
                     past.process.poll()  # no zombies
-            alive = {job: self.store.workers(job) for job in {*self.store.jobs(), *self.chains}}
+            alive, faults = dict[str, list[Worker]](), list[Exception]()
+            for job in {*self.store.jobs(), *self.chains}:
+                try:
+                    alive[job] = self.store.workers(job)
+                except FolderUnavailable as fault:
+                    faults.append(fault)
             if only is None:
                 self._name_strangers(alive)
-            room, faults = self.workers_max - sum(map(len, alive.values())) - self._starting(alive), list[Exception]()
+            room = self.workers_max - sum(map(len, alive.values())) - self._starting(alive)
             for job, chain in self.chains.items():
-                if only is not None and job not in only:
+                if job not in alive or (only is not None and job not in only):
                     continue
                 beat()
                 try:

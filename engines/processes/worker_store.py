@@ -35,6 +35,7 @@ _FILE_MAX = 4096
 _OWN = 0o600
 _LOCK_AGAIN_S = 0.02
 _LOCK_WITHIN_S = 5.0  # changes of what is asked for take milliseconds
+_NO_FILE = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})  # a link, a folder, a socket
 _WORKER_FILE = re.compile(r"(0|[1-9][0-9]{0,6})\.worker")
 
 
@@ -179,7 +180,7 @@ class WorkerStore:
         except (FileNotFoundError, *UNREADABLE):
             return None
         except OSError as error:
-            if error.errno == errno.ELOOP:  # a link; the next start of this worker says so
+            if error.errno in _NO_FILE:  # the next start of this worker says so
                 return None
             raise self._away(error) from None
         draining_ms = self._draining_ms(path)

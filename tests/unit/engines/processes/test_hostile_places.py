@@ -96,6 +96,20 @@ def test_a_job_that_is_a_link_is_refused_and_the_others_are_tended(folder: Path,
     assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.parametrize(("place", "is_file"), [("a", True), ("a/parse/0.worker", False)])
+def test_a_job_whose_places_are_of_another_kind_costs_the_others_nothing(folder: Path, place: str, is_file: bool) -> None:
+    """Neither their workers nor what is shown of them: a file is in place of its folder, or a folder in place of a file."""
+    path = folder / CLUSTER / place
+    path.parent.mkdir(parents=True, mode=0o700)
+    path.touch() if is_file else path.mkdir()
+    reconciler = reconciler_of(folder, chain_of({"parse": 1}, name="a"), chain_of({"parse": 1}, name="b"))
+    for _ in range(2):
+        with contextlib.suppress(FolderUnavailable):
+            reconciler.reconcile()
+    wait_until(lambda: len(reconciler.store.workers("b")) == 1, what="the worker of the other job")
+    assert [job for job in reconciler.store.jobs() for _ in reconciler.store.workers(job)] == ["b"]
+
+
 def test_links_in_the_place_of_a_workers_files_are_not_followed(folder: Path, tmp_path: Path) -> None:
     """What they point to stays as it was."""
     precious = tmp_path / "precious"
