@@ -28,6 +28,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "HVALS": (list,),
     "INFO": (dict,),
     "PEXPIRE": (bool,),
+    "PTTL": (int,),
     "SCAN": (tuple, list),
     "SET": (bool, _NONE),
     "SISMEMBER": (int,),

@@ -30,6 +30,8 @@ class Lease:
         held_ms = round(HELD_FOR_S * 1000)
         try:
             is_ours = bool(self._client.set(self._key, self._me, nx=True, px=held_ms)) or self._kept(held_ms)
+            if not is_ours and not 0 <= self._client.pttl(self._key) <= held_ms:
+                self._client.pexpire(self._key, held_ms)  # no service holds it for longer: it would never be given back
         except redis.RedisError:
             is_ours = self.is_ours or not self.is_known
         else:
