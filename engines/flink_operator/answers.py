@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from surescale.engines.kubernetes.answers import ObjectMeta
+from surescale.engines.kubernetes.answers import WrittenMeta
 
 
 class JobSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -63,7 +63,7 @@ class FlinkStatus(msgspec.Struct, frozen=True, rename="camel"):
     reconciliation_status: ReconciliationStatus | None = None
 
 
-class FlinkMeta(ObjectMeta, frozen=True, rename="camel"):
+class FlinkMeta(WrittenMeta, frozen=True, rename="camel"):
     """``generation`` grows with every change of the specification."""
 
     generation: int = 0

@@ -35,10 +35,15 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str = ""
     generation: int = 0
     creation_timestamp: str = ""
-    annotations: dict[str, str] | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
-    managed_fields: tuple[ManagedFields, ...] | None = None
     deletion_timestamp: str | None = None
+
+
+class WrittenMeta(ObjectMeta, frozen=True, rename="camel"):
+    """Also who wrote what of the object: most of the memory that it takes, so it is read of few."""
+
+    annotations: dict[str, str] | None = None
+    managed_fields: tuple[ManagedFields, ...] | None = None
 
 
 class ReviewStatus(msgspec.Struct, frozen=True):
@@ -79,7 +84,7 @@ class Workload(msgspec.Struct, frozen=True, rename="camel"):
 
     kind: str
     api_version: str
-    metadata: ObjectMeta
+    metadata: WrittenMeta
     status: dict[str, Any] | None = None
 
 

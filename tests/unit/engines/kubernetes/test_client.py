@@ -142,6 +142,16 @@ def test_a_page_of_objects_that_are_too_large_is_asked_for_in_parts(monkeypatch:
         assert len(server.asked) == 3
 
 
+def test_of_many_pods_nothing_is_kept_that_nobody_reads(server: StubServer, given: dict[str, StubResponse]) -> None:
+    """Who wrote which field is most of a pod, and whoever makes pods may annotate each with 256 KB."""
+    fields = {"manager": "kubelet", "operation": "Update", "fieldsV1": {f"f:{number}": {} for number in range(1_000)}}
+    pod = {"metadata": {"name": "p", "annotations": {"a": "x" * 100_000}, "managedFields": [fields]}, "status": {}}
+    given["now"] = StubResponse(body=json.dumps({"metadata": {}, "items": [pod]}).encode())
+    (found,) = KubernetesClient(server.url).pods("shop", "app=parse")
+    assert found.metadata.name == "p"
+    assert len(str(found)) < 2_000
+
+
 def test_nobody_there_is_away() -> None:
     """As is a server that restarts."""
     with pytest.raises(ApiUnavailable, match="Connection refused"):
