@@ -169,6 +169,8 @@ class GroupReader:
                 _log.warning("%s", self._untold(error, "list its Kafka Streams and share groups"))
             return {}
         self._has_others = self._has_others or bool(found)
+        for gone in [group for group in list(self._shared) if group not in found]:
+            self._shared.pop(gone, None)
         return found
 
     def look(self, groups: Sequence[str]) -> dict[str, GroupDescription]:

@@ -167,6 +167,15 @@ def test_how_far_a_share_group_is_does_not_go_back_by_what_came_meanwhile() -> N
     assert done == [{("q", 0): 60}, {("q", 0): 60}, {("q", 0): 80}, {("q", 0): 10}, {}, {}]
 
 
+def test_of_a_share_group_that_is_gone_nothing_is_kept() -> None:
+    """Whoever makes groups may make ever new ones."""
+    made = reader(_Answers({"stays": Listed("share", is_empty=False)}))
+    for name in ("stays", *map(str, range(1_000))):
+        made._done(name, shared_group(0, 40), {("q", 0): 100})
+    made._others()
+    assert made._shared.keys() == {"stays"}
+
+
 def test_partitions_of_a_share_group_that_are_untold_are_left_out() -> None:
     """An error, or one that nobody has read yet, is no offset."""
     kind = protocol.DescribeShareGroupOffsetsResponse
