@@ -164,12 +164,18 @@ def written(
 
 
 def to_take_back(context: JobContext, topology: JobTopology) -> dict[str, int] | None:
-    """Return what to ask for instead of a command that was given up and that the engine may still carry out; None: nothing."""
+    """Return what to ask for instead of a command that was given up and that the engine may still carry out; None: nothing.
+
+    That is what runs if it is a part of the way, as at the end of any command.
+    """
     owned, required, running = context.memory.owned, required_of(topology), running_of(topology)
     if owned is None or not owned.abandoned or owned.abandoned != required or running == required:
         return None
-    is_ours = owned.required.keys() == running.keys() and any(owned.required.values())  # nobody is put to rest by this
-    return owned.required if is_ours else running
+    ours = owned.required
+    if ours.keys() != running.keys() or not any(ours.values()):  # nobody is put to rest by this
+        return running
+    is_part = all(min(ours[task], required[task]) <= count <= max(ours[task], required[task]) for task, count in running.items())
+    return running if is_part else ours
 
 
 def to_insist_on(context: JobContext) -> dict[str, int] | None:

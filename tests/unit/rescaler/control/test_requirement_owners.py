@@ -254,6 +254,20 @@ def test_what_a_killed_rescaler_left_behind_is_taken_back() -> None:
     assert found.condition("Owned") == (True, "Ours")
 
 
+@pytest.mark.parametrize(("slots", "count"), [(6, 6), (4, 4), (3, 4)])
+def test_the_part_of_it_that_runs_stays(slots: int, count: int) -> None:
+    """From 4 towards 8: what came of it is not taken away from a job that needs more. Fewer than before is no part of it."""
+    found = rescaled()
+    found.fake.slots = slots
+    found.decide({"count": 8})
+    found.go(60)
+    found.work = None  # dead, and no heir
+    found.fake.now_ms += 600_000
+    found.go(200)
+    assert found.commands[-1].decision_id.endswith("take-back")
+    assert found.required == {"parse": 1, "count": count}
+
+
 def test_what_comes_late_is_still_ours() -> None:
     """The command counts as failed, and then the engine carries it out."""
     found = pipeline()
