@@ -369,9 +369,9 @@ class RequirementExecution(CommandExecution):
     def _begin_to_withdraw(self, engine: EngineApi, seen: JobStatus, now_ms: int) -> list[Progress]:
         """Settle for what runs if that is part of the way; else put back what was required before.
 
-        A job that was at rest is not put back: records wait for it, and the engine goes on starting it.
+        A job that was at rest is not put back, nor is a task of it: records wait, and the engine goes on starting it.
         """
-        if not any(self.expected.required.values()) and not any(seen.running.values()):
+        if not any(self.expected.required.values()) and not all(seen.running.get(task) for task in self.changed):
             return [self._failed(now_ms, DEADLINE, f"it does not run yet, and is still asked for; {seen.hindrance}".rstrip("; "))]
         running = {task: seen.running.get(task, 0) for task in self.changed}
         before = self.expected.required

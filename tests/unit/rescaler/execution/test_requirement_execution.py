@@ -1,9 +1,10 @@
 """One command on its way through an engine that remembers only what it was asked for."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from surescale.contracts.commands import Progress, RescheduleCommand
-from surescale.engines.ports.actuator import Accepted
+from surescale.engines.ports.actuator import Accepted, JobStatus
 from surescale.rescaler.execution import RequirementExecution
 from tests.ports.requirement_contract import AFTER, BEFORE, JOB
 from tests.support.fake_requirement_engine import FakeRequirementEngine
@@ -133,6 +134,23 @@ def test_a_job_that_is_submitted_again_is_left_as_its_author_wants_it() -> None:
     assert failed.code == "EPOCH_CHANGED"
     assert rig.api.look(JOB).required == BEFORE
     assert len(fake.writes) == 1
+
+
+def test_no_task_of_a_job_that_is_started_is_left_at_rest() -> None:
+    """The members of one of its groups do not come up in time. Nobody would ask for them later: the others run."""
+
+    class Half(FakeRequirementEngine):
+        def look(self, job: str) -> JobStatus:
+            return replace(super().look(job), running={"parse": 0, "count": 2})
+
+    fake = Half(now_ms=T0)
+    fake.submit(JOB, {"parse": 0, "count": 0})
+    rig = FakeRequirementRig(fake)
+    work = begun(rig, BEFORE)
+    rig.pass_seconds(DEADLINE_S + 1)
+    (failed,) = step(work, rig)
+    assert (failed.code, failed.reached) == ("DEADLINE", {})
+    assert rig.api.look(JOB).required == BEFORE
 
 
 def test_a_job_that_ended_ends_its_command() -> None:
