@@ -28,7 +28,7 @@ PEACE_MS = 3_600_000
 
 REQUIREMENT_CHANGED, PARTLY = "REQUIREMENT_CHANGED", "PARTLY"
 _PERHAPS_PENDING = ("DEADLINE", PARTLY, "SUPERSEDED", "ACTUATOR_ERROR")
-"""Codes of failures after which the engine may still want what the command asked for."""
+"""Codes of failures after which the engine may want what the command asked for, also if nobody heard that it took it on."""
 
 
 # What is seen
@@ -156,7 +156,7 @@ def written(
             "since_ms": command.issued_at_ms,
         }
         context.memory.owned = msgspec.structs.replace(owned, **ours, before_id="", abandoned={})
-    elif progress is None or code in _PERHAPS_PENDING:
+    elif progress is None or accepted or code in _PERHAPS_PENDING:
         context.memory.owned = msgspec.structs.replace(owned, abandoned=target)
 
 

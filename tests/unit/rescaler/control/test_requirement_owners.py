@@ -254,6 +254,22 @@ def test_what_a_killed_rescaler_left_behind_is_taken_back() -> None:
     assert found.condition("Owned") == (True, "Ours")
 
 
+def test_what_the_engine_took_on_before_it_refused_a_look_is_ours() -> None:
+    """It says for a moment that it has no such job, as after a restart of its own, and then carries the command out."""
+    found = rescaled()
+    found.decide({"count": 6})
+    while found.reports[-1].status != "accepted":
+        found.go(1)
+    jobs, found.fake._jobs = found.fake._jobs, {}
+    found.go(1)
+    assert found.reports[-1].code == "UNKNOWN_JOB"
+    found.fake._jobs = jobs
+    found.go(60)
+    assert found.running == {"parse": 1, "count": 6}
+    assert found.condition("Owned") == (True, "Ours")
+    assert found.drifts == []
+
+
 @pytest.mark.parametrize(("slots", "count"), [(6, 6), (4, 4), (3, 4)])
 def test_the_part_of_it_that_runs_stays(slots: int, count: int) -> None:
     """From 4 towards 8: what came of it is not taken away from a job that needs more. Fewer than before is no part of it."""
