@@ -156,6 +156,7 @@ def written(
             "since_ms": command.issued_at_ms,
         }
         context.memory.owned = msgspec.structs.replace(owned, **ours, before_id="", abandoned={})
+        context.memory.rest = None  # one that was being started and is asked for nothing again was stopped by them
     elif progress is None or accepted or code in _PERHAPS_PENDING:
         context.memory.owned = msgspec.structs.replace(owned, abandoned=target)
 

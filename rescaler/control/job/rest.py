@@ -72,7 +72,7 @@ def look(context: JobContext) -> None:
         if _may_rest(context, topology):
             _rest(context, topology)
         return
-    memory.rest = rest = _noted(memory, topology, context.now_ms)
+    memory.rest = rest = _noted(memory.rest, topology, context.now_ms)
     if rest is None:
         return
     why, held = _why_start(context, topology, rest), _held(context)
@@ -126,11 +126,10 @@ def _rest(context: JobContext, topology: JobTopology) -> None:
 # To start
 
 
-def _noted(memory: JobMemory, topology: JobTopology, now_ms: int) -> Rest | None:
+def _noted(rest: Rest | None, topology: JobTopology, now_ms: int) -> Rest | None:
     """Return what is to be remembered of a job that rests, by now; None: somebody else has stopped it, so it stays like that."""
-    rest, asked = memory.rest, topology.requirement_id
-    is_theirs = memory.owned is not None and memory.owned.foreign
-    if rest is None or is_theirs or (asked and rest.requirement_id and asked != rest.requirement_id):
+    asked = topology.requirement_id
+    if rest is None or (asked and rest.requirement_id and asked != rest.requirement_id):
         return None
     unknown_ms = (rest.unknown_ms or now_ms) if _why_unknown(topology, now_ms) else 0
     return msgspec.structs.replace(rest, requirement_id=rest.requirement_id or asked, unknown_ms=unknown_ms)
