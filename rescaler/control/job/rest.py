@@ -95,7 +95,7 @@ def _may_rest(context: JobContext, topology: JobTopology) -> bool:
         return False
     if context.now_ms - max(quiet.since_ms, memory.woke_ms) < minutes * MINUTE_MS:
         return False
-    if memory.failures or (memory.owned is not None and memory.owned.foreign):
+    if memory.owned is not None and memory.owned.foreign:
         return False
     # Members that nobody asked for, or that are missing: somebody else runs one, or one fails.
     if any(spec.required != spec.parallelism or spec.hindrance or spec.backlog_partly_unknown for spec in topology.tasks):

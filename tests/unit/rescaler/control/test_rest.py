@@ -147,6 +147,18 @@ def test_a_job_with_something_wrong_does_not_rest(spec: dict[str, str]) -> None:
     assert found.required == WIDER
 
 
+def test_a_rest_that_failed_is_tried_again() -> None:
+    """No other act would come of a job that has nothing to do, and end the row of failures."""
+    found = job()
+    found.fake.refuse_with = "NO_RIGHT"
+    found.go(6 * 60)
+    assert (found.reports[-1].code, found.required) == ("NO_RIGHT", WIDER)
+    found.fake.refuse_with = None
+    found.go(5 * 60)
+    assert (found.required, found.running) == (NOTHING, NOTHING)
+    assert found.condition("Degraded") == (False, "Healthy")
+
+
 def test_an_engine_that_cannot_rest_is_not_asked_to() -> None:
     """Flink's jobs keep their subtasks."""
     found = pipeline(allowed={"mode": "act", "idle_to_zero_minutes": 5})
