@@ -155,6 +155,8 @@ def objection_of_engine(
     owned, acts = context.memory.owned or OwnedRequirement(), approved or context.world.mode.mode == "act"
     if topology.state != "running":
         return Objection(OutcomeReason.JOB_NOT_RUNNING, f"job: {topology.state}")
+    if not all(required_of(topology).values()):  # the last members have not left yet
+        return Objection(OutcomeReason.JOB_NOT_RUNNING, "job: no subtask is asked for")
     if acts and owned.foreign:
         return _foreign(owned, topology)
     if acts and loses_state(context, topology):

@@ -375,6 +375,17 @@ def test_a_job_that_its_owner_stopped_stays_stopped(when: str) -> None:
     assert found.condition("Degraded") == (True, "Stopped")
 
 
+def test_no_decision_starts_a_part_of_a_job_that_is_being_stopped() -> None:
+    """Its members still run when it is decided on: it would have those of one group only, and nobody would start the others."""
+    found = pipeline(can=GROUPS)
+    found.fake.delay_ms = 60_000
+    found.fake.require(JOB, NOTHING)
+    found.go(LOOK_EVERY_S)
+    assert found.decide({"count": 3}).reason == "job_not_running"
+    found.go(5 * 60)
+    assert found.fake.writes == []
+
+
 def test_a_rescaler_of_another_version_starts_it_too() -> None:
     """It knows of the rest by the conditions, which everybody may read."""
     found = at_rest()
