@@ -343,6 +343,7 @@ def end(context: JobContext, rescaling: RescaleInProgress, *, ok: bool, at_ms: i
         memory.applied = _applied(context, command, at_ms)
         memory.mappings = memory.mappings | rescaling.planned_mappings
         memory.failures = 0
+        memory.rest = None if rescaling.own is OwnAct.WAKE else memory.rest
         context.effects.commits += int(command.expected is None)  # of placements
     elif rescaling.own is not OwnAct.BALANCE:  # that nothing was balanced is no failure of the job's
         memory.failures += 1

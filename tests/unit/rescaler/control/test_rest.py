@@ -335,6 +335,22 @@ def test_one_that_its_owner_stopped_while_it_was_started_stays_stopped(ids: str,
     assert found.condition("Available") == (False, "Stopped")
 
 
+def test_one_that_its_owner_stopped_soon_after_its_start_stays_stopped() -> None:
+    """While an act waits, and where nothing tells one request for nothing from another."""
+    found = at_rest(ids="none", allowed={"on_drift": "adopt"})
+    found.fake.delay_ms = 60_000
+    quiet(found, None, waiting=5)
+    found.go(2 * LOOK_EVERY_S)
+    assert found.decide({"count": 3}).reason == "rescale_in_progress"
+    while found.memory.underway is not None:
+        found.go(1)
+    assert found.memory.pending is not None
+    found.fake.require(JOB, NOTHING)
+    found.go(10 * 60)
+    assert found.required == NOTHING
+    assert found.condition("Available") == (False, "Stopped")
+
+
 def test_one_that_was_said_to_have_ended_starts_once_it_is_told_of_again() -> None:
     """Somebody ran `surescale job forget` while its monitor was away: nobody else would start its members."""
     found = at_rest()
