@@ -8,7 +8,7 @@ from pathlib import Path
 from surescale.contracts import topics
 from surescale.contracts.errors import RecordRejected, SettingsError, SurescaleError
 from surescale.contracts.ids import split_job
-from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.job_settings import JobSettings, newer
 from surescale.contracts.messages import JobTopology
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.wire import decode
@@ -125,9 +125,8 @@ def known_jobs(source: Source, jobs: frozenset[str]) -> tuple[RecordedJob, ...]:
                 topology = decode(each.value, JobTopology)
                 topologies[topology.job] = topology
             else:
-                newer = decode(each.value, JobSettings)
-                if newer.job not in settings or newer.version >= settings[newer.job].version:
-                    settings[newer.job] = newer
+                found = decode(each.value, JobSettings)
+                settings[found.job] = newer(settings.get(found.job), found)
         except RecordRejected:
             continue  # what does not parse is not in force
     names = sorted({*topologies, *settings, *jobs})

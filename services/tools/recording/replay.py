@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.decisions import Decision
 from surescale.contracts.errors import RecordRejected, SettingsError, SurescaleError
-from surescale.contracts.job_settings import JobSettings
+from surescale.contracts.job_settings import JobSettings, newer
 from surescale.contracts.settings import SPAN_MINUTES
 from surescale.contracts.topics import DECISIONS, JOB_SETTINGS, SNAPSHOTS
 from surescale.contracts.windows import Window, decode_window
@@ -103,8 +103,8 @@ class Known:
             return before[-1] if before else named[0][1] if named else JobSettings(job=job)
         in_force = JobSettings(job=job)
         for at_ms, each in history:
-            if at_ms <= append_ms and each.version >= in_force.version:
-                in_force = each
+            if at_ms <= append_ms:
+                in_force = newer(in_force, each)
         return in_force
 
 
