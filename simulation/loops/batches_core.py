@@ -38,7 +38,7 @@ import numpy as np
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.windows import FIGURE, FIGURES, Float32
 from surescale.simulation.load.jobs import SizedJob
-from surescale.simulation.loops.terms import Bool, Float64, Int64, Recent, Span, Terms, as_figures, fill_added
+from surescale.simulation.loops.terms import Bool, Float64, Int64, Recent, Span, Terms, as_figures, fill_usual
 from surescale.simulation.model.attempts import RECORD_BYTES
 from surescale.simulation.model.level_order import LevelOrder, in_lines, in_order
 from surescale.simulation.model.reward import LATENCY_MINUTES_MAX
@@ -184,10 +184,7 @@ def _at_marks(segment: Segment) -> _AtMarks:
 
 
 def _fill(order: LevelOrder, segment: Segment, planes: Float32) -> None:
-    for name in ("backpressured_ms", "state_bytes", "restarts"):
-        planes[FIGURE[name]] = 0.0
-    planes[FIGURE["coverage"]] = 1.0
-    fill_added(planes)
+    fill_usual(planes)
     for name, value in _of_tasks(order, segment).items():
         plane = planes[FIGURE[name]]
         plane[:: len(plane) - 1] = 0.0  # source and sink

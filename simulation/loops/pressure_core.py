@@ -17,7 +17,7 @@ import numpy as np
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.windows import FIGURE, FIGURES, Float32
 from surescale.simulation.load.jobs import SizedJob
-from surescale.simulation.loops.terms import Bool, Float64, Int64, Recent, Span, Terms, as_figures, fill_added, flow_span
+from surescale.simulation.loops.terms import Bool, Float64, Int64, Recent, Span, Terms, as_figures, fill_usual, flow_span
 from surescale.simulation.model.attempts import RECORD_BYTES
 from surescale.simulation.model.course import Variation
 from surescale.simulation.model.level_order import in_order
@@ -222,10 +222,10 @@ def _held_up(tables: PressureTables, lags: Float64) -> tuple[Float64, Bool]:
 def _fill(tables: PressureTables, service_minutes: Float64, chunk: _Chunk, planes: Float32) -> None:
     """Write the chunk's figures into float32 [F, N, B, m]."""
 
-    def write(name: str, values: Float64 | Int64 | float) -> None:
-        planes[FIGURE[name]] = values if isinstance(values, float) else np.moveaxis(values, 0, -1)
+    def write(name: str, values: Float64 | Int64) -> None:
+        planes[FIGURE[name]] = np.moveaxis(values, 0, -1)
 
-    fill_added(planes)
+    fill_usual(planes)
     planes[FIGURE["arrived"], 0] = chunk.requests.T
     served, (waiting, blocked) = chunk.served(), _held_up(tables, chunk.lags)
     busy = chunk.worked((service_minutes * MINUTE_MS)[:, None])
@@ -246,7 +246,5 @@ def _fill(tables: PressureTables, service_minutes: Float64, chunk: _Chunk, plane
     write("latency_record_ms", waited + busy)
     write("parallelism", chunk.subtasks)
     write("restarts", np.repeat(chunk.began[:, None].astype(np.float64), len(service_minutes), axis=1))
-    write("state_bytes", 0.0)
-    write("coverage", 1.0)
     if chunk.counted is not None:
         planes[:, :, ~chunk.counted] = np.nan

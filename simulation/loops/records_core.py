@@ -23,7 +23,7 @@ import numpy as np
 from surescale.contracts.clock import MINUTE_MS
 from surescale.contracts.windows import FIGURE, FIGURES, Float32
 from surescale.simulation.load.jobs import SizedJob
-from surescale.simulation.loops.terms import Bool, Float64, Int64, Recent, Span, Terms, as_figures, fill_added, flow_span
+from surescale.simulation.loops.terms import Bool, Float64, Int64, Recent, Span, Terms, as_figures, fill_usual, flow_span
 from surescale.simulation.model.attempts import RECORD_BYTES
 from surescale.simulation.model.course import Variation, running_share
 from surescale.simulation.model.level_order import LevelOrder, in_lines, in_order
@@ -286,10 +286,7 @@ def _served(chunk: _Chunk) -> Float64:
 
 def _fill(order: LevelOrder, chunk: _Chunk, planes: Float32) -> None:
     """Write the chunk's figures into float32 [F, N, B, m]."""
-    for name in ("backpressured_ms", "state_bytes", "restarts"):
-        planes[FIGURE[name]] = 0.0
-    planes[FIGURE["coverage"]] = 1.0
-    fill_added(planes)
+    fill_usual(planes)
     _fill_flow(order, chunk, planes)
     _fill_queues(order, chunk, planes)
     _fill_parallelism(chunk, planes)

@@ -258,10 +258,13 @@ def as_figures(planes: Float32) -> Float32:
     return planes.transpose(2, 3, 1, 0)
 
 
-def fill_added(planes: Float32) -> None:
-    """Write the figures that only some engines have into planes [F, N, B, m]: unknown, except the time that a minute covers.
+def fill_usual(planes: Float32) -> None:
+    """Write into planes [F, N, B, m] what holds unless a core knows better: nobody is held up, restarts, or keeps state.
 
-    ``arrived`` of the source is left to the core.
+    Figures that only some engines have are unknown, except the time that a minute covers.
     """
+    for name in ("backpressured_ms", "state_bytes", "restarts"):
+        planes[FIGURE[name]] = 0.0
+    planes[FIGURE["coverage"]] = 1.0
     planes[FIGURE["arrived"] :] = np.nan
     planes[FIGURE["covered_ms"]] = MINUTE_MS
