@@ -290,7 +290,7 @@ def filled(values: Float32 | Float64) -> Float64:
 def _window(scenario: Scenario, terms: Terms, seen: Observed) -> Window:
     """Return the window that the pipeline would send."""
     recorded, specs = scenario.recorded, scenario.job.recorded_specs
-    sizes = seen.current[0].tolist()
+    sizes, announced_ms = seen.current[0].tolist(), recorded.topology.restart_ms
     tasks = tuple(msgspec.structs.replace(spec, parallelism=size) for spec, size in zip(specs, sizes, strict=True))
     topology = JobTopology(
         job=recorded.job,
@@ -298,7 +298,7 @@ def _window(scenario: Scenario, terms: Terms, seen: Observed) -> Window:
         at_ms=0,
         tasks=tasks,
         engine=recorded.topology.engine,
-        restart_ms=terms.told_restart_ms if scenario.restart_ms is None else scenario.restart_ms,
+        restart_ms=terms.told_restart_ms if announced_ms is None else announced_ms,
     )
     return Window(
         job=recorded.job,

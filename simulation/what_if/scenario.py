@@ -89,11 +89,6 @@ class Scenario:
         return (self.recorded.first_ms - MINUTE_MS - self.workload.trace_start_ms) // MINUTE_MS
 
     @property
-    def restart_ms(self) -> int | None:
-        """Return how long a rescale stops the job, as its engine announces it to policies; None: it does not."""
-        return self.recorded.topology.restart_ms
-
-    @property
     def load(self) -> Int64:
         """Return the records [hours * 60] that came to the job in each minute played."""
         return self.workload.requests[self.first_minute : self.first_minute + self.hours * HOUR_MINUTES]
