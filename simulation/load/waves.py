@@ -56,12 +56,12 @@ class Waves:
 
     def at(self, values: Float64, first_minutes: Int64, minutes: int) -> Float64:
         """Return values [m, N, B] in m minutes from ``first_minutes`` [B] on."""
-        found: Float64 = np.moveaxis(values[self._places(first_minutes, minutes)], 0, -1)
+        found: Float64 = np.moveaxis(values[places(first_minutes, minutes, len(values))], 0, -1)
         return found
 
     def seen(self, figures: Float32, first_minutes: Int64) -> Float32:
         """Return figures [B, m, N, F] of records that each reach every task once, as they are here."""
-        at = self._places(first_minutes, figures.shape[1])
+        at = places(first_minutes, figures.shape[1], len(self.reached))
         found, reached = figures.copy(), self.reached[at].astype(np.float32)[..., None]
         found[..., [FIGURE[name] for name in _INTO]] *= reached
         found[..., [FIGURE[name] for name in _OUT]] *= self.sent[at].astype(np.float32)[..., None]
@@ -69,9 +69,11 @@ class Waves:
         found[..., FIGURE["latency_record_ms"]] += waited * (reached[..., 0] - 1.0)
         return found
 
-    def _places(self, first_minutes: Int64, minutes: int) -> Int64:
-        places: Int64 = (first_minutes[:, None] + np.arange(minutes)) % len(self.reached)
-        return places
+
+def places(first_minutes: Int64, minutes: int, length: int) -> Int64:
+    """Return the minutes [B, m] from ``first_minutes`` [B] on in a course of this length, which repeats."""
+    found: Int64 = (first_minutes[:, None] + np.arange(minutes)) % length
+    return found
 
 
 def waves_of(seed: int, graph: JobGraph, requests: Int64) -> Waves:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from surescale.contracts.windows import FIGURE, Float32
 from surescale.simulation.load.jobs import SizedJob
-from surescale.simulation.load.waves import COURSE_MINUTES, DAY_MINUTES
+from surescale.simulation.load.waves import COURSE_MINUTES, DAY_MINUTES, places
 from surescale.simulation.model.worlds import World
 
 Float64 = npt.NDArray[np.float64]
@@ -70,12 +70,12 @@ class Blindness:
 
     def hidden_in(self, first_minutes: Int64, minutes: int) -> Bool:
         """Return bool [B, m, N], whether what waits is unknown in m minutes of the trace from ``first_minutes`` [B] on."""
-        found: Bool = self.hidden[_places(first_minutes, minutes)]
+        found: Bool = self.hidden[places(first_minutes, minutes, COURSE_MINUTES)]
         return found
 
     def counted_in(self, first_minutes: Int64, minutes: int) -> Int64:
         """Return how many records [B, m] the source counts for each that comes, in the same minutes."""
-        found: Int64 = 1 + self.jumps[_places(first_minutes, minutes)]
+        found: Int64 = 1 + self.jumps[places(first_minutes, minutes, COURSE_MINUTES)]
         return found
 
     def seen(self, figures: Float32, first_minutes: Int64) -> Float32:
@@ -98,12 +98,6 @@ class Blindness:
         hidden = self.hidden_in(first_minutes, figures.shape[1])
         found[..., _QUEUED] = np.where(hidden[..., None], np.float32(np.nan), found[..., _QUEUED])
         return found
-
-
-def _places(first_minutes: Int64, minutes: int) -> Int64:
-    """Return the minutes of the course, int64 [B, m]."""
-    places: Int64 = (first_minutes[:, None] + np.arange(minutes)) % COURSE_MINUTES
-    return places
 
 
 @lru_cache(maxsize=8)
