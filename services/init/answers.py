@@ -5,7 +5,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -247,7 +247,6 @@ class Plan:
     command: Sequence[str] = ()
     flink_jobs: Sequence[str] = ()
     asks_flink: bool = False
-    labels: Mapping[str, int] = field(default_factory=lambda: {"minutes-known": RULE_MINUTES_KNOWN})
 
     @property
     def jobs(self) -> list[str]:
@@ -294,7 +293,7 @@ def file_of(plan: Plan) -> str:
 def _chain(group: FoundGroup, plan: Plan) -> list[str]:
     """Return the tables of one group as a job."""
     name = _key(group.job)
-    limits = {"max": group.partitions, **plan.labels}
+    limits = {"max": group.partitions, "minutes-known": RULE_MINUTES_KNOWN}
     lines = [
         "",
         f"[chains.{name}]  # a job: this group, and with `writes` those that read what it writes",
