@@ -31,6 +31,7 @@ _ESTIMATE = Axis("estimate", values=ESTIMATES)
 _NEED = Axis("need", 0.05, 0.5)
 _SAVING = Axis("saving", 0.04, 0.36)
 _METRIC = Axis("metric_minutes", values=(10, 20, 30, 60))
+_METRICS = Axis("metrics_minutes", values=(5, 15, 30, 60))
 
 
 def spaces(forecast: ForecastRule | None, part: Workload, first: int) -> dict[str, Space]:
@@ -38,14 +39,7 @@ def spaces(forecast: ForecastRule | None, part: Workload, first: int) -> dict[st
     found = {
         "ds2": _space((_UTILISATION, _ESTIMATE), DS2),
         "ds2-gate": _space((_UTILISATION, _NEED, _SAVING, _ESTIMATE), GatedDS2),
-        "flink": _space(
-            (
-                _UTILISATION,
-                Axis("boundary", 0.02, 0.4),
-                Axis("metrics_minutes", values=(5, 15, 30, 60)),
-            ),
-            FlinkAutoscaler,
-        ),
+        "flink": _space((_UTILISATION, Axis("boundary", 0.02, 0.4), _METRICS), FlinkAutoscaler),
         "hpa": _space((Axis("target", 0.3, 0.95), Axis("tolerance", 0.05, 0.3), _METRIC), HorizontalPodAutoscaler),
         "lag": _space((Axis("threshold_minutes", 0.001, 10.0, log=True),), Lag),
         "drs": _space((Axis("sojourn", 1.005, 20.0, log=True), _ESTIMATE), DRS),

@@ -68,12 +68,7 @@ class Arrivals:
         return ages
 
 
-__all__ = [
-    "LoopRows",
-    "Observed",
-    "Span",
-    "Terms",
-]
+__all__ = ["LoopRows", "Observed", "Span", "Terms"]
 
 
 Number = TypeVar("Number", np.float64, np.bool_)

@@ -166,10 +166,7 @@ def expectation(winner: Sequence[Played], ground: Scenario, error: TwinError) ->
     The work on a record does not depend on who sizes the job, so what was recorded counts as well.
     """
     load = ground.load.astype(np.float64)
-    work, waiting = (
-        [_of(busy_ms(ground.recorded.figures), recorded_load(ground.recorded))],
-        [np.array([np.nan])],
-    )
+    work, waiting = [_of(busy_ms(ground.recorded.figures), recorded_load(ground.recorded))], [np.array([np.nan])]
     for played in winner:
         work.append(_of(played.busy * MINUTE_MS, load))
         waiting.append(_of(played.waiting, load))

@@ -66,11 +66,8 @@ def _explained(
 
     found = find(log, wanted)
     job = found.origin.job
-    aftermath, gate, now = (
-        find_aftermath(log, found),
-        gate_now(settings, job, found.origin.act_id),
-        find_surroundings(settings, job),
-    )
+    aftermath, gate = find_aftermath(log, found), gate_now(settings, job, found.origin.act_id)
+    now = find_surroundings(settings, job)
     if not isinstance(found, Found):
         if again or cut:
             option = "--recompute" if again else "--without"
@@ -78,15 +75,10 @@ def _explained(
         return own_act_explanation(found, aftermath, gate=gate, labels=now.labels)
     decision, recomputed, answers = found.decision, None, None
     if again or cut:
-        made_from = (
-            decision,
-            find_window(log, found),
-            find_settings(log, found),
-            settings.policy_folder,
-            settings.span_minutes,
-        )
+        folder, span_minutes = settings.policy_folder, settings.span_minutes
+        made_from = (decision, find_window(log, found), find_settings(log, found), folder, span_minutes)
         recomputed = recompute(found.raw, *made_from) if again else None
-        answers = without(question_of(*made_from, opener=opener_for(settings.policy_folder)), cut) if cut else None
+        answers = without(question_of(*made_from, opener=opener_for(folder)), cut) if cut else None
     return explanation(
         decision,
         aftermath,

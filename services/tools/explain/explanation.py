@@ -8,11 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from surescale.contracts.commands import Balance
-from surescale.contracts.decisions import (
-    Decision,
-    SampledMinute,
-    TaskDecision,
-)
+from surescale.contracts.decisions import Decision, SampledMinute, TaskDecision
 from surescale.contracts.job_settings import JobSettings
 from surescale.contracts.own_acts import WHY, OwnAct
 from surescale.contracts.settings import SPAN_MINUTES

@@ -29,13 +29,7 @@ from surescale.contracts.windows import decode_window
 
 # These stay in force: they are recorded from the beginning, whatever time is asked for, and come first.
 FACTS = (topics.JOB_SETTINGS, topics.POLICY_RELEASES, topics.JOB_TOPOLOGY, topics.CLUSTER_TOPOLOGY, topics.CLOCK)
-OF_A_JOB = (
-    topics.TASK_METRICS,
-    topics.DECISIONS,
-    topics.RESCHEDULE_COMMANDS,
-    topics.RESCHEDULE_EVENTS,
-    topics.SNAPSHOTS,
-)
+OF_A_JOB = (topics.TASK_METRICS, topics.DECISIONS, topics.RESCHEDULE_COMMANDS, topics.RESCHEDULE_EVENTS, topics.SNAPSHOTS)
 MINUTE_HEADER = "minute"  # of a window's record: its end
 
 
