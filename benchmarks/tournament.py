@@ -98,6 +98,7 @@ def judged(cell: Cell, days: int) -> dict[str, Any]:
                 serving=served,
                 own=served,
                 seconds=7_200.0,
+                memory_mb=1_024,
                 checks_who_decided=False,
             ),
             lambda stage, share: None,

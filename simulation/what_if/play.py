@@ -198,8 +198,8 @@ def play(
         late_seconds: above which latency a minute is late; None: as the variant's own settings have it.
     """
     span_minutes = variant.policy.span_minutes
-    wanted = variant.settings.objective
-    bound = wanted if isinstance(wanted, LatencyBound) else None  # under one, policies see how long records waited
+    objective = variant.settings.objective
+    bound = objective if isinstance(objective, LatencyBound) else None  # under one, policies see how long records waited
     terms = replace(scenario.terms(draw, span_minutes), latency_bound=bound, late_seconds=late_seconds)
     rows = _settled(scenario, terms)
     busy = busy_minutes(terms.restart_ms, terms.delay_minutes)
