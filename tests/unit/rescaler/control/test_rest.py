@@ -345,7 +345,9 @@ def test_one_that_its_owner_stopped_soon_after_its_start_stays_stopped() -> None
     while found.memory.underway is not None:
         found.go(1)
     assert found.memory.pending is not None
+    found.fake.delay_ms = found.fake.still_ms = 0
     found.fake.require(JOB, NOTHING)
+    found.fake.look(JOB)
     found.go(10 * 60)
     assert found.required == NOTHING
     assert found.condition("Available") == (False, "Stopped")
