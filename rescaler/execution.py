@@ -371,7 +371,7 @@ class RequirementExecution(CommandExecution):
 
         A job that was at rest is not put back, nor is a task of it: records wait, and the engine goes on starting it.
         """
-        if not any(self.expected.required.values()) and not all(seen.running.get(task) for task in self.changed):
+        if not any(self.expected.required.values()):
             return [self._failed(now_ms, DEADLINE, f"it does not run yet, and is still asked for; {seen.hindrance}".rstrip("; "))]
         running = {task: seen.running.get(task, 0) for task in self.changed}
         before = self.expected.required

@@ -353,6 +353,29 @@ def test_one_that_its_owner_stopped_soon_after_its_start_stays_stopped() -> None
     assert found.condition("Available") == (False, "Stopped")
 
 
+def test_a_start_after_which_the_job_is_not_said_to_run_is_not_taken_back() -> None:
+    """Its members are there, and it does not come up in time: nobody would start it once more."""
+    found = at_rest()
+    found.fake.stuck = "suspended"
+    quiet(found, None, waiting=5)
+    found.go(10 * 60)
+    assert (found.reports[-1].code, found.required) == ("DEADLINE", WIDER)
+    found.fake.stuck = None
+    found.go(60)
+    assert found.condition("Available") == (True, "Running")
+    assert found.condition("Owned") == (True, "Ours")
+
+
+def test_a_start_of_which_a_part_runs_settles_for_that() -> None:
+    """As any other command does at its deadline."""
+    found = at_rest()
+    found.fake.slots = 2
+    quiet(found, None, waiting=5)
+    found.go(10 * 60)
+    assert found.required == found.running == {"parse": 1, "count": 2}
+    assert found.condition("Owned") == (True, "Ours")
+
+
 def test_one_that_was_said_to_have_ended_starts_once_it_is_told_of_again() -> None:
     """Somebody ran `surescale job forget` while its monitor was away: nobody else would start its members."""
     found = at_rest()
