@@ -22,7 +22,7 @@ from surescale.contracts.errors import SurescaleError
 from surescale.contracts.settings import PipelineSettings
 from surescale.contracts.topics import is_a_role, may_be_a_role
 from surescale.engines.groups.members import Member
-from surescale.engines.groups.other_types import Listed, NotTold, OtherGroup, OtherGroups
+from surescale.engines.groups.other_types import Listed, NotTold, OtherGroup, OtherGroups, OtherType
 from surescale.engines.kafka.offsets import ANSWER_TIMEOUT_S
 from surescale.engines.kafka.positions import Partition
 from surescale.runtime.backoff import Throttle
@@ -100,7 +100,7 @@ class GroupReader:
         """
         self._admin = admin_client(settings)
         self._other_groups = OtherGroups(settings, timeout_s)
-        self._has_others = False  # there were some
+        self._types: dict[str, OtherType] = {}  # of the groups that librdkafka does not know, when last listed
         self._shared: dict[str, dict[Partition, tuple[int, int]]] = {}  # of share groups: what was written down, and is done
         self._seldom = Throttle(SAY_EVERY_S)
         self._bootstrap, self._timeout_s = settings.bootstrap, timeout_s
@@ -163,12 +163,12 @@ class GroupReader:
         try:
             found = self._other_groups.listed()
         except NotTold as error:
-            if self._has_others:
+            if self._types:
                 raise self._untold(error, "list groups") from None
             if self._seldom.is_time():
                 _log.warning("%s", self._untold(error, "list its Kafka Streams and share groups"))
             return {}
-        self._has_others = self._has_others or bool(found)
+        self._types = {group: each.type for group, each in found.items()}
         for gone in [group for group in list(self._shared) if group not in found]:
             self._shared.pop(gone, None)
         return found
@@ -188,8 +188,9 @@ class GroupReader:
         }
 
     def _look_at_others(self, groups: Sequence[str]) -> dict[str, GroupDescription]:
-        listed = self._others()
-        types = {group: listed[group].type for group in groups if group in listed}
+        if not self._types.keys() >= set(groups):
+            self._others()
+        types = {group: self._types[group] for group in groups if group in self._types}
         if not types:
             return {}
         what = f"describe group {next(iter(types))}"
@@ -203,6 +204,7 @@ class GroupReader:
             raise self._untold(error, what) from None
         except KafkaException as error:
             raise self._unknown(error, what) from None
+        self._types = {group: kind for group, kind in self._types.items() if group not in types or group in told}
         return {group: self._other(group, types[group], found, ends) for group, found in told.items()}
 
     def _other(self, group: str, kind: GroupType, told: OtherGroup, ends: Mapping[Partition, int]) -> GroupDescription:

@@ -124,9 +124,10 @@ class _Answers(OtherGroups):
 
     def __init__(self, listed: Any, *told: Any) -> None:
         super().__init__(NOWHERE, 1.0)
-        self._listed, self._told = listed, list(told)
+        self._listed, self._told, self.asked = listed, list(told), 0
 
     def listed(self) -> dict[str, Listed]:
+        self.asked += 1
         if isinstance(self._listed, Exception):
             raise self._listed
         return dict(self._listed)
@@ -236,6 +237,15 @@ def test_a_group_that_is_not_told_of_is_one_line(is_refused: bool, kind: type[Gr
     made = reader(_Answers(listed, NotTold("why", is_refused=is_refused)))
     with pytest.raises(kind, match="describe group g"):
         made._look_at_others(["g", "other"])
+
+
+def test_groups_are_listed_again_only_for_one_that_is_not_known() -> None:
+    """Each job looks at its own; a thousand of them would list a thousand groups a thousand times."""
+    group = OtherGroup("Stable", "simple", (), {})
+    answers = _Answers({"g": Listed("share", is_empty=False)}, {"g": group}, {"g": group}, {}, {})
+    made = reader(answers)
+    looks = [(bool(made._look_at_others(["g"])), answers.asked) for _ in range(4)]
+    assert looks == [(True, 1), (True, 1), (False, 1), (False, 2)]
 
 
 @given(
