@@ -35,7 +35,7 @@ import sys, threading
 from surescale.contracts.settings import PipelineSettings
 from confluent_kafka import KafkaException
 from surescale.engines.groups.broker import GroupReader, GroupsUnavailable
-from surescale.services.tools.group_position import GroupPosition
+from surescale.services.tools.group_position import GroupPosition, _running
 
 settings = PipelineSettings(bootstrap=sys.argv[1])
 reader = GroupReader(settings, timeout_s={PATIENCE_S})
@@ -49,7 +49,7 @@ def ask_for_position():
     position = GroupPosition(settings, "agent", "snapshots", 0, answer_within_s={PATIENCE_S})
     while True:
         try:
-            position._running(), position._committed()
+            _running(position._admin, position._members, {PATIENCE_S}), position._committed()
         except (TimeoutError, KafkaException) as late:
             print("position:", late, flush=True)
 for number in range(5):
