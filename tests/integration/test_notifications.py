@@ -237,7 +237,7 @@ def test_a_lease_that_another_takes_meanwhile_is_not_renewed(store: ViewStore, m
     lease, multi = Lease(store.client, key), Pipeline.multi
 
     def late(pipe: Pipeline) -> None:
-        store.client.set(key, "another", px=60_000)
+        store.client.set(key, "another", px=10_000)
         multi(pipe)
 
     for act in (lease.renew, lease.release):
@@ -247,7 +247,7 @@ def test_a_lease_that_another_takes_meanwhile_is_not_renewed(store: ViewStore, m
             patched.setattr(Pipeline, "multi", late)
             act()
         assert (lease.is_ours, store.client.get(key)) == (False, "another")
-        assert store.client.pttl(key) > HELD_FOR_S * 1000
+        assert store.client.pttl(key) <= 10_000
 
 
 def test_a_receiver_that_is_killed_and_comes_back(settings: PipelineSettings, notifying: Callable[..., str]) -> None:
