@@ -153,7 +153,7 @@ class Log:
     work: tuple[float, int] = (0.0, 0)
     _has_moved: bool = False
 
-    def waits_for_commit(self, now_ms: int, of_others: "Habits", *, shows_work: bool) -> bool:
+    def waits_for_commit(self, now_ms: int, of_others: Habits, *, shows_work: bool) -> bool:
         """Return whether a reader stands for no longer than it used to before its moves, and may have worked since the last.
 
         By a minute more: looks tell to a minute.
@@ -171,7 +171,7 @@ class Log:
         is_seldom = habits.least_ms >= SELDOM_MS if is_own else habits.least_ms > SELDOM_MS
         return (shows_work or is_seldom) and now_ms - self.stands_since_ms <= habits.usual_ms + MINUTE_MS
 
-    def may_commit_seldom(self, now_ms: int, of_others: "Habits") -> bool:
+    def may_commit_seldom(self, now_ms: int, of_others: Habits) -> bool:
         """Return whether the reader has stood for as long as one may that commits seldom, while its habits are unknown.
 
         ``of_others``: as for ``waits_for_commit``. Once it has moved, their habits are its own.
